@@ -42,7 +42,7 @@ from rtsim.runs.request import MAX, Pace
 
 
 class _WithPage(Judged):
-    """A result that names its HTML page if it did not pass."""
+    """A result whose text names the HTML page if the comparison did not pass."""
 
     page: Path | None
     no_page: str
@@ -58,7 +58,7 @@ class _WithPage(Judged):
 
     @property
     def in_words(self) -> str:
-        """The verdict with the first failures: signal, step and values; then the page."""
+        """The verdict, the first failures (signal, step, values), and the path of the page."""
         words = super().in_words
         if self.no_page:
             return f"{words}\nno page: {self.no_page}"
@@ -81,7 +81,7 @@ class Reported(_WithPage, BackToBack):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportedChain(_WithPage, ComparisonChain):
-    """The result of :func:`pitl`: C code and reference model compared, then board and C code."""
+    """The result of :func:`pitl`: C code against reference model, and board against C code."""
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
@@ -114,11 +114,11 @@ def back_to_back(
 ) -> Reported:
     """Compare C code with the reference models of ``scenario``, in open and in closed loop.
 
-    ``controllers`` are interface files by the name of the component that each replaces.  Other
+    ``controllers`` maps the name of each component that C code replaces to an interface file. Other
     keyword arguments set arguments and parameters of the scenario; use ``settings`` for names that
-    are also arguments of this function.  ``build`` is the kind of build.  With ``stimuli``, the
-    file of stimuli beside each interface file is used, if there is one.  ``page`` is an HTML page,
-    written if the comparison does not pass.  Files are relative to ``folder``.  The other arguments
+    are also arguments of this function. ``build`` is the kind of build. With ``stimuli``, the file
+    of stimuli beside each interface file is used, if there is one. ``page`` is an HTML page,
+    written if the comparison does not pass. Files are relative to ``folder``. The other arguments
     and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
 
         back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
@@ -165,11 +165,11 @@ def pitl(
 ) -> ReportedChain:
     """Compare the C code with its reference models, and controllers on a board with the C code.
 
-    ``board`` is the board's URL.  ``firmware`` is an Intel HEX file for an emulated board; without
-    it the board runs the firmware of the interface.  ``late`` and ``failure`` are the scenario's
-    policies for late answers and for failed controllers.  ``faults`` are fault files or entries,
-    which apply to all runs.  The other arguments are those of :func:`back_to_back`.  Raises an
-    error if the board cannot be reached, or is not the expected one::
+    ``board`` is the board's URL. ``firmware`` is an Intel HEX file for an emulated board; the
+    default is the firmware for the interface file. ``late`` and ``failure`` are the scenario's
+    policies for late answers and for failed controllers. ``faults`` are fault files or entries,
+    which apply to all runs. The other arguments are those of :func:`back_to_back`. Raises an error
+    if the board cannot be reached, or is not the expected one::
 
         pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005).assert_ok()
     """
@@ -209,7 +209,7 @@ def _recording_in(
 
 
 def _reported(kind: type[_Kind], result: BackToBack | ComparisonChain, page: Path | None) -> _Kind:
-    """Return ``result`` as an object of ``kind``; write its page first if it did not pass."""
+    """Convert ``result`` to the class ``kind``, and write ``page`` if the result did not pass."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
         return kind(**values)
@@ -239,9 +239,9 @@ class BoardUnderTest:
     def open(self, runs: str | Path) -> BoardLink:
         """Open the line to the board.
 
-        An emulated board runs ``runs``: an Intel HEX file, or the firmware of an interface file,
-        which is built if necessary.  A real board runs the firmware that it was flashed with.
-        Raises :class:`BoardError` if the line cannot be opened.
+        ``runs`` is an Intel HEX file or an interface file. An emulated board runs the HEX file, or
+        the firmware for the interface file, which is built if necessary. A real board runs the
+        firmware that it was flashed with. Raises :class:`BoardError` if the line cannot be opened.
         """
         at = parse_url(self.url)
         image = None

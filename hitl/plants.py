@@ -1,4 +1,4 @@
-"""Runs a scenario in users' own tests, with its reference models or with C code: ``plant``."""
+"""``plant`` runs a scenario in users' own tests, with its reference models or with C code."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _text(value: object) -> str:
 
 
 def reference_in(folder: Path, reference: Reference) -> Reference:
-    """Return ``reference``; the path of a Python file is relative to ``folder``."""
+    """Join ``folder`` and the path of a Python file; return any other reference unchanged."""
     if isinstance(reference, Path) or (isinstance(reference, str) and ".py" in reference):
         return str(folder / reference)
     return reference
@@ -91,8 +91,8 @@ def in_c(
 ) -> dict[str, ControllerProtocol]:
     """Return controllers by component name, not started; files are relative to ``folder``.
 
-    Entries that are controllers already are returned as they are.  ``kind`` is the kind of build,
-    ``cases`` the folder for steps that fail.
+    Controllers among the entries are returned unchanged. ``kind`` is the kind of build, and
+    ``cases`` is the folder in which failed steps are saved.
     """
     _check_named(controllers)
     return {
@@ -123,10 +123,11 @@ def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
 
 
 class PlantFixture:
-    """A scenario that restarts for each run, and its last recording, also of a failed run.
+    """A scenario that starts again for each run, with the recording of the last run.
 
-    Files are relative to ``folder``; steps that fail are saved below ``cases``.  Each run first
-    calls ``before``, and does not begin if that raises an error.
+    The recording of a failed run is also available. Paths of files are relative to ``folder``.
+    Failed steps are saved below ``cases``. Each run first calls ``before``, and does not begin if
+    that raises an error.
     """
 
     def __init__(

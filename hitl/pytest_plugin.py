@@ -1,14 +1,14 @@
 """pytest fixtures for tests of C code.
 
-The fixtures are ``sil``, ``plant``, ``back_to_back``, ``faults``, ``pitl`` and ``board``.  The
-option ``--board=URL`` sets the board of the last two.
+The fixtures are ``sil``, ``plant``, ``back_to_back``, ``faults``, ``pitl`` and ``board``. The
+option ``--board=URL`` sets the board of the fixtures ``pitl`` and ``board``.
 
-``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`.  Files
-are relative to the test file; steps that fail are saved below ``tmp_path``.  A test fails
-in two cases: it never asks for the outcome of a comparison, or a run of ``plant`` did not pass and
-the test never asks for that run's outcome.  A fixture's function that is called after the end of
-its test raises an error.  Every run of pytest in the environment loads this module, so it imports
-other modules only when a fixture is used.
+``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`. Paths of
+files are relative to the test file. Failed steps are saved below ``tmp_path``. A test fails if it
+never asks for the outcome of a comparison. A test also fails if a run of ``plant`` did not pass and
+the test never asks for the outcome of the run. After the end of a test, a call of a function from
+the test's fixtures raises an error. Every run of pytest in the environment loads this module, so it
+imports other modules only when a fixture is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option ``--board=URL``: the board of the fixtures ``board`` and ``pitl``."""
+    """Add the option ``--board=URL``, which sets the board of the fixtures board and pitl."""
     parser.getgroup("rtsim").addoption(
         "--board",
         default=None,
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a test that has passed without a look at the outcomes of its comparisons."""
+    """Fail a passed test that never asked for the outcomes of its comparisons."""
     try:
         result = yield
     except BaseException:  # the test has not passed, so nothing needs to be refused
@@ -58,7 +58,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _refuse_unseen(item: pytest.Item) -> None:
-    """Fail if nobody asked for the outcome of a result; each result is reported once."""
+    """Fail the test if it never asked for the outcome of a result; report each result once."""
     unseen = [one for check in item.stash.get(_CHECKS, []) for one in check()]
     if unseen:
         outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
@@ -88,8 +88,8 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., PlantFixture]]:
     """``plant("scenario.py", mass=2.0)`` runs a scenario with its reference models or C code.
 
-    A run that did not pass, such as one that ended at a guard that declares a failure, fails the
-    test, unless the test asks for its outcome: ``assert not motor.outcome``.
+    If a run did not pass, the test fails, unless the test asks for the run's outcome, as in
+    ``assert not motor.outcome``. An example is a run that ended at a guard with a declared failure.
     """
     from hitl.plants import PlantFixture
 
@@ -97,7 +97,10 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
     made: list[PlantFixture] = []
 
     def doubtful() -> list[tuple[str, Judged]]:
-        """Return the runs that did not pass; an error of a run was raised by ``fly``."""
+        """Return the runs that did not pass and whose outcome the test never read.
+
+        Runs with an error are omitted, because ``fly`` has raised the error.
+        """
         runs = [run for one in made for run in one.outcomes]
         return [("plant", run) for run in runs if not run.looked and not run.ok]
 
@@ -171,7 +174,7 @@ def _reporting(
     title: str,
     **defaults: object,
 ) -> Iterator[Callable[..., Any]]:
-    """Give ``compare`` with files relative to the test, and cases and pages in ``tmp_path``."""
+    """Yield ``compare`` with files relative to the test; cases and pages go to ``tmp_path``."""
     stem = title.replace(" ", "-")
     results: list[tuple[str, Judged]] = []
     pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
@@ -191,7 +194,7 @@ def _reporting(
 
 
 class _Test:
-    """The test that uses a fixture; ``check`` raises an error once it has ended."""
+    """The test that uses a fixture; after the end of the test, :meth:`check` raises an error."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self.node = request.node
@@ -212,9 +215,10 @@ class _Test:
 def _watched(
     test: _Test, fixture: Callable[..., Any], check: Callable[[], list[tuple[str, Judged]]]
 ) -> Iterator[Callable[..., Any]]:
-    """Give ``fixture``; the test, or at the latest its end, fails for an outcome unasked for.
+    """Yield ``fixture``, and fail the test if the test never asked for an outcome.
 
-    After the test nothing would look at a result, so ``fixture`` then raises an error.
+    The failure occurs in the test, or at the latest at its end. After the end of the test, a call
+    of ``fixture`` raises an error, because the test could not check the result.
     """
 
     def given(*arguments: Any, **options: Any) -> Any:

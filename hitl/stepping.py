@@ -1,4 +1,4 @@
-"""Single steps of a controller in C, with inputs and outputs by name: ``sil``."""
+"""Run a controller in C step by step, with inputs and outputs by name (:func:`sil`)."""
 
 from __future__ import annotations
 

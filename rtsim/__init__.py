@@ -1,7 +1,7 @@
 """rtsim: a real-time and hardware-in-the-loop simulation runtime.
 
-The names that a scenario needs, each loaded when it is first used: the recorder's writing process
-imports this package too, and must not pay for a compiler that it never calls.
+This package exports the names that a scenario needs. Each name is loaded at its first use, because
+the recorder's writing process also imports this package and needs no compiler.
 """
 
 from __future__ import annotations

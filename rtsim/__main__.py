@@ -1,4 +1,4 @@
-"""``python -m rtsim``: the command ``rtsim`` where its script is not on the path."""
+"""Run the command ``rtsim`` as ``python -m rtsim``, for example if no script is on the path."""
 
 from __future__ import annotations
 

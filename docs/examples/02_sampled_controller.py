@@ -1,11 +1,11 @@
 """A controller samples the position of a cart every 20 ms and commands the speed of the cart.
 
-The cart moves continuously. The command stays constant from one sample to the next. In theory each
-sample of the position is 1 - 0.02 * gain times the sample before. With a gain of 5 the cart
-therefore moves to 0 without oscillation. With a gain above 100 the loop is unstable.
+The cart moves continuously. The command stays constant from one sample to the next. In theory, each
+sample of the position is the previous sample multiplied by (1 - 0.02 * gain). With a gain of 5 the
+cart therefore moves to 0 without oscillation. With a gain above 100 the loop is unstable.
 
-Try next: ``--set driver.gain=60`` makes the cart pass 0 between any two samples.
-``--set driver.gain=101`` makes the oscillation grow.
+Try next: with ``--set driver.gain=60`` the position of the cart changes its sign between any two
+samples. ``--set driver.gain=101`` makes the oscillation grow.
 """
 
 import rtsim as rt

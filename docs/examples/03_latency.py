@@ -1,8 +1,8 @@
-"""The cart of example 02 receives the commands of its controller late.
+"""The cart of example 02 receives each command of its controller after a latency.
 
-Each command is a message. The argument ``transport`` is the latency of the link that carries it.
-The cart does not move before the first command arrives. With a latency of 0.1 s the position passes
-0 a little and settles. With 0.35 s the oscillation grows.
+Each command is a message. The argument ``transport`` is the latency of the link that carries the
+message. The cart does not move before the first command arrives. With a latency of 0.1 s the
+position slightly overshoots 0 and settles. With 0.35 s the oscillation grows.
 
 Try next: record a run, and list the time stamps of its messages with ``rtsim messages``. For a
 random latency, give ``transport=rt.Gamma(2.0, latency / 4, minimum=latency / 2)``.

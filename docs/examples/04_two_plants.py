@@ -1,8 +1,8 @@
-"""An electric motor as two plants, each with a step of its own: the coil and the rotor.
+"""An electric motor consists of two plants with different steps: the coil and the rotor.
 
 The current in the coil changes within milliseconds, so the coil takes steps of 1 ms. The rotor is
-slower and takes steps of 10 ms. Each plant samples the other at its own steps, and holds the sample
-in between. In theory the motor settles at 60 rad/s and 6 A.
+slower and takes steps of 10 ms. At each of its steps, a plant samples the other plant, and holds
+the sample until its next step. In theory the motor settles at 60 rad/s and 6 A.
 
 Try next: ``--set coil.voltage=24`` doubles both values. Change the step of the rotor to 0.1 s: the
 samples are then too old, and the speed oscillates at the start.

@@ -2,8 +2,8 @@
 
 The value of the guard is the height of the ball. When the height falls through 0, the method
 ``bounce`` reverses the speed and reduces it by 30 %. The bounces follow each other ever faster.
-When they accumulate, the method ``lie`` puts the ball to rest. In theory the first impact is at
-0.4515 s, and the ball comes to rest at 2.5586 s.
+When the bounces accumulate, the method ``lie`` puts the ball to rest. In theory the first impact is
+at 0.4515 s, and the ball comes to rest at 2.5586 s.
 
 Try next: ``--set ball.restitution=0.9 --until 10``. The recording lists each impact as an event.
 """

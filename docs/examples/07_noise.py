@@ -1,9 +1,9 @@
 """Gusts of wind turn a boat, and the water damps its rate of turn.
 
-The component ``wind`` draws a new random value every 0.1 s and holds it. Its values come from a
-random stream that is named after the component. The same seed gives the same gusts, also after you
-add other components. In theory the standard deviation of the rate is 0.2 / sqrt(2) = 0.14 rad/s in
-a long run.
+The component ``wind`` draws a new random value every 0.1 s and holds it. The gusts come from a
+random stream that is named after the component ``wind``. The same seed gives the same gusts, also
+after you add other components. In theory the standard deviation of the rate is 0.2 / sqrt(2) = 0.14
+rad/s in a long run.
 
 Try next: ``--seed 2`` gives other gusts. ``--set boat.damping=4`` halves the standard deviation.
 """

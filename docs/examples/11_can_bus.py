@@ -1,9 +1,10 @@
 """The commands of example 03 share a CAN bus with the frames of other nodes.
 
 The bus has 10 kbit/s, so that one frame takes 13.2 ms. When the bus is free, the waiting frame with
-the smallest identifier goes first. The frames of the ``others`` are more important than the
-commands. With two of them, a command takes up to 40 ms. With four of them, the frames need more
-time than there is: commands wait longer and longer, until the loop is unstable.
+the smallest identifier goes first. The argument ``others`` is the number of sensors whose frames
+have priority over the commands. With two of these sensors, a command takes up to 40 ms. With four
+sensors, the bus cannot carry all frames: the latency of the commands grows until the loop is
+unstable.
 
 Try next: ``rtsim bus load docs/examples/11_can_bus.py --set others=4``, and a bit rate of 20_000.
 """

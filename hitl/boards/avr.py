@@ -50,7 +50,8 @@ _CENTRED_16 = {1: 0xFF, 2: 0x1FF, 3: 0x3FF, 8: "icr", 9: "ocr", 10: "icr", 11: "
 def pwm_of(outputs: Mapping[str, Output], name: str, registers: bytes) -> Pwm | None:
     """Return the PWM signal that a timer generates at the pin ``name``, or ``None`` without PWM.
 
-    ``outputs`` contains the pins with a timer, and ``registers`` the bytes from :data:`FIRST` on.
+    ``outputs`` contains the pins with a timer, and ``registers`` the values of the registers from
+    the address :data:`FIRST` on.
     """
     if name not in outputs:
         return None

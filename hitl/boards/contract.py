@@ -18,7 +18,7 @@ from rtsim.core.errors import RtsimError
 
 
 class BoardError(RtsimError):
-    """A board cannot be reached, has stopped, is silent or has sent an impossible answer.
+    """Raised if a board cannot be reached, has stopped, is silent or has sent an impossible answer.
 
     The message contains a remedy.
     """
@@ -140,7 +140,7 @@ class Board(BoardLink, Protocol):
     def advance(self, cycles: int) -> None:
         """Run the board for ``cycles`` more cycles.
 
-        Several calls have the same effect as one call with the sum of their cycles.
+        The effect depends only on the total number of cycles, not on the number of calls.
         """
         ...
 
@@ -193,7 +193,7 @@ class BusEnd(Protocol):
 
     @property
     def due(self) -> int | None:
-        """Next cycle at which a device acts by itself, such as at a pin; else ``None``."""
+        """Next cycle at which a device acts without an operation on the bus, or ``None``."""
 
     def serve(self, cycle: int) -> None:
         """Perform the actions that are due at ``cycle``."""

@@ -71,7 +71,7 @@ class Memory:
 
     @property
     def room(self) -> int:
-        """Flash that is available for a program, without the boot loader, bytes."""
+        """Bytes of flash that a program can use, without the boot loader."""
         return self.flash - self.boot_loader
 
 
@@ -162,8 +162,8 @@ class Flasher:
 class Line:
     """The serial line: the possible bit rates of the UART, and the firmware's time per byte.
 
-    A rate is ``clock / (samples * n)``. The divider ``n`` has steps of ``1 / fractions`` and is at
-    most ``most``.
+    A rate is ``clock / (samples * n)``. The divider ``n`` is a multiple of ``1 / fractions``, up to
+    the value ``most``.
     """
 
     baud: int = 500_000

@@ -32,7 +32,7 @@ class EmulatorProcess:
 
     Any failure ends the process, and every later call raises the same error. ``command`` starts the
     emulator, and ``name`` is its name in error messages. ``patience`` is the timeout for an answer
-    (s of the wall clock). The emulator also ends when this process ends and its stdin is thereby
+    (s of the wall clock). The emulator also ends when this process ends, because its stdin is then
     closed. Raises :class:`BoardError` if the emulator cannot be started.
     """
 
@@ -300,7 +300,7 @@ class EmulatedBoard:
         return self._ends.values()
 
     def attach(self, bus: str, end: BusEnd) -> None:
-        """Attach the devices ``end`` to the board's bus ``bus``.
+        """Attach simulated devices to a bus of the board.
 
         Raises :class:`BoardError` if the bus does not exist or is occupied, or if the emulator has
         no buses.
@@ -332,7 +332,7 @@ class EmulatedBoard:
         self._run(self._reached + cycles, until_byte=False)
 
     def send(self, data: bytes, at: int | None = None) -> None:
-        """Send ``data``, which reaches the line at cycle ``at``, by default at once."""
+        """Send bytes to the board at the cycle ``at``, or by default at the present cycle."""
         for value in data:
             self._input(In.BYTE, 0, value, at)
 
@@ -387,7 +387,7 @@ class EmulatedBoard:
         self._inputs.append(Input(cycle, kind, which, value))
 
     def _run(self, target: int, until_byte: bool) -> None:
-        """Run to cycle ``target`` in slices; with ``until_byte``, stop after the first byte."""
+        """Run the board to the cycle ``target``; with ``until_byte``, at most to its first byte."""
         while True:
             goal = min(target, self._reached + SLICE, *self._serve())
             inputs, self._inputs = self._inputs, []

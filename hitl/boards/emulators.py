@@ -1,8 +1,8 @@
-"""Installation and start of the emulators: those on Node.js, and simavr.
+"""Installation and start of the emulators on Node.js and of the emulator simavr.
 
-An emulator on Node.js is downloaded once from npm. The folder of its adapter has the name of its
-npm package, and contains ``board.cjs``, ``package.json`` and ``package-lock.json``. simavr is a
-program with simavr's library, which rtsim compiles at its first use.
+An emulator on Node.js is downloaded once from npm. The folder of the emulator's adapter has the
+name of the npm package, and contains ``board.cjs``, ``package.json`` and ``package-lock.json``.
+When simavr is first used, rtsim compiles a program with simavr's library.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ GET_AVR8JS = "rtsim board install"
 def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
     """Return the command that starts the emulator whose adapter is in the folder ``files``.
 
-    Raises :class:`BoardError` if Node or the emulator is missing.  The message then gives the
-    command to install it; ``get`` is this command for the emulator.
+    Raises :class:`BoardError` if Node or the emulator is missing. The message contains the command
+    that installs the missing program; for the emulator, this command is ``get``.
     """
     node = find_node()
     there = library(files)

@@ -132,7 +132,7 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """Return the tick of the next reset or of the next delayed byte for the board."""
+        """Return the tick at which the board is next reset or receives the next delayed byte."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))
@@ -229,5 +229,5 @@ def _at_board(activity: Activity) -> type[BoardFault]:
 
 
 def _by_request(activity: Activity) -> bool:
-    """Return True if requests trigger the fault by a probability or condition, not time."""
+    """Return True if requests can trigger the fault, by its probability or condition."""
     return activity.fault.probability is not None or activity.fault.when is not None

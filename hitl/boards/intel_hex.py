@@ -1,7 +1,7 @@
 """Reader of flash images in Intel HEX, with one record ``:LLAAAATTDD...CC`` per line.
 
-An image in another format or for another processor is rejected. A processor would execute such an
-image without any sign that it is not the program.
+An image in another format or for another processor is rejected. A processor would execute a wrong
+image without any sign of an error.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def read_image(
 
 
 def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
-    """Return the actual format of the file with a remedy, or "" for apparent Intel HEX."""
+    """Return the file's actual format and a remedy, or "" if the file looks like Intel HEX."""
     if not data.strip():
         return "is empty; build the firmware again"
     if data.startswith(_ELF):
@@ -108,7 +108,7 @@ def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
 
 
 def _elsewhere(address: int, board: BoardDescription) -> str:
-    """Return the remedy for a byte at ``address``, which is outside the flash of ``board``."""
+    """Return advice for an image that contains a byte outside the flash of ``board``."""
     fits = [
         other
         for other in map(board_named, BOARDS)
@@ -124,7 +124,7 @@ def _elsewhere(address: int, board: BoardDescription) -> str:
 def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
     """Raise :class:`BoardError` if the interrupt vectors are those of another AVR.
 
-    Images without such vectors, for example from an assembler, are accepted.
+    An image whose start matches no known vectors, for example from an assembler, is accepted.
     """
     found = 0
     while image.startswith(_JMP, _VECTOR_BYTES * found):
@@ -143,7 +143,7 @@ def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
 
 
 def _has_vectors(board: BoardDescription, found: int) -> bool:
-    """Return True if ``found`` jumps at the start of an image can be the vectors of ``board``."""
+    """Return True if an image for ``board`` can begin with ``found`` jump instructions."""
     jumps_follow = board.memory.flash > _NEAR_BYTES and found > board.vectors
     return found == board.vectors or jumps_follow
 

@@ -54,7 +54,7 @@ _LOOK_AT_BAUD_NS = 50_000_000
 
 
 class Paceable(Protocol):
-    """The members of :class:`hitl.boards.emulated.EmulatedBoard` that a paced line uses."""
+    """The members of :class:`hitl.boards.emulated.EmulatedBoard` that :class:`PacedLine` uses."""
 
     @property
     def clock_hz(self) -> int: ...
@@ -78,7 +78,7 @@ class PacedPort(Protocol):
 
 @dataclass
 class Timing:
-    """Comparison of an emulated board's time with the clock; all times are ns of the clock."""
+    """Comparison of an emulated board's time with the clock; all times are in ns."""
 
     wall_ns: int = 0
     """Time that has passed by the clock."""
@@ -124,10 +124,11 @@ class Timing:
 
 
 class PacedLine:
-    """The line between a paced board and its port; call ``turn`` and ``wait`` alternately.
+    """The serial line between an emulated board and its port, in real time.
 
-    The simulated time of ``clock`` is the board's time. ``baud`` is the rate of the host's end of
-    the line (bit/s); with ``None``, the firmware's rate is read repeatedly.
+    The caller calls :meth:`turn` and :meth:`wait` alternately. The simulated time of ``clock`` is
+    the board's time. ``baud`` is the rate of the host's end of the line (bit/s); with ``None``, the
+    firmware's rate is read repeatedly.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class PacedLine:
         return not self._inbox
 
     def turn(self) -> None:
-        """Run the board one slice towards the clock, and move bytes in both directions."""
+        """Run the board for at most one slice, and transfer bytes between board and port."""
         if self._port.opened():  # opening a real board's port resets it by DTR
             self.timing.opened += 1
             self.reset()
@@ -237,7 +238,8 @@ class PacedLine:
     def _not_too_far_behind(self, due: int) -> int:
         """Return the cycle that is due by the clock.
 
-        If the board is too far behind, its time first slips.
+        If the board is more than :data:`MOST_BEHIND_NS` behind, the simulated time is first set
+        back to one slice after the board's time.
         """
         behind = self._ns(due - self._board.cycles)
         self.timing.behind_ns = max(self.timing.behind_ns, behind - SLICE_NS)
@@ -249,7 +251,7 @@ class PacedLine:
         return self._due()
 
     def _advance(self, goal: int) -> None:
-        """Run the board for at most one slice, so that a late board still serves its port."""
+        """Run the board for at most one slice, so that a late board does not delay the port."""
         before = self._board.cycles
         self._board.advance(min(goal - before, self._cycles(SLICE_NS)))
         taken = self._board.take()
@@ -263,7 +265,7 @@ class PacedLine:
             self._awaited = False
 
     def _release(self, due: int) -> None:
-        """Write the bytes to the port that the board has sent by the cycle ``due``."""
+        """Write to the port all bytes that the board has sent by the cycle ``due``."""
         if not self._kept or self._kept[0].cycle > due:
             return
         self.timing.late_ns = max(self.timing.late_ns, self._ns(due - self._kept[0].cycle))

@@ -34,8 +34,8 @@ class Terminal:
     """The near end of a pseudo-terminal, whose far end a client opens as a serial port.
 
     ``link`` is a symbolic link that will point to the port. The port is raw and does not echo. This
-    process keeps no descriptor of the far end, because it could then not detect that no client has
-    the port open. Raises :class:`BoardError` on Windows, or if the link cannot be created.
+    process closes its own descriptor of the port, so that it can detect when no client has the port
+    open. Raises :class:`BoardError` on Windows, or if the link cannot be created.
     """
 
     def __init__(self, link: Path | None = None) -> None:
@@ -140,7 +140,7 @@ _BOOT_SLICE_S = 0.001
 
 
 class _Anything(Wake):
-    """A wake-up that is set while bytes of the client or of the parent process are unread."""
+    """A wake-up signal that is set while bytes from the client or the parent process are unread."""
 
     def __init__(self, terminal: Terminal, line: PacedLine, control: int) -> None:
         super().__init__()

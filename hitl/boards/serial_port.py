@@ -102,10 +102,10 @@ class SerialLink:
             self._port = None
 
     def _keep_others_out(self, out: bool) -> None:
-        """Exclude programs that ignore pyserial's lock; Windows excludes all by itself.
+        """Prevent programs that ignore pyserial's lock from opening the port.
 
-        A pseudo-terminal would keep the flag after its client was killed, and exclude the next
-        client.
+        On Windows, the system already excludes all other programs. A pseudo-terminal would keep the
+        flag ``TIOCEXCL`` after its client was killed, and exclude the next client.
         """
         if sys.platform != "win32" and not self._pseudo:
             with suppress(OSError):  # the device may be gone
@@ -132,9 +132,9 @@ def _hint(port: str) -> str:
 
 
 def _known_ports() -> str:
-    """Return the serial ports of this machine, each with the board of its USB ids.
+    """Return a text that lists the serial ports, with the board if its USB ids are known.
 
-    Boards are at USB, so other ports are listed only if there are no USB ports.
+    Ports without USB are listed only if the machine has no USB port.
     """
     from serial.tools.list_ports import comports
 

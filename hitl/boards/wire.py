@@ -10,15 +10,16 @@ the image K A advance u64 cycle, u8 flags, inputs A: u64 cycle reached, events R
 cycles per byte; 0: firmware's rate K P peek u16 address, u16 length P: the bytes, of data space
 ========== ========================================== =========================================
 
-The emulator can answer any request with E, the text of an error. If flag 1 of ``advance`` is set,
-the board stops at the end of the next byte that it sends. Inputs and events are records of 12
-bytes: ``u64 cycle, u8 kind, u8 which, u16 value``. The emulator may stop early, after 65536 events;
-rtsim then requests the remaining cycles again.
+The emulator can answer any request with a message E, which contains the text of an error. If flag 1
+of ``advance`` is set, the board stops at the end of the next byte that it sends. Inputs and events
+are records of 12 bytes: ``u64 cycle, u8 kind, u8 which, u16 value``. The emulator may stop early,
+after 65536 events; rtsim then requests the remaining cycles again.
 
 For an operation on a bus (:class:`hitl.boards.contract.BusOp`), the emulator sends an event and
-stops at its cycle. The value of the event is ``number << 11 | operation << 8 | byte``; ``number``
-counts the operations modulo 32. The answer is an input with the value ``number << 11 | lost << 9 |
-ack << 8 | byte``. The operation completes when its time has passed and its answer has arrived.
+stops at the cycle of the event. The value of the event is ``number << 11 | operation << 8 | byte``;
+``number`` counts the operations modulo 32. The answer is an input with the value ``number << 11 |
+lost << 9 | ack << 8 | byte``. The operation completes when its time has passed and its answer has
+arrived.
 
 The address in P has 16 bits. If the processor has longer addresses, its emulator must map the
 registers that the board's description reads (``BoardPins.registers`` and ``Uart.registers``) to
@@ -56,8 +57,11 @@ class In(IntEnum):
 class Out(IntEnum):
     """Kinds of event on the board.
 
-    BYTE is a sent byte (garbled if ``which`` is 1), EDGE a change of a pin, LOST a lost byte,
-    RESTARTED a reset, and BUS a bus operation.
+    - ``BYTE``: the board has sent a byte, which is garbled if ``which`` is 1.
+    - ``EDGE``: a pin has changed.
+    - ``LOST``: the board's receiver has lost a byte.
+    - ``RESTARTED``: the board's watchdog has reset the board.
+    - ``BUS``: an operation on a bus begins.
     """
 
     BYTE, EDGE, LOST, RESTARTED, BUS = range(5)
@@ -89,7 +93,7 @@ def frame(kind: str, body: bytes) -> bytes:
 
 
 def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
-    """Return the body of a request A, which runs the board to cycle ``target`` with ``inputs``."""
+    """Return the body of the request to run the board to the cycle ``target`` with ``inputs``."""
     head = _ADVANCE.pack(target, UNTIL_BYTE if until_byte else 0)
     return head + b"".join(_RECORD.pack(i.cycle, i.kind, i.which, i.value) for i in inputs)
 
@@ -97,7 +101,7 @@ def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
 def advanced(
     body: bytes, start: int, target: int, pins: int = MOST_PINS
 ) -> tuple[int, list[WireEvent]]:
-    """Decode the answer A to a request to run from cycle ``start`` to cycle ``target``.
+    """Decode the answer to a request to run the board from ``start`` to ``target`` (cycles).
 
     ``pins`` is the number of pins. Returns the cycle that the board has reached, and the events.
     Raises :class:`BoardError` for an impossible answer.
@@ -141,12 +145,12 @@ def bus_operation(value: int) -> tuple[int, BusOp, int]:
 
 
 def bus_answer(number: int, reply: BusReply) -> int:
-    """Return the value of the input BUS that is the answer to the operation ``number``."""
+    """Return the value of the input that answers the bus operation ``number``."""
     return number << 11 | int(reply.lost) << 9 | int(reply.ack) << 8 | reply.data & 0xFF
 
 
 def greeting(body: bytes) -> tuple[str, str]:
-    """Return the name and the version of the emulator from its greeting H.
+    """Return the name and the version of the emulator from its first message.
 
     Raises :class:`BoardError` for an unknown greeting.
     """

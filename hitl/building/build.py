@@ -114,7 +114,7 @@ class Build:
 
     @property
     def link(self) -> Path:
-        """Path of the runtime's end of the link over shared memory (Linux only)."""
+        """Path of the library that rtsim loads to communicate over shared memory (Linux only)."""
         return self.folder / LINK
 
     @property
@@ -142,9 +142,9 @@ def build(
     or ``"coverage"``. The default ``toolchain`` is that of
     :func:`hitl.building.toolchain.find_toolchain`.
 
-    Raises :class:`InterfaceError` for an error in the interface file, :class:`BuildError` for an
-    error in the C code, both with file and line, and :class:`hitl.building.toolchain.CannotBuild`
-    if no compiler works.
+    Raises :class:`InterfaceError` for an error in the interface file and :class:`BuildError` for an
+    error in the C code, each with file and line. Raises
+    :class:`hitl.building.toolchain.CannotBuild` if no compiler works.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)
@@ -164,7 +164,7 @@ def build(
 
 
 class Compilation:
-    """The compilers of the sources of ``interface``, with their flags and their folder."""
+    """The compilers for the C and C++ sources of an interface file, with their flags and folder."""
 
     def __init__(self, interface: Interface, toolchain: Toolchain) -> None:
         self.interface, self.toolchain = interface, toolchain
@@ -191,7 +191,7 @@ class Compilation:
         return self.cpp and is_cpp(source)
 
     def compiled(self, source: Path, work: Path) -> Path:
-        """Return the file to compile: ``source``, or for a sketch its C++ text in ``work``."""
+        """Return ``source``, or for a sketch a C++ file, which is written to ``work``."""
         if not is_sketch(source):
             return source
         path = work / f"{source.name}.cpp"
@@ -201,7 +201,7 @@ class Compilation:
 
 
 class _Job(Compilation):
-    """The compilation of one interface as one kind of build."""
+    """A plain, sanitize or coverage build of an interface file."""
 
     def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
         super().__init__(interface, toolchain)
@@ -216,8 +216,8 @@ class _Job(Compilation):
     def _key(self) -> str:
         """Return a hash of all inputs of the build that are known before the compiler runs.
 
-        Headers become known later and are listed in the manifest of the build. The sources are part
-        of both, so that few manifests must be read to find a build.
+        The compiler reports the headers later; the manifest of the build lists them. The hash also
+        includes the sources, so that few manifests must be read to find a build.
         """
         interface = self.interface
         arguments = [self.kind, self.flags, ALWAYS, _WARNINGS, OWN, self.users, str(self.here)]
@@ -254,7 +254,7 @@ class _Job(Compilation):
         return UNLOADABLE if self.toolchain.family == "gcc" else ()
 
     def _read(self, work: Path) -> Read:
-        """Return the sources, all headers that they or the unit include, and files of flags."""
+        """Return the sources, the included headers, and the files that compiler flags name."""
         inside = (work, work.resolve())
         read = Read(set(self.interface.sources), named_by(self.users, self.here))
         read.libraries = libraries_of(self.users, self.here)
@@ -277,7 +277,7 @@ class _Job(Compilation):
         return read.snapshot(folders, [self.here])
 
     def _add_linked(self, read: Read, work: Path) -> None:
-        """Add the files that the linker has read to ``read``, or why they are unknown."""
+        """Add the files that the linker has read to ``read``, or why these files are unknown."""
         reports = list(work.glob(f"*{REPORT}"))
         for report in reports:
             found = linked_by(report, self.here)

@@ -58,7 +58,7 @@ def element_of(place: Field, index: str = "0") -> str:
 
 
 def assertions(place: Field, written: bool, cpp: bool = False) -> str:
-    """Return the assertions as one line of C, or with ``cpp`` of C++.
+    """Return static assertions about a variable as one line of C, or of C++ with ``cpp``.
 
     ``written`` is True if the generated code assigns to the object, which then must not be const.
     """
@@ -123,7 +123,10 @@ class CppObject:
 
 
 def objects_of(interface: Interface) -> list[CppObject]:
-    """Return the objects of ``interface``; raise :class:`InterfaceError` for any other text."""
+    """Return the C++ objects that the interface file declares.
+
+    Raises :class:`InterfaceError` for a text that does not declare one object.
+    """
     out = []
     for k, text in enumerate(interface.objects):
         line = interface.lines.of("code", "objects", k)
@@ -138,7 +141,7 @@ def objects_of(interface: Interface) -> list[CppObject]:
 
 
 def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
-    """Yield the declaration of the objects, as pairs of interface line and text."""
+    """Yield the C++ code of the objects, as pairs of line in the interface file (or 0) and text."""
     if not objects:
         return
     yield 0, "struct rtsim_objects {"
@@ -250,15 +253,15 @@ def errors_of(cpp: bool) -> tuple[str, ...]:
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` between ``#line`` directives, so that its errors name ``line`` of ``file``.
+    """Return the C code ``text``; compiler errors in it name the line ``line`` of ``file``.
 
-    Errors in later lines name the generated unit again.
+    Compiler errors in the code after ``text`` name the generated unit.
     """
     return f'#line {line} "{_quoted(file)}"\n{text}\n#line 1 "the generated unit"'
 
 
 def calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterator[str]:
-    """Yield the C lines of ``statements``, which are the value of ``key`` in ``[code]``."""
+    """Yield C lines for the statements at the key ``key`` of ``[code]`` in the interface file."""
     for k, statement in enumerate(statements):
         yield at(interface.lines.of("code", key, k), file, f"  {statement};")
 
@@ -271,10 +274,10 @@ def over(count: int, body: str) -> str:
 
 
 def cleared(interface: Interface) -> Iterator[str]:
-    """Yield C lines that give each variable of the unit its value in a new process.
+    """Yield C lines that set each variable of the generated unit as in a new process.
 
-    Inputs get their initial values, all others 0. A second initialisation thus starts like the
-    first, because the controller cannot reset variables that belong to the unit.
+    Inputs get their initial values, and all other variables get 0. A second initialisation would
+    otherwise differ from the first, because the controller cannot reset these variables.
     """
     for place in filter(lambda place: place.declared, interface.fields):
         yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
@@ -304,9 +307,9 @@ def _literal(place: Field, value: float) -> str:
 def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str]:
     """Return the C lines of the initialisation.
 
-    First, variables of the unit are cleared and C++ objects constructed. ``settle`` contains the
-    lines that set the parameters, before or after the calls of ``initialize`` as the interface file
-    demands.
+    The first lines reset the variables of the generated unit and construct the C++ objects.
+    ``settle`` contains the lines that set the parameters, before or after the calls of
+    ``initialize`` as the interface file demands.
     """
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize
@@ -465,9 +468,10 @@ _NO_FUNCTIONS = frozenset(("if", "while", "for", "switch", "else", "do", "return
 
 
 def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
-    """Return the C++ text of the sketch ``text``, which compiler errors call ``name``.
+    """Convert the text of an Arduino sketch to C++.
 
-    ``header`` is the header that declares Arduino's functions.
+    In compiler errors, the sketch has the file name ``name``. ``header`` is the header that
+    declares Arduino's functions.
     """
     found = _functions(text)
     first, prototypes = (found[0][0], [p for _, p in found]) if found else (0, [])
@@ -483,7 +487,7 @@ def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
 def _functions(text: str) -> list[tuple[int, str]]:
     """Return the start and the prototype of each function at the top level.
 
-    The start is the beginning of a line.
+    The start is the index in ``text`` of the beginning of the function's first line.
     """
     bare = _QUIET.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     out: list[tuple[int, str]] = []

@@ -1,12 +1,12 @@
 """Checks of an interface file with the compiler, and short error messages.
 
 C converts plain variables in calls without a warning. For example, ``y = step(level)`` with a float
-``level`` also compiles for ``step(signed char)``, but computes other numbers. This module therefore
-checks the types of such variables.
+``level`` also compiles for ``step(signed char)``, but computes other numbers. This module checks
+the types of plain variables in calls.
 
-C has no expression for the type of a parameter. The module writes a C file in which a structure
-replaces ``level``. The compiler rejects the structure, and its error names the expected type. The
-file contains one such call, a *probe*, for each variable. Only the errors of the compiler are used.
+C has no expression for the type of a parameter. The module writes a C file with a *probe* for each
+variable: the call, with a structure in place of the variable. The compiler rejects the structure,
+and its error names the expected type. Only the errors of the compiler are used.
 
 The flags must generate code with pointers of the same size as in this process.
 """
@@ -185,7 +185,7 @@ class _Place:
 
     @property
     def probe(self) -> str:
-        """C code of the probe: the statement with the structure in place of the variable."""
+        """C code of a statement in which the probe's structure replaces the variable."""
         call = f"{self.statement[: self.begins]}{_NOTHING}{self.statement[self.ends :]}"
         return f"static void rtsim_probe(void) {{ {call}; }}"
 
@@ -194,7 +194,7 @@ def check_arguments(
     interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path],
     more: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Check that no value changes between each variable and the C parameter or result.
+    """Check that conversions between variables and C parameters or results keep every value.
 
     ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``; ``more``
     are the other rtsim headers that the unit includes. Arguments of macros and of functions without
@@ -227,7 +227,7 @@ def _complaint(interface: Interface, place: _Place, name: str) -> str:
 
 
 def _places(interface: Interface) -> Iterator[_Place]:
-    """Yield each occurrence of a variable of the unit as a whole argument or a whole result."""
+    """Yield each place at which a scalar of the unit is a whole argument or gets a whole result."""
     declared = {f.signal.name: f for f in interface.fields if f.declared and not f.signal.shape}
     statements = (
         *interface.initialize, *(step.call for step in interface.steps), *interface.terminate
@@ -316,15 +316,15 @@ def _said(
 
 
 def _nothing(number: int, cpp: bool) -> str:
-    """Return the name of the structure's object in probe ``number``."""
+    """Return the name of the structure variable in the probe with this number."""
     return f"{_NOTHING}_{number}" if cpp else _NOTHING
 
 
 def _converted(number: int) -> str:
     """Return the structure of a C++ probe in one line.
 
-    In C++, the type that a call expects is the type ``T`` of the conversion to an argument, or of
-    the assignment of a result. A failed assertion then names this type.
+    In C++, a call converts the structure to the type ``T`` of a parameter, or assigns a result of
+    the type ``T`` to the structure. A failed assertion names ``T``, the expected type.
     """
     said = " ".join(
         f'static_assert(!rtsim_same<T, {type}>::value, "rtsim expects: {type}");' for type in _NAMES
@@ -338,7 +338,7 @@ def _converted(number: int) -> str:
 
 
 def _expected(said: str) -> dict[int, str]:
-    """Return the expected C types by number of the probe."""
+    """Return the C type that the compiler expects in each probe, by the number of the probe."""
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
@@ -399,10 +399,11 @@ class _Target:
     def fits(self, type: str, name: str, sets: bool) -> bool:
         """Return True if the conversion between ``type`` and the C type ``name`` keeps every value.
 
-        ``type`` is the type of a signal. With ``sets``, ``name`` sets the signal; otherwise, the
-        signal is passed as ``name``. An integer may become a wider integer, because int has another
-        size on other targets. A floating-point type must be the same, because tolerances depend on
-        it. Any integer type of C matches a bool, and an enumeration matches any integer type.
+        ``type`` is the type of a signal. If ``sets`` is True, a result of the C type is assigned to
+        the signal. If ``sets`` is False, the signal is an argument of the C type. An integer may
+        become a wider integer, because int has another size on other targets. A floating-point
+        signal must have the same type as in C, because tolerances depend on the type. Any integer
+        type of C matches a bool, and an enumeration matches any integer type.
         """
         floating = name in ("float", "double", "long double")
         if type == "bool":
@@ -436,11 +437,10 @@ _OTHER = "rtsim: pointers of another width"
 
 
 def check_width(interface: Interface, toolchain: Toolchain) -> None:
-    """Check that the flags of ``interface`` generate code with pointers as in this process.
+    """Check that the flags of ``interface`` generate pointers as large as in this process.
 
-    Raises :class:`InterfaceError` for pointers of another size. A worker would then need a libzmq
-    for this size, which no Python package provides, and a library could not be loaded into this
-    process (docs/decisions/113).
+    Raises :class:`InterfaceError` for pointers of another size: the worker would need a libzmq that
+    no Python package provides, and this process could not load the library (docs/decisions/113).
     """
     flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
     if not flags:

@@ -8,8 +8,8 @@
     print(coverage.in_words)      # lines 97.5 % (39 of 40), branches 83.3 % (10 of 12): ...
 
 A measurement starts at zero. The counts are the sums of all processes that start during the
-measurement and end by themselves; a killed process writes no counters. Only the user's sources and
-headers count, not the generated C code.
+measurement and end by themselves; a killed process writes no counters. The coverage includes only
+the user's sources and headers, not the generated C code.
 
 Do not name the folder ``coverage``, because numba would import it as the package of that name.
 """
@@ -183,7 +183,7 @@ def user_files(build: Build) -> Iterator[Path]:
 
 
 def _gcov(builds: Sequence[Build]) -> str:
-    """Return the command of a gcov with the version of the compiler, whose files it can read."""
+    """Return the command of a gcov that can read the files of the builds' compiler."""
     for build in builds:
         if build.kind != COVERAGE:
             raise CoverageError(

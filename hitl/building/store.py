@@ -41,7 +41,7 @@ _SUFFIXES = 3
 class Snapshot:
     """Hashes of the files of a build, and paths at which no file may exist.
 
-    The compiler would include a new file at such a path instead of a header that it has read.
+    A new file at a path in ``absent`` could change the build, for example replace a header.
     """
 
     files: dict[str, str]
@@ -61,7 +61,7 @@ class Snapshot:
         """Return a snapshot of the present contents of ``files`` and ``linked``.
 
         ``rivals`` are paths at which no file may exist; a path that exists now is omitted.
-        ``listed`` are folders in which no name may be added or removed.
+        A name that is added to or removed from a folder in ``listed`` invalidates the snapshot.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
@@ -86,12 +86,12 @@ class Snapshot:
 def rivals(
     headers: Iterable[Path], folders: Sequence[Path], users: Sequence[Path]
 ) -> Iterator[Path]:
-    """Yield the paths in ``folders`` at which a new file would replace one of ``headers``.
+    """Yield the paths at which a new file would be included instead of an existing header.
 
     An ``#include`` can name a header in the folders ``users`` by any part of its path, and a system
-    header by its path in a searched folder. The folder of each header is also searched, for the
-    headers that it includes. gcc reads a precompiled NAME.gch instead of NAME, and clang reads
-    NAME.pch.
+    header by its path in a searched folder. The compiler also searches the folder of each header,
+    for the headers that this header includes. gcc reads a precompiled NAME.gch instead of NAME, and
+    clang reads NAME.pch.
     """
     headers = list(headers)
     places = list(dict.fromkeys([*folders, *(header.parent for header in headers)]))
@@ -115,8 +115,8 @@ def root() -> Path:
 def find(stem: str, contents: Sequence[str]) -> Path | None:
     """Return the folder of a stored build that is still valid, or ``None``.
 
-    The name of the folder begins with ``stem``. A valid build contains all files ``contents``. No
-    file in its manifest has changed, and the manifest names all files that were read.
+    The name of the folder begins with ``stem``. A valid build contains all files ``contents``, its
+    manifest names all files that the tools have read, and these files are unchanged.
     """
     for folder in sorted(root().glob(f"{stem}-*")):
         snapshot = None if _ONCE in folder.name else _read(folder / _MANIFEST)
@@ -154,8 +154,8 @@ def workshop() -> Iterator[Path]:
 def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapshot]) -> Path:
     """Return the folder of a stored build, or call ``make`` and store its build.
 
-    ``make`` receives a temporary folder and a folder in it for the files ``contents``, and returns
-    a snapshot of the files that they depend on. See :func:`find`.
+    ``make`` receives a temporary folder and a subfolder for the files ``contents``, and returns a
+    snapshot of the files on which the build depends. See :func:`find`.
     """
     if (folder := find(stem, contents)) is not None:
         return folder
@@ -171,8 +171,8 @@ def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapsh
 def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]) -> None:
     """Move a finished build from the folder ``made`` to ``folder``.
 
-    If another process has stored the same build first, that build is kept. The manifest is written
-    from ``snapshot``; ``contents`` are the files of a complete build.
+    If another process has stored the same build first, that build is kept. The manifest contains
+    ``snapshot``; ``contents`` names the files of a complete build.
     """
     (made / _MANIFEST).write_text(json.dumps(asdict(snapshot)), encoding="utf-8")
     for _ in range(2):
@@ -214,7 +214,10 @@ def _names_of(folder: str | Path) -> str:
 
 
 def _sweep(place: Path, now: float) -> None:
-    """Remove files of killed processes, and builds that were unused for 30 (or 7) days."""
+    """Remove files of killed processes, and builds that were not used for 30 days.
+
+    A build that cannot be used again is removed after 7 days.
+    """
     for path in place.iterdir():
         with suppress(OSError):
             scratch = path.name.startswith(_MAKING) or path.is_file()
@@ -287,7 +290,7 @@ class Read:
         """Return the hashes of the files, and the paths at which a new file would replace a file.
 
         ``users`` are the folders of the user's own headers. ``here`` are the folders in which the
-        linker runs, and in which it first searches the files that a linker script names.
+        linker runs, and in which files that a linker script names are searched first.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
         places = {*folders, *(path.parent for path in self.files)}
@@ -310,7 +313,7 @@ class Read:
             yield from (name for name, *_ in _HAS.findall(text.replace("\\\n", "")) if name)
 
     def note(self, text: str, source: Path | str) -> None:
-        """Note a reason if preprocessor or assembler read unreported files for ``text``.
+        """Set ``unknown`` if ``text`` may make the preprocessor or assembler read unreported files.
 
         ``source`` is the origin of the text.
         """
@@ -328,7 +331,7 @@ def included(
     """Return the files that ``source`` includes, as the compiler lists them.
 
     ``here`` is the folder in which the compiler runs, and ``scratch`` a file that may be
-    overwritten. Sources are scanned one at a time, because zig accepts only one.
+    overwritten. One source is scanned at a time, because zig accepts no more.
     """
     scratch.unlink(missing_ok=True)
     said = toolchain.run([*arguments, "-M", "-v", "-MF", scratch, source], here).warnings
@@ -343,7 +346,7 @@ def included(
 
 
 def rules_of(file: Path, here: Path) -> Iterator[Path]:
-    """Yield the prerequisites in a compiler's rule for make, or nothing without the file."""
+    """Yield the prerequisites in a compiler's make rule; none if ``file`` does not exist."""
     rules = _text_of(file)
     for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
         rules = rules.replace(written, meant)
@@ -352,9 +355,10 @@ def rules_of(file: Path, here: Path) -> Iterator[Path]:
 
 
 def run_linker(link: Callable[[Sequence[str]], object], name: Path) -> None:
-    """Call ``link`` with the flag by which the linker reports its files, or else without it.
+    """Call ``link`` with a flag that makes the linker report the files that it reads.
 
-    The report is ``name`` with the suffix :data:`REPORT`.  An older linker refuses the flag.
+    The report is ``name`` with the suffix :data:`REPORT`. If this call fails, as with an older
+    linker, ``link`` is called without the flag.
     """
     report = name.with_name(f"{name.name}{REPORT}")
     try:
@@ -375,9 +379,10 @@ def linked_by(file: Path, here: Path) -> set[Path]:
 
 
 def named_by(flags: Iterable[str], here: Path) -> set[Path]:
-    """Return the files that ``flags`` name by a whole word, after ``=`` or ``,``, or joined.
+    """Return the files that compiler flags name.
 
-    No tool reports the files of flags such as ``-Wl,--retain-symbols-file=kept``.
+    A flag can name a file as a whole word, after ``=`` or ``,``, or directly after an option. No
+    tool reports a file that a flag such as ``-Wl,--retain-symbols-file=kept`` names.
     """
     words = {word for flag in flags for word in (flag, *re.split("[=,]", flag)[1:])}
     words |= {flag[len(o) :] for flag in flags for o in _WITH_VALUE if flag.startswith(o)}
@@ -385,7 +390,7 @@ def named_by(flags: Iterable[str], here: Path) -> set[Path]:
 
 
 def searched_by(flags: Sequence[str], here: Path, options: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders in ``flags`` that follow one of ``options``, joined or separate."""
+    """Yield each folder that follows one of ``options``, in the same flag or as the next flag."""
     for flag, following in zip(flags, [*flags, ""][1:], strict=True):
         for option in options:
             if flag.startswith(option):
@@ -410,9 +415,10 @@ def headers_of(flags: Sequence[str], here: Path) -> list[Path]:
 
 
 def unknown(flags: Sequence[str], read: Iterable[Path], reported: bool) -> str:
-    """Return why the tools may have read files that they do not report, or "".
+    """Return the reason why the tools may have read unreported files, or "".
 
-    ``read`` contains the files that the linker has read, if the linker ``reported`` them.
+    ``reported`` is True if the linker has reported the files that it read. ``read`` contains the
+    reported files.
     """
     value = False
     for flag in flags:

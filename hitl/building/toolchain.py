@@ -156,9 +156,9 @@ class Toolchain:
         return [self.command, self.version, _environment(), programs]
 
     def script(self) -> str:
-        """Return a sentence if a part of the compiler is a script, which may read any file, or "".
+        """Return a sentence that names a script among the compiler's programs, or "".
 
-        All other parts are ELF, Mach-O or PE programs.
+        A program that is no ELF, Mach-O or PE file counts as a script, which may read any file.
         """
         scripts = (p for p in self._programs() if not _is_program(p))
         return next((f"{path} is a script, which may read other files" for path in scripts), "")
@@ -203,7 +203,7 @@ class Toolchain:
 
 @contextmanager
 def _told_if_slow(compiler: str) -> Iterator[None]:
-    """Print to a terminal that ``compiler`` is still running after :data:`_SLOW_S`."""
+    """Print a message to the terminal if the compiler runs longer than :data:`_SLOW_S`."""
 
     def tell() -> None:
         sys.stderr.write(
@@ -231,8 +231,8 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
     """Yield the environment variables for the caches of zig; other compilers have no cache.
 
     zig's C library is kept in rtsim's cache folder, because the default folder may be read-only.
-    The user's compiled code is not cached, because zig does not notice a new header that precedes a
-    header that it has read.
+    The user's compiled code is not cached, because zig would not notice a new header that precedes
+    a known header in the search order.
     """
     if compiler.family != "zig":
         yield {}
@@ -252,8 +252,8 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
 def find_toolchain(cpp: bool = False) -> Toolchain:
     """Return the compiler that ``$CC`` names, or else cc, gcc or clang, or else that of ziglang.
 
-    With ``cpp``, compilers without a C++ compiler are skipped. Raises :class:`CannotBuild` if no
-    compiler works; the message gives the command to install one.
+    With ``cpp``, cc, gcc and clang are skipped if their C++ compiler is missing. Raises
+    :class:`CannotBuild` if no compiler works; the message gives the command to install one.
     """
     if wanted := os.environ.get("CC", "").strip():
         return _named(wanted)
@@ -325,7 +325,7 @@ def _environment() -> dict[str, str | None]:
 
 
 def _a_file(word: str) -> str:
-    """Return ``word`` if it is the path of a file, such as a script for an interpreter, or ""."""
+    """Return ``word`` if it is the path of a file, such as an interpreter's script; else ""."""
     return word if os.path.isfile(word) else ""
 
 
@@ -356,7 +356,7 @@ def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
 
 
 def _version_of_ziglang() -> str:
-    """Return the version of the package, because a query of the compiler would take too long."""
+    """Return the version of ziglang's package; to ask the compiler would take too long."""
     try:
         return f"clang of ziglang {package_version('ziglang')}"
     except PackageNotFoundError:

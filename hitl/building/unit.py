@@ -7,10 +7,11 @@
     int  rtsim_step(const double *u, double *y)        inputs (m,) -> outputs (n,)
     void rtsim_terminate(void)
 
-``rtsim_initialize`` and ``rtsim_step`` return 0, or the position of the first element that does not
-fit its C type: 1 + its index in ``p`` or ``u``, or -(1 + its index in ``y``). The same text is
-compiled into the worker, the shared library of the fast path and firmware. Static assertions in the
-unit check every type and size. ``#line`` directives make compiler errors name the interface file.
+``rtsim_initialize`` and ``rtsim_step`` return 0 if all elements fit their C types. If ``k`` is the
+index of the first element that does not fit, they return ``1 + k`` for ``p`` or ``u``, and
+``-1 - k`` for ``y``. The worker, the shared library of the fast path and the firmware are compiled
+from the same generated text. Static assertions in the unit check every type and size. ``#line``
+directives make compiler errors name the interface file.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ ARDUINO_HOST = tuple(ARDUINO / name for name in ("clock_host.cpp", "rtsim_arduin
 
 
 def support_of(interface: Interface) -> tuple[str, ...]:
-    """Return the headers of rtsim that the unit of ``interface`` includes."""
+    """Return the names of rtsim's headers that the generated unit includes."""
     if not interface.language.cpp:
         return ("rtsim_unit.h",)
     arduino = ("Arduino.h",) if interface.language.clock else ()
@@ -151,7 +152,7 @@ def _tried(interface: Interface) -> str:
 
 
 def _caught(interface: Interface, result: str) -> str:
-    """Return the exception handler after the body of a function that returns ``result``."""
+    """Return the C++ exception handler that ends a function and returns ``result``."""
     return f"\nRTSIM_CATCH({result})" if interface.language.cpp else ""
 
 
@@ -183,7 +184,7 @@ def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[st
 def _refused(place: Field) -> str:
     """Return ``if (...)`` for values outside the C type.
 
-    The condition also stores the raw value in ``rtsim_v``.
+    The generated C code also stores the raw value in the variable ``rtsim_v``.
     """
     type = place.signal.type
     if type == "float64":

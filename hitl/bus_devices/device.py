@@ -139,8 +139,8 @@ KINDS = tuple(_MISSED)
 class BusFault:
     """A fault of a bus from ``begin_ns`` to ``end_ns``, in ns since the run began.
 
-    ``end_ns`` None means the end of the run.  ``device`` limits the fault to one device; "" means
-    every device.  The kinds are:
+    If ``end_ns`` is None, the fault lasts until the end of the run. ``device`` limits the fault to
+    one device; "" means every device. The kinds are:
 
     - ``stuck_sda``: SDA is held low, which affects all devices; ``device`` must be "".
     - ``nack_address``: addresses are not acknowledged.
@@ -161,7 +161,7 @@ class BusFault:
 
 
 def why_idle(fault: BusFault, ran_ns: int) -> str:
-    """Return why ``fault`` changed nothing while the boards ran for ``ran_ns``, as a clause."""
+    """Explain in a clause why a bus fault changed nothing while the boards ran for ``ran_ns``."""
     begin, end = fault.begin_ns / NS_PER_S, fault.end_ns
     if fault.begin_ns >= ran_ns:
         return f"it begins at {begin:g} s, and the boards ran until {ran_ns / NS_PER_S:g} s"

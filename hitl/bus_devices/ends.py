@@ -60,12 +60,12 @@ class _End:
         self.origin_ns = self._ns(self._board.cycles)
 
     def why_idle(self, fault: BusFault) -> str:
-        """Return why ``fault`` has changed no operation, or "" if it has changed one."""
+        """Return the reason why a fault changed no bus operation, or "" if it changed one."""
         ran_ns = self._ns(self._board.cycles) - self.origin_ns
         return "" if self.acted[fault] else why_idle(fault, ran_ns)
 
     def why_unused(self, name: str) -> str:
-        """Return a sentence if the device ``name`` had no transfer, else ""."""
+        """Return a sentence that the device had no bus transfer, or "" if it had one."""
         return "" if self.asked[name] else f"{name} was never {self.reached}"
 
     def _ns(self, cycle: int) -> int:
@@ -86,7 +86,7 @@ class _End:
                     self._board.pins.write(pin, level)
 
     def set(self, name: str, quantity: str, value: float) -> None:
-        """Set a quantity of the device ``name`` from the board's present cycle on."""
+        """Change a quantity of the device ``name`` at the board's present cycle."""
         self._advance(self._board.cycles)
         next(one for one in self.placed if one.name == name).device.set(quantity, value)
         self._drive()

@@ -1,7 +1,7 @@
 """Exchange frames with real and virtual buses and networks: CAN via python-can, and UDP.
 
 A :class:`FrameController` exchanges frames at its ticks.  A :class:`FrameInput` reads frames as an
-external input.  Both open a link (:mod:`hitl.buses.urls`) and convert frames with codecs
+external input. Both classes open a link (:mod:`hitl.buses.urls`) and convert frames with codecs
 (:mod:`rtsim.components.frames`).
 """
 

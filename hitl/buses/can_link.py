@@ -1,7 +1,7 @@
 """CAN links via python-can, for virtual buses and for adapters.
 
-Names of interfaces, channels and options are those of python-can.  A channel of digits is passed as
-a number, except for virtual buses.
+Names of interfaces, channels and options are those of python-can. If the channel consists of
+digits, python-can receives it as a number, except for virtual buses.
 """
 
 from __future__ import annotations

@@ -189,8 +189,9 @@ MALFORMED = "malformed"
 class FrameController:
     """A controller that exchanges frames with nodes outside of this process.
 
-    At each tick, the controller sends its inputs in the frames ``send``.  Its outputs are the
-    signals of the frames ``receive``, and the number of malformed frames so far (``malformed``).
+    At each tick, the controller sends its inputs in the frames ``send``. The controller's outputs
+    are the signals of the frames ``receive``, and the number of malformed frames so far
+    (``malformed``).
 
     Args:
         url: URL of the link; see :mod:`hitl.buses.urls`.
@@ -313,10 +314,10 @@ class FrameInput:
     """The device of an external input whose values arrive as frames.
 
     The link opens at the first tag of a live run; a replay does not open the link.  Without
-    ``event``, frames are read at the tags of other components.  With ``event``, a thread reads the
-    link, and each frame inserts a tag at its arrival.  All event inputs of a scenario share one
-    :class:`Wake`: pass the ``wake`` of the first input as ``event`` to the others.  The other
-    arguments are those of :class:`FrameController`.
+    ``event``, frames are read at the tags of other components. With ``event``, a thread receives
+    frames from the link, and each frame causes a tag at the time of its arrival. All event inputs
+    of a scenario share one :class:`Wake`: pass the ``wake`` of the first input as ``event`` to the
+    others. The other arguments are those of :class:`FrameController`.
 
     Example:
         pedal = FrameInput("udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=pedal.toml", ["pedal"])

@@ -144,9 +144,9 @@ def _states(board: BoardDescription) -> dict[str, str]:
 def install(board_name: str | None) -> None:
     """Download the emulator of a board.
 
-    The command installs the emulator into the user's cache folder, in the version that the board's
-    package names. For the default board it installs avr8js from npm, in the version of rtsim's
-    lock file. The emulated board then runs on this emulator.
+    The command installs the emulator into the user's cache folder. The board's package determines
+    the version of the emulator. For the default board it installs avr8js from npm, in the version
+    of rtsim's lock file. The emulated board then runs on this emulator.
 
     \b
     Example:
@@ -299,11 +299,11 @@ def export(
     """Write the controller of INTERFACE as a sketch with the library rtsim to FOLDER/NAME.
 
     The Arduino IDE, arduino-cli and PlatformIO compile the sketch for any board with an Arduino
-    core. The sketch contains the controller's sources and the library, and needs nothing else.
-    --board gives the sizes of C types: a board with the same sizes must run the sketch. This
-    command does not compile the sketch. If a file that the export would replace was edited since
-    the last export, the command writes nothing, unless --force is given. Exit status 0 if the
-    sketch was written, 2 otherwise.
+    core. The sketch contains the controller's sources and the library, and needs no other files.
+    --board determines the sizes of C types. The board that runs the sketch must have the same
+    sizes. This command does not compile the sketch. If a file that the export would replace was
+    edited since the last export, the command writes nothing, unless --force is given. Exit status 0
+    if the sketch was written, 2 otherwise.
 
     \b
     Examples:
@@ -454,10 +454,9 @@ def _to_json(row: OnOneBoard) -> dict[str, object]:
 def clock(interface: str, url: str, as_json: bool) -> None:
     """Measure the clock of the Arduino code of INTERFACE on an emulated board.
 
-    The command prints a table for the interface file. With this table, millis() and micros() in
-    SIL agree with the emulated board within some tens of microseconds, because the measurement
-    itself moves the times.
-    Exit status 0 if the clock was measured, 2 otherwise.
+    The command prints a table for the interface file. With this table, millis() and micros() in SIL
+    agree with the emulated board within some tens of microseconds. The measurement itself shifts
+    the times, so the agreement is not exact. Exit status 0 if the clock was measured, 2 otherwise.
 
     \b
     Examples:

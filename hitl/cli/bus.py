@@ -53,9 +53,10 @@ _SIGNALS = (
 def check(file: Path, bitrate: int, as_json: bool) -> None:
     """Check FILE, a DBC file or a TOML file of frames, and print its frames and signals.
 
-    For frames that have a period, the command prints the load of the bus and the longest latency,
-    with the most stuff bits, without error frames, and if no other frames use the bus. Exit status
-    0 if FILE can be used, 1 if the bus cannot carry the load, 2 if FILE cannot be used.
+    For frames that have a period, the command prints the load of the bus and the longest latency.
+    The calculation assumes the largest number of stuff bits, no error frames, and no other frames
+    on the bus. Exit status 0 if FILE can be used, 1 if the bus cannot carry the load, 2 if FILE
+    cannot be used.
 
     \b
     Examples:
@@ -202,9 +203,9 @@ _COLUMNS = (
 def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Print the load of each CAN bus of SCENARIO, and the longest latency of each frame.
 
-    The numbers hold for the most stuff bits, without error frames, and for senders with a fixed
-    period. Exit status 0 if every bus can carry its load, 1 if a bus cannot, 2 if SCENARIO has no
-    CAN bus.
+    The calculation assumes the largest number of stuff bits, no error frames, and senders with a
+    fixed period. Exit status 0 if every bus can carry its load, 1 if a bus cannot, 2 if SCENARIO
+    has no CAN bus.
 
     \b
     Examples:
@@ -300,9 +301,9 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
     """Print the frames that arrive at URL, with their signals.
 
     URL is that of a link, such as can://socketcan/can0?dbc=car.dbc or
-    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. Without a file of frames the
-    command prints bytes. Exit status 0 if all frames were well-formed, 1 if one was malformed, 2 if
-    the link cannot be opened.
+    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. If URL names no file that describes
+    frames, the command prints bytes. Exit status 0 if all frames were well-formed, 1 if one was
+    malformed, 2 if the link cannot be opened.
 
     \b
     Examples:

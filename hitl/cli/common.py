@@ -151,7 +151,7 @@ def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[
 
 
 def watch_of(line: ProgressLine) -> ProgressWatch:
-    """Return a watch that shows the progress of a comparison in the terminal's ``line``."""
+    """Return an observer that shows the progress of a comparison in the terminal."""
     from hitl.comparison.conditions import ProgressWatch  # slow to load
 
     return ProgressWatch(
@@ -162,8 +162,8 @@ def watch_of(line: ProgressLine) -> ProgressWatch:
 def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
     """Raise :class:`ScenarioError` for a latency of 0.
 
-    ``who`` names what needs time to answer.  The error suggests a latency, followed by the remedy
-    ``otherwise``.
+    ``who`` names what needs time to answer. The error message suggests a latency, and ends with the
+    text ``otherwise``.
     """
     if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
         period = component.period
@@ -234,8 +234,8 @@ def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Countin
 def in_c(reference: str, kind: str, keys: Path | None, link: str | None = None) -> SilController:
     """Return the controller of ``FILE.toml[:VARIANT]`` or ``FILE.toml@tcp://HOST:PORT``.
 
-    In the first form, this machine builds the C code.  In the second form, ``rtsim sil serve`` runs
-    the C code at the given address.
+    For ``FILE.toml[:VARIANT]``, this machine builds the C code. For ``FILE.toml@tcp://HOST:PORT``,
+    the command ``rtsim sil serve`` runs the C code at the given address.
     """
     interface, at, address = reference.partition(_SERVED)
     if not at:

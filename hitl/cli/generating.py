@@ -80,12 +80,12 @@ def generate_stimuli(
     into: Path | None,
     as_json: bool,
 ) -> None:
-    """Find input sequences that reach the branches of C code which a run leaves open.
+    """Find input sequences for the branches of C code that a run does not reach.
 
-    SCENARIO runs with its reference model, and its inputs go through the C code. For the branches
-    that they do not reach, a search finds stimuli: input sequences from the start of the
-    controller. Without SCENARIO, the search begins with all branches. 'rtsim sil test' takes the
-    file of stimuli that lies beside the interface file (docs/stimuli.md).
+    SCENARIO runs with its reference model, and its inputs go through the C code. A search finds
+    stimuli for the branches that the inputs of the run do not reach. A stimulus is an input
+    sequence from the start of the controller. Without SCENARIO, the search covers all branches.
+    'rtsim sil test' uses the file of stimuli in the folder of the interface file (docs/stimuli.md).
 
     The same seed gives the same file, unless --seconds ends the search.
 

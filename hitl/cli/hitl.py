@@ -109,9 +109,10 @@ def hitl(
 
     The rig's I/O node is a board that drives the input pins of the device under test and reads its
     output pins. If the I/O node is {url}, all boards are emulated and run in lockstep, so no
-    hardware is necessary; the rig file names the device's firmware, an Intel HEX file or an Arduino
-    sketch. If the I/O node is at a serial port, the scenario runs in real time (--pace 1). Exit
-    status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed.
+    hardware is necessary. For an emulated device, the rig file names the firmware: an Intel HEX
+    file or an Arduino sketch. If the I/O node is at a serial port, the scenario runs in real time
+    (--pace 1). Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run
+    failed.
 
     \b
     Examples:
@@ -194,13 +195,13 @@ def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
 
 
 def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int, str]]:
-    """Return each bus fault, the number of operations it changed, and why it changed none."""
+    """Return each bus fault, the number of changed operations, and the reason for no change."""
     buses = controller.buses
     return [] if buses is None else list(zip(rig.bus_faults, buses.acted, buses.idle, strict=True))
 
 
 def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
-    """Return a text if bus faults never acted, since the run then does not show their effect."""
+    """Return a text about bus faults that never acted, whose effect the run does not show."""
     controller = _of_rig(task)
     idle = [row.in_words for row, acted, _ in _bus_faults(controller, rig) if not acted]
     return (f"faults of buses that never acted: {', '.join(idle)}",) if idle else ()

@@ -201,8 +201,8 @@ def build(interface: str, kind: str, strictness: str, as_json: bool) -> None:
 
     INTERFACE is FILE.toml or FILE.toml:VARIANT. A worker is a program that runs the controller in
     a process of its own. Compiler warnings about the controller's sources are printed on stderr.
-    Exit status 0 if the worker was built, 1 if the compiler warned and --warnings error was given,
-    2 if the build failed.
+    Exit status 0 if the worker was built, 1 for compiler warnings with the option '--warnings
+    error', 2 if the build failed.
 
     \b
     Examples:

@@ -211,12 +211,11 @@ def image_of(
 
 
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
-    """Return the image that the emulated board at ``at`` runs.
+    """Return the flash image for the emulated board with the URL ``at``.
 
-    ``file`` is an Intel HEX file or a sketch, and ``controller`` an interface file.  If both are
-    given, the board runs ``file``, which must contain ``controller``.  Raises :class:`BoardError`
-    if neither is given, or if the board is not emulated, because a real board runs the firmware in
-    its flash.
+    ``file`` is an Intel HEX file or a sketch, and ``controller`` an interface file. If both are
+    given, the board runs ``file``, which must contain the controller. Raises :class:`BoardError` if
+    neither is given, or if the board is not emulated, because a real board runs its own firmware.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")
@@ -255,9 +254,8 @@ def link_test(
 
     The command prints the board's identity, lost messages, round-trip times, the offset of the
     board's clock, and the time budget of a step. URL is {url}, serial:///dev/ttyACM0?baud=500000
-    or serial://COM3. Exit status 0 if the line and the board are good, 1 if a message was lost,
-    repeated or damaged or if the board does not run the controller of -c, 2 if the test could not
-    be made.
+    or serial://COM3. Exit status 0 if the test passed, 1 if a message was lost, repeated or damaged
+    or if the board does not run the controller of -c, 2 if the test could not be made.
 
     \b
     Examples:

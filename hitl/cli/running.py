@@ -141,7 +141,7 @@ def run_in_c(
 
 
 def _execution(task: ControllerTask) -> Execution | None:
-    """Return execution times in host time, or None unless the C code is a local plain build."""
+    """Return the execution times of the C code, or None unless it is a plain build on this host."""
     assert isinstance(task.controller, SilController)
     if _kind(task) != PLAIN:
         return None

@@ -103,7 +103,7 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | ComparisonChain) -> int:
-        """Return the exit status; with ``--strict``, it is 1 if a passed result has doubts."""
+        """Return the exit status; with ``--strict``, it is 1 for a passed result with doubts."""
         if self.strict and result.ok and _refused(result):
             return NO
         return result.outcome.value
@@ -115,7 +115,7 @@ class ComparisonOptions:
         return "; ".join(_refused(result)) if self.strict else ""
 
     def writers(self) -> dict[Path, Writer]:
-        """Return the function that writes each result file, by path.
+        """Return the function that writes each result file, by the path of the file.
 
         Raises :class:`RecordingError` before the comparison runs if a path is not writable.
         """
@@ -187,9 +187,9 @@ _OPTIONS = (
 
 
 def _refused(result: BackToBack | ComparisonChain) -> list[str]:
-    """Return clauses on the results that ``--strict`` rejects.
+    """Return the reasons for which ``--strict`` rejects the result.
 
-    Faults that never acted are those of the last comparison.
+    The reasons include the faults that never acted in the last comparison.
     """
     return [*result.pairs[-1].never_acted, *result.doubts]
 
@@ -197,7 +197,8 @@ def _refused(result: BackToBack | ComparisonChain) -> list[str]:
 def comparison_options(command: F) -> F:
     """Decorate ``command`` with the argument and options of a comparison.
 
-    The argument ``asked`` of ``command`` receives the values as one :class:`ComparisonOptions`.
+    The decorated command receives all values as one :class:`ComparisonOptions` in its argument
+    ``asked``.
     """
     return with_options_as(ComparisonOptions, "asked", command, _OPTIONS)
 
@@ -222,7 +223,7 @@ class Comparing:
     def run(
         self, stages: list[Stage], watch: ProgressWatch | None = None, **more: Any
     ) -> BackToBack | ComparisonChain:
-        """Compare ``stages`` and write all files; ``more`` are fields of the request."""
+        """Compare ``stages`` and write all result files; ``more`` sets fields of the request."""
         asked, recorder = self.asked, None
         if asked.path is not None:
             made = open_recorder(asked.path, self.scenario.name, asked.force)
@@ -256,7 +257,7 @@ class Comparing:
         counted: Counting | None = None,
         **more: object,
     ) -> NoReturn:
-        """Print the result, with ``more`` in JSON, and end with its exit status."""
+        """Print the result, in JSON together with ``more``, and exit with its status."""
         failed = "" if counted is None else counted.failed
         status = self.asked.status(result) or (FAILED if failed else 0)
         if as_json:
@@ -320,14 +321,14 @@ def test(
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
     with the reference model. In the open loop, the recorded inputs go step by step through the
     reference model and the C code. In the closed loop, SCENARIO runs with the C code. Stimuli are
-    further input sequences for the open loop, each from the start of the controller.
+    additional input sequences for the open loop, each from the start of the controller.
 
     A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
     --abs, --rel and --tol, the tolerance follows from the type of each output and the range of
     each signal.
 
-    Exit status 0 if the C code does what its reference model does, 1 if a value differs, 2 if this
-    could not be decided, for example because no output changed or the host failed.
+    Exit status 0 if the C code agrees with the reference model, 1 if a value differs, 2 if the
+    comparison could not be decided, for example because no output changed or the host failed.
 
     \b
     Examples:

@@ -4,7 +4,8 @@
 2. Open loop: the reference model and the C code receive the recorded inputs, step by step.
 3. Closed loop: the scenario runs with the C code, with the same latency and external inputs. The
    recording of this run is compared with that of the reference model.
-4. Generated stimuli: both receive the input sequences of a file, each after a new start.
+4. Generated stimuli: the reference model and the C code receive the input sequences of a file, and
+   start again before each sequence.
 
 A second translation, such as the same C code on a board, is compared with the first translation in
 the same way. In this package the reference model is called ``design``, and the C code or the board
@@ -77,7 +78,7 @@ from rtsim.scenario.scenario import Scenario
 def back_to_back(
     scenario: Scenario, controllers: Mapping[str, ControllerProtocol], **options: Any
 ) -> BackToBack:
-    """Compare ``controllers`` with the reference models of the scenario that they replace.
+    """Compare controllers with the reference models that they replace in the scenario.
 
     ``controllers`` is a mapping from component names to controllers, and ``options`` are fields of
     :class:`ComparisonRequest`. If the C code crashes, hangs or answers wrongly, the verdict is
@@ -91,7 +92,7 @@ def back_to_back(
 def compare_chain(
     scenario: Scenario, stages: list[Stage], request: ComparisonRequest
 ) -> ComparisonChain:
-    """Compare the first stage with the reference model, and later stages with the one before."""
+    """Compare the reference model with the first stage, then each stage with the next stage."""
     last = stages[-1]
     conditions = Conditions(scenario, tuple(last.controllers), request)
     pace = Pace.of(request.pace)
@@ -186,7 +187,7 @@ class _Side:
 
 @dataclass
 class _Stepping:
-    """Open loops of two sides under the same conditions; ``below`` is the reference."""
+    """Open-loop runs of two sides under the same conditions; ``below`` is the reference."""
 
     conditions: Conditions
     below: _Side
@@ -232,8 +233,8 @@ class _Stepping:
     ) -> DesignReach | None:
         """Return which branches of the reference model of ``name`` the same inputs reach.
 
-        Returns ``None`` if the lower side is not the reference model, or if a loop ended with an
-        error.
+        Returns ``None`` if the side ``below`` is not the reference model, or if an open loop ended
+        with an error.
         """
         loops = [loop, *(() if stimulated is None else stimulated.loops)]
         if self.below.name != DESIGN or any(one.error for one in loops):
@@ -264,7 +265,7 @@ class _Stepping:
 def _flight(
     conditions: Conditions, below: _Side, above: _Side, rules: dict[str, Tolerance]
 ) -> LoopComparison:
-    """Compare the closed-loop run of ``above`` with that of ``below``."""
+    """Compare the closed-loop run of the side ``above`` with the run of the reference ``below``."""
     designs, sides = conditions.designs(), Sides(below.name, above.name)
     result = above.result
     assert result is not None
@@ -303,7 +304,10 @@ def _in_loop(
     baseline: Recording,
     rules: dict[str, Tolerance],
 ) -> dict[str, Tolerance]:
-    """Return the tolerances in closed loop: defaults, then interface files, then ``rules``."""
+    """Return the tolerances in closed loop: defaults, then interface files, then ``rules``.
+
+    A later tolerance of a signal replaces an earlier one.
+    """
     outputs = {name: design.outputs.columns for name, design in designs.items()}
     shares = in_the_loop(t for c in translations for t in defaults(c, floating=True).values())
     known = signals_of(baseline)
@@ -329,7 +333,7 @@ def _execution(
 
 
 def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
-    """Return how often each fault acted in the run, or without a run the declared faults."""
+    """Return how often each fault acted in the run, or the declared faults without a run."""
     if result is not None:
         described = events.described(result.recording.header)
         return tuple(events.rows(result.recording.events, described))

@@ -72,7 +72,7 @@ class LoopRun(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """One stage of a comparison, with its name in reports and its controllers by component."""
+    """A stage of a comparison: the name for reports, and the controller of each component."""
 
     name: str
     controllers: Mapping[str, ControllerProtocol]
@@ -301,7 +301,7 @@ def _remembered(
 def _started_by(
     controller: ControllerProtocol, make: Callable[[], ControllerProtocol]
 ) -> ControllerProtocol:
-    """Return a copy of ``controller`` whose method ``fresh`` is ``make``."""
+    """Return a copy of ``controller`` with the function ``make`` as its method ``fresh``."""
     if not hasattr(controller, "fresh"):
         return controller
     out = copy(controller)
@@ -324,7 +324,7 @@ def inputs_of(
 
     The inputs have the shape (k, m), with columns as in ``layout``. The tags have the shape (k, 2),
     with ns and microstep of each step. Raises :class:`RecordingError` if the recording does not
-    contain these inputs.
+    contain the inputs of the controller.
     """
     topic = f"messages/{request_topic(name)}"
     track = recording.tracks.get(topic)
@@ -365,7 +365,7 @@ def signals_of(recording: Recording) -> list[str]:
 
 
 def in_terms_of(designs: Mapping[str, ControllerProtocol], recording: Recording) -> Recording:
-    """Return ``recording`` with units and kinds of the reference models where C states none."""
+    """Return ``recording`` with the reference models' units and kinds, which C code can lack."""
     tracks = dict(recording.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
@@ -398,7 +398,8 @@ def environment_failure_of(
 
     In real time, a controller on this host is late if the host is slow, which proves nothing about
     the target. A board has its own processor, so its late answers count as failures of the board.
-    An exception is an emulated board for which this host was too slow (:func:`_delayed`).
+    A late answer of an emulated board is no failure of the board if this host was too slow
+    (:func:`_delayed`).
     """
     found = [*_failures(run), *_lateness(run, targets or {})]
     if not found:
@@ -419,9 +420,9 @@ def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
 def _pending(run: LoopRun) -> Iterator[int]:
     """Yield the time (ns) of each request that was pending when the run ended.
 
-    The answer to such a request has no row, so the comparison fails from this time on, before the
-    end of the run. Requests of a controller whose C code failed, and requests with late answers,
-    are omitted.
+    The recording contains no answer to a pending request, so the comparison fails from the time of
+    the request on, before the end of the run. Requests of a controller whose C code failed, and
+    requests with late answers, are omitted.
     """
     tracks, events = run.recording.tracks, run.recording.events
     for name, controller in run.started.items():
@@ -439,7 +440,7 @@ def _pending(run: LoopRun) -> Iterator[int]:
 
 
 def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[EnvironmentFailure]:
-    """Yield the failure of a host that was too slow in a paced run."""
+    """Yield a failure of the environment if the host was too slow in a paced run."""
     late = [
         e
         for e in run.recording.events

@@ -1,8 +1,9 @@
 """Measurement of the branches that input sequences take in a reference model in Python.
 
 The control law runs once more as plain Python while :func:`sys.settrace` reports each instruction.
-A condition is a jump, and the next instruction shows its direction. Functions that decide, such as
-``max`` and ``np.clip``, are replaced by functions that also report the deciding operand.
+Python executes a condition as a jump, and the instruction after the jump shows whether the
+condition was true. Functions that decide, such as ``max`` and ``np.clip``, are replaced by
+functions that also report the deciding operand.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _clipped(row: Sequence[Any]) -> Ways:
 
 @dataclass(frozen=True)
 class _Call:
-    """A function that decides: the texts of its sides, and a function for the sides of a call."""
+    """The branches of a function such as ``max``, and a function that finds those of a call."""
 
     count: int
     """Number of operands; 0 for two or more."""
@@ -94,7 +95,7 @@ _BY_NAME = {one.__name__: call for one, call in _CALLS.items()} | {"absolute": _
 
 @dataclass(frozen=True)
 class DesignReach:
-    """The branches of a reference model, and the branches that no sequence takes."""
+    """The number of branches of a reference model, and the branches that no input sequence took."""
 
     count: int = 0
     open: tuple[str, ...] = ()
@@ -117,7 +118,7 @@ class DesignReach:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on branches that were not taken or not measured; empty if all were taken."""
+        """Sentences about branches that were not taken or not measured, or an empty list."""
         if self.why:
             return [f"which branches of the reference model ran was not measured: {self.why}"]
         out = [f"{clause}; a longer run or a stimulus reaches them" for clause in self.in_brief]
@@ -127,7 +128,6 @@ class DesignReach:
         return out
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data: the branches, the open ones, and why some were not measured."""
         return {
             "branches": self.count,
             "open": list(self.open),
@@ -141,7 +141,7 @@ Steps = tuple[NDArray[np.float64], Sequence[tuple[int, int]]]
 
 
 def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignReach:
-    """Run the law of ``design`` on each of ``sequences``, each from a new start."""
+    """Measure which branches of a reference model the sequences take, each from a new start."""
     if not isinstance(design, PythonController):
         return DesignReach(why="it is not a function of Python")
     watch = _Watch()
@@ -167,7 +167,7 @@ def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignRe
 
 @dataclass
 class _Decision:
-    """An expression that decides, and the sides that were taken."""
+    """A condition or call with several branches, and the branches that were taken."""
 
     function: str
     text: str
@@ -185,7 +185,7 @@ class _Jump:
 
 
 class _Watch:
-    """Context that observes the decisions of a law and of the functions that it calls."""
+    """Context that observes decisions in a control law and in the functions that the law calls."""
 
     def __init__(self) -> None:
         self.left = MOST_INSTRUCTIONS
@@ -219,7 +219,7 @@ class _Watch:
     # Copies of functions, in which functions that decide are replaced by reporting ones.
 
     def copied(self, function: Any) -> Any:
-        """Return a copy of a user's function that reports its decisions.
+        """Copy a user's function so that the copy reports its decisions.
 
         Other values are returned unchanged.
         """
@@ -326,7 +326,7 @@ class _Watch:
 
 
 class _Reporting(types.ModuleType):
-    """A module such as numpy in which functions that decide also report."""
+    """A copy of a module such as numpy; functions such as ``clip`` report their branches."""
 
     def __init__(self, module: types.ModuleType, watch: _Watch) -> None:
         super().__init__(module.__name__)
@@ -338,7 +338,7 @@ class _Reporting(types.ModuleType):
 
 
 def _decides(function: object) -> bool:
-    """Return True for a function in the table of functions that decide."""
+    """Return True if :data:`_CALLS` contains the function."""
     try:
         return function in _CALLS
     except TypeError:  # it has no hash
@@ -353,7 +353,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _installed(function: types.FunctionType) -> bool:
-    """Return True for a function of Python, of an installed package, or without a file."""
+    """Return True if a function comes from Python or an installed package, or has no file."""
     name = function.__code__.co_filename
     return not Path(name).is_file() or "site-packages" in name or name.startswith(_PYTHON)
 
@@ -372,7 +372,7 @@ def _place(code: types.CodeType, one: dis.Instruction) -> Place | None:
 
 
 def _text(place: Place) -> str:
-    """Return the source of an expression on one line, or "" without a file."""
+    """Return the source text of an expression on one line, or "" if the source is unavailable."""
     file, first, start, last, end = place
     rows = [linecache.getline(file, n).encode() for n in range(first, last + 1)]
     if not all(rows):
@@ -383,7 +383,7 @@ def _text(place: Place) -> str:
 
 
 def _sides(text: str) -> tuple[str, ...]:
-    """Return the texts of the sides of a call that decides.
+    """Return the texts of the branches of a call such as ``max(a, b)``.
 
     The result is empty for other expressions.
     """

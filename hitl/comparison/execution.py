@@ -32,7 +32,7 @@ FEWEST_FOR_P99 = 100
 
 
 def p99(values: NDArray[Any]) -> Any:
-    """Return the 99th percentile of sorted ``values`` (k,), which at most 1 % of them exceed."""
+    """Return the 99th percentile of sorted values (k,); at most 1 % of the values exceed it."""
     return values[math.ceil(0.99 * len(values)) - 1]
 
 
@@ -63,7 +63,7 @@ class Execution:
         what: str = STEP,
         clock: str = HOST,
     ) -> Execution | None:
-        """Return the statistics of the durations ``took_ns`` (k,), or ``None`` without any."""
+        """Return the statistics of the durations ``took_ns`` (k,), or ``None`` for no durations."""
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None
@@ -82,7 +82,7 @@ class Execution:
 
     @property
     def label(self) -> str:
-        """The measured quantity and its clock, as text."""
+        """The measured quantity and the clock that measured it, as text."""
         return f"{self.what}, {self.clock}"
 
     @property
@@ -217,7 +217,7 @@ class OnTarget:
 
     @property
     def counted(self) -> dict[str, int]:
-        """Numbers of messages other than answers by kind, without zeros."""
+        """Counters of irregular events on the line, without those that are 0."""
         counts = {k: v for k, v in asdict(self.counts).items() if isinstance(v, int)}
         counts["garbage"] = sum(self.counts.garbage.values())
         del counts["frames"]
@@ -250,7 +250,7 @@ class OnTarget:
 
 
 def _clock(one: Any) -> str:
-    """Return the clock that measures the exchanges of the board controller ``one``."""
+    """Return the clock that measures the exchanges with a board."""
     if one.paced:
         return MODELLED
     # An emulated board in lockstep measures time in its cycles.

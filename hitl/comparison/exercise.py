@@ -1,4 +1,4 @@
-"""Which signals moved in a comparison, and which answers took effect."""
+"""Reports of the signals that changed in a comparison, and of the answers that took effect."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Exercise:
 
     @property
     def idle(self) -> list[str]:
-        """A clause for each output that proves nothing, such as ``y never moved``."""
+        """A clause for each output whose comparison proves nothing, such as ``y never moved``."""
         return [
             *(f"{column} never moved" for column in self.never_moved),
             *(
@@ -86,7 +86,7 @@ class Exercise:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on what was not exercised; empty if everything was."""
+        """Sentences about signals that the comparison did not exercise, or an empty list."""
         columns = {
             "outputs that only the stimuli moved": self.stimulated_outputs,
             "inputs that never changed": self.never_changed,
@@ -97,7 +97,7 @@ class Exercise:
 
     @property
     def never_moved(self) -> list[str]:
-        """Names of the output columns that neither the run nor a stimulus moved."""
+        """Names of the output columns that changed neither in the run nor on a stimulus."""
         return [name for name in self.still_outputs if name not in self.stimulated_outputs]
 
     @property
@@ -117,7 +117,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """The number of requests of a controller in a run, and of answers that took effect."""
+    """The numbers of a controller's requests in a run, and of its answers that took effect."""
 
     asked: int
     """Number of requests."""
@@ -170,7 +170,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class FlightCoverage:
-    """The rows that were compared in closed loop, and how both runs ended."""
+    """The numbers of compared signals and rows in closed loop, and the end of each run."""
 
     signals: int = 0
     rows: int = 0
@@ -182,7 +182,7 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Return the coverage of the rows in both runs (``paired``)."""
+        """Count the compared signals, and the rows ``paired`` that exist in both runs."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}
@@ -191,7 +191,7 @@ class FlightCoverage:
 
     @property
     def in_words(self) -> str:
-        """A sentence on the compared signals and rows, and on the end of each run."""
+        """A text with the numbers of compared signals and rows, and with the end of each run."""
         until = short(Tag(max(self.last_ns, 0)))
         ends = "; ".join(
             f"the run with the {displayed(side)} {how}" for side, how in self.endings.items()

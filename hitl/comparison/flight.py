@@ -41,7 +41,7 @@ class Compared:
 
 
 class _Track(NamedTuple):
-    """The paired rows of a track in both runs, and the problem if some rows have no pair."""
+    """The paired rows of a track in both runs, and a failed result if some rows have no pair."""
 
     baseline: TrackData
     candidate: TrackData
@@ -88,7 +88,10 @@ def compare_flights(
 
 
 def first_late(candidate: Recording) -> int | None:
-    """Return the time (ns) of the first request whose answer was late and not waited for."""
+    """Return the time (ns) of the first request with a late answer, or ``None``.
+
+    Requests for whose answer the run waited are omitted.
+    """
     asked = [
         e.tag.ns - int(e.values["allowed"])
         for e in candidate.events
@@ -99,7 +102,10 @@ def first_late(candidate: Recording) -> int | None:
 
 
 def _answered(candidate: Recording, controller: str, ns: int) -> bool:
-    """Return True if the request at ``ns`` has an answer, as with the policy ``stretch``."""
+    """Return True if the run contains an answer to the controller's request at ``ns``.
+
+    A late answer is in the run only with the policy ``stretch``.
+    """
     track = candidate.tracks.get(f"messages/{controller}")
     return track is not None and bool((track.ns == ns).any())
 
@@ -151,21 +157,24 @@ def _only(track: TrackData, rows: Index) -> TrackData:
 
 
 def _keys(track: TrackData) -> NDArray[np.int64]:
-    """Return the keys (n, 3) for the pairing of rows: ns, microstep, and 1 for x+."""
+    """Return the keys by which rows are paired, shape (n, 3).
+
+    The columns are the time (ns), the microstep, and 1 for a row of ``x+``, else 0.
+    """
     ns = track.ns
     step = next((track.integer(name) for name in _STEPS if name in track.integers), 0 * ns)
     return np.stack([ns, step, _sides(track)], axis=1)
 
 
 def _sides(track: TrackData) -> NDArray[np.int64]:
-    """Return a vector (n,) that is 1 for rows of x+, and 0 for other rows."""
+    """Return 1 for each row of the kind ``x+``, and 0 for each other row, shape (n,)."""
     return track.integer(_SIDE) if _SIDE in track.integers else 0 * track.ns
 
 
 def _problem(
     a: TrackData, left: Index, b: TrackData, right: Index, sides: Sides
 ) -> SignalResult | None:
-    """Return the failed result if rows other than x+ exist in one run only."""
+    """Return a failed result if a row that is not of the kind ``x+`` exists in only one run."""
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
     if len(missing):
@@ -212,7 +221,7 @@ def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class EnvironmentFailure(NamedTuple):
-    """The time (ns) from which a run proves nothing about the translation, and the reason."""
+    """The time (ns) from which a run proves nothing about the C code or board, and the reason."""
 
     since_ns: int
     why: str
@@ -282,7 +291,7 @@ class LoopComparison(Judged):
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:
-        """Return True if the environment caused the failure ``result``, and not the translation."""
+        """Return True if the environment, not the C code or the board, caused a failure."""
         if not result.reason or not self._excused:
             return False
         since = self.candidate.end_ns if self.environment is None else self.environment.since_ns

@@ -44,7 +44,7 @@ HOST, BOARD = "host C", "board"
 
 
 class OnBoards(NamedTuple):
-    """The result of :func:`stages`: both stages and the firmware images."""
+    """The result of :func:`stages`: the stages for host and board, and the firmware images."""
 
     stages: list[Stage]
     images: dict[str, Firmware]
@@ -57,7 +57,7 @@ class OnBoards(NamedTuple):
 
     @property
     def warnings(self) -> dict[str, str]:
-        """Compiler warnings about the C code by controller and stage; may be empty."""
+        """Compiler warnings about the C code of each controller in each stage, possibly empty."""
         return {
             f"{name} ({stage.name})": warnings_of(controller)
             for stage in self.stages
@@ -170,7 +170,7 @@ def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOAR
 
 
 def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
-    """Return the variants of the interface file whose types the board has."""
+    """Return the variants of an interface file that the board supports."""
     out = []
     for variant in tomllib.loads(interface.path.read_text(encoding="utf-8")).get("variants", {}):
         try:
@@ -217,7 +217,7 @@ _UNBOUNDED = 100.0
 
 
 class Difference(NamedTuple):
-    """The first output of a board whose bits differ from those of the host's build."""
+    """The first output of a board that differs in its bits from the output on the host."""
 
     step: int
     output: str
@@ -257,7 +257,7 @@ class OnOneBoard:
 
 @dataclass(frozen=True)
 class OnHost:
-    """The answers of the C code on this host, or why it failed at a step."""
+    """The answers of the C code on this host, or the reason for a failed step."""
 
     name: str
     answers: Sequence[Vector]
@@ -298,7 +298,7 @@ class OfBoards(Judged):
 
     @property
     def nothing(self) -> str:
-        """Why equal outputs prove nothing; "" if C code without any effect would differ."""
+        """Why equal outputs prove nothing, or "" if C code without any effect would differ."""
         found = self.host.exercise
         if found.any:
             return ""
@@ -310,7 +310,7 @@ class OfBoards(Judged):
 
     @property
     def why(self) -> str:
-        """Why the outcome is not passed, or ""."""
+        """The reason why the comparison has not passed, or ""."""
         if self.host.error:
             return self.host.error
         if self.differing:

@@ -1,8 +1,8 @@
 """Open loop: a reference model and its translation receive the same inputs, step by step.
 
 An output passes if it differs by at most ``max(absolute, relative * |design|)``, as in comparisons
-of recordings (:mod:`rtsim.record.verdict`). There is no feedback, so the translation goes wrong in
-the first step that differs.
+of recordings (:mod:`rtsim.record.verdict`). The outputs have no effect on the inputs, so an error
+occurs in the first step that differs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ MOST_AGAIN = 1000
 
 
 class Driven:
-    """A running reference model and its running translation, with their answers to the same inputs.
+    """A reference model and the compared controller, with their answers to the same inputs.
 
     ``inputs`` (k, m) has one row per step, with columns in the order of the reference model's
     inputs. ``tags`` (k, 2) contains the simulated time in ns and the microstep of each step.
@@ -100,7 +100,7 @@ class Driven:
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
-        """Run all steps on both controllers, but stop the translation after its first error."""
+        """Run all steps; after its first error, the compared controller runs no more steps."""
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -117,7 +117,7 @@ class Driven:
                 observe(step + 1, len(self.inputs))
 
     def again(self) -> Check | None:
-        """Initialise the translation a second time, and check that it repeats its answers.
+        """Initialise the compared controller again, and check that the answers are the same.
 
         Returns ``None`` if the translation cannot be restarted or has already failed.
         """
@@ -143,7 +143,7 @@ class Driven:
         return Check(INITIALIZED_AGAIN)
 
     def _different(self, step: int, answer: Vector) -> str:
-        """Return a sentence on how ``answer`` differs from the first answer to ``step``, or ""."""
+        """Return a sentence about the difference from the first answer to a step, or ""."""
         before = self.given[step]
         same = (answer == before) | (np.isnan(answer) & np.isnan(before))
         if same.all():
@@ -157,7 +157,7 @@ class Driven:
         )
 
     def _remedy(self) -> str:
-        """Return why the second initialisation gave other answers, with a remedy."""
+        """Return the reason for different answers after the second initialisation, and a remedy."""
         interface = interface_of(self.translation)
         resets = (
             "initialize does not reset everything that a run changes; reset the rest there, or, "
@@ -173,7 +173,7 @@ class Driven:
     def execution(self, period: Period | None) -> Execution | None:
         """Return the execution times of the steps, or ``None`` for an instrumented build.
 
-        The times are those that the C code measured, or else the times of the exchanges.
+        The times are those that the C code measured, or else the durations of the exchanges.
         """
         if not timed(self.translation):
             return None
@@ -222,7 +222,7 @@ def _exchange(controller: ControllerProtocol, tag: Tag, inputs: Vector) -> Vecto
 
 
 def _order(ours: Signals, theirs: Signals) -> list[int]:
-    """Return the index in ``ours`` of each column of ``theirs``."""
+    """For each input of the compared controller, return the index in the reference model."""
     for column in theirs.columns:
         if column not in ours.columns:
             raise UnknownName("input", column, ours.columns, "the reference model")
@@ -238,7 +238,7 @@ class First(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OpenLoop(Judged):
-    """The result of k steps; unanswered rows of ``translation`` are NaN."""
+    """The result of k steps in open loop; rows of ``translation`` without an answer are NaN."""
 
     name: str
     signals: list[OutputResult]
@@ -286,7 +286,7 @@ class OpenLoop(Judged):
 
     @property
     def first(self) -> First | None:
-        """The first failure, and for several in one step, the output that is declared first."""
+        """The first failure, or ``None``; of several in one step, that of the first output."""
         failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
         return First(min(failing)[2], min(failing)[0]) if failing else None
 
@@ -296,7 +296,7 @@ class OpenLoop(Judged):
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
-        """Return the failing outputs, then the others, largest share of the tolerance first."""
+        """Return the failing outputs, then the others, each by falling share of the tolerance."""
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
@@ -571,7 +571,10 @@ def drive(
 
 
 def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
-    """Return a new controller like ``controller``, which must have a method ``fresh()``."""
+    """Return a new controller from the method ``fresh()`` of ``controller``.
+
+    Raises :class:`ScenarioError` if the controller has no method ``fresh()``.
+    """
     if not isinstance(controller, Fresh):
         raise ScenarioError(
             f"{name}: a back-to-back test starts a controller several times, but a "

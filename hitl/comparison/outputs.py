@@ -29,7 +29,7 @@ class Sides(NamedTuple):
 
     @property
     def aim(self) -> str:
-        """The aim of the translation as a clause, such as ``what its reference model does``."""
+        """The expected behaviour as a clause, such as ``what its reference model does``."""
         whose = f"its {REFERENCE_MODEL}" if self.design == DESIGN else f"the {self.design}"
         return f"what {whose} does"
 
@@ -45,7 +45,7 @@ class Sides(NamedTuple):
 
     @property
     def gap(self) -> str:
-        """Label of the difference of both sides, such as ``C - reference model``."""
+        """A label for the difference between the two sides, such as ``C - reference model``."""
         return f"{self.translation} - {self.reference}"
 
     @property
@@ -55,12 +55,12 @@ class Sides(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Label of the difference in the class names of JUnit files, such as ``C - design``."""
+        """The name of the difference for class names in JUnit files, such as ``C - design``."""
         return f"{self.translation} - {self.design}"
 
 
 def displayed(side: str) -> str:
-    """Return the name of one compared controller for messages."""
+    """Return the name of a compared side in messages."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 
@@ -93,7 +93,7 @@ class OutputResult(SignalResult):
     """``angle`` for an angle, which wraps around. Quaternions are compared element by element."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
-        """Return an object that measures differences at the steps with these tags (n, 2)."""
+        """Return an object that measures differences of the output at the steps ``tags`` (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
     def to_json(self) -> dict[str, object]:
@@ -161,7 +161,8 @@ def judged(
     """Return the verdict on an output with ``values`` of shape (n,) on each side.
 
     ``type`` is the type of the C output. ``tags`` (k, 2) contains the tags of all steps, k >= n. If
-    n < k, the missing answers fail.
+    answers are missing (n < k), the output fails at the first step without an answer, unless an
+    earlier step fails.
     """
     kind: Kind = "angle" if signal.kind == "angle" else "scalar"
     n = len(values[0])
@@ -201,12 +202,12 @@ def _pair(
 
 
 def missing(column: str, unit: str) -> OutputResult:
-    """Return the verdict on an output that the translation does not have."""
+    """Return the failed result for an output that exists only on the side of the reference."""
     return OutputResult(column, unit, reason="missing in the translation", share=math.inf)
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quaternions ``given`` (n, 4) with the signs that are nearest to ``wanted``."""
+    """Return the quaternions ``given`` (n, 4), negated where this is nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 

@@ -60,10 +60,11 @@ def span_of(values: Values, signal: Signal) -> float:
 
 
 def scale_of(values: Values, signal: Signal) -> float:
-    """Return the size of ``signal`` in ``values`` (n, size) on which its tolerances depend.
+    """Return the scale of a signal, which determines its tolerances.
 
-    The size is the range of the signal. For a constant signal, it is the greatest absolute value,
-    or 1 if the signal is always 0. The verdict lists a constant signal as not exercised.
+    ``values`` (n, size) contains the values of the signal. The scale is the range of the values.
+    For a constant signal, the scale is the greatest absolute value, or 1 if the signal is always 0.
+    The verdict reports a constant signal as not exercised.
     """
     span = span_of(values, signal)
     if span >= AT_REST:
@@ -108,10 +109,10 @@ def of_signals(
 
     ``shares`` is the result of :func:`in_the_loop`, and ``stated`` contains the rules of the
     interface files from :func:`for_tracks`. The absolute tolerance is a fraction of the signal's
-    range. If a rule allows a larger fraction in one step, the fraction becomes 1000 times that of
-    the rule, but at most a tenth. If the rule itself allows more than a tenth, for example in level
-    flight with a small range, the fraction of the rule applies. The relative tolerance is that of
-    one step, because the loop does not multiply an offset.
+    range. If a rule allows a larger fraction in one step, the closed loop allows 1000 times the
+    rule's fraction, but at most a tenth of the range. If a rule itself allows more than a tenth, as
+    in level flight with a small range, the fraction of the rule applies. The relative tolerance is
+    the same as in one step, because the loop does not multiply an offset.
     """
     steps = list(_stated_shares(stated, baseline))
     share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])
@@ -128,7 +129,7 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """Yield the tolerance of each message that a rule matches, as a fraction of its range."""
+    """Yield the tolerance of each message signal with a rule, as a fraction of the range."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]
@@ -231,7 +232,7 @@ INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """A condition ``what`` that must hold; ``problem`` explains a violation or is empty."""
+    """A condition of a comparison as a clause, and the explanation of a violation, or ""."""
 
     what: str
     problem: str = ""
@@ -272,8 +273,9 @@ def another_period(name: str, interface: Interface, period: Period) -> str:
 def _other_values(name: str, design: ControllerProtocol, interface: Interface, own: Vector) -> str:
     """Return a sentence on the first parameter with another value in C than in the reference model.
 
-    A parameter that is 0 in the C code is assumed to be set by the caller of the C code. Any other
-    value must equal the declared value of the reference model, or the value that the scenario sets.
+    A parameter that is 0 in the C code is assumed to be set by the caller of the C code. A value
+    other than 0 must equal the value that the reference model declares, or the value that the
+    scenario sets.
     """
     theirs = parameters_of(design)
     declared, used = theirs.initial({}), theirs.initial(values_of(design))

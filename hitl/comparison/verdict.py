@@ -39,7 +39,7 @@ Drive = Callable[[Table, NDArray[np.int64]], OpenLoop]
 
 @dataclass(frozen=True, eq=False)
 class Stimulated(Judged):
-    """The open loops of one controller on the stimuli of a file."""
+    """The results of a controller in open loop, with the stimuli of a file as inputs."""
 
     name: str
     stimuli: Stimuli
@@ -52,8 +52,8 @@ class Stimulated(Judged):
     ) -> Stimulated:
         """Run all stimuli with ``drive``.
 
-        ``layout`` contains the inputs of the reference model. Step k happens at tick k of
-        ``period``, or k ns after the start without a period.
+        ``layout`` contains the inputs of the reference model. Step k is at tick k of ``period``. If
+        ``period`` is None, step k is at k ns.
         """
         loops = []
         for table in stimuli.ordered(layout):
@@ -64,9 +64,10 @@ class Stimulated(Judged):
         return cls(name, stimuli, tuple(loops))
 
     def beside(self, run: OpenLoop) -> OpenLoop:
-        """Return the open loop ``run``, extended by the signals that moved only on the stimuli.
+        """Return the result ``run``, extended by the signals that changed only on the stimuli.
 
-        A signal moved if it had a value in a compared step that differs from its value in the run.
+        A signal changed on the stimuli if its value in a compared step differs from its constant
+        value in the run.
         """
         still, outputs = run.exercise, [signal.name for signal in run.signals]
         answers = [loop.design[: loop.answered] for loop in self.loops]
@@ -104,7 +105,7 @@ class Stimulated(Judged):
         return out
 
     def reaches(self, number: int) -> str:
-        """Return the branches for which stimulus ``number`` was found, as text."""
+        """Return a text with the branches that the stimulus ``number`` was generated to reach."""
         return "; ".join(self.stimuli.stimuli[number].reaches)
 
     @property
@@ -130,7 +131,7 @@ class Stimulated(Judged):
 def _moved(
     columns: Sequence[str], still: Sequence[str], run: Table, stimuli: Sequence[Table]
 ) -> tuple[str, ...]:
-    """Return the columns of ``still`` that have another value in ``stimuli`` than in ``run``."""
+    """Return the columns that are constant in the run, but have another value in a stimulus."""
     at = {name: columns.index(name) for name in still}
     return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))
 
@@ -146,8 +147,9 @@ def mismatches(
 ) -> Iterator[str]:
     """Yield sentences on the differences between both versions of controller ``name``.
 
-    With ``period`` (of the scenario), a different period in the interface file is also reported. A
-    comparison omits ``period``, because :mod:`hitl.comparison.tolerances` checks it.
+    If ``period`` contains the period of the scenario, the function also reports a different period
+    in the interface file. A comparison omits the argument ``period``, because
+    :mod:`hitl.comparison.tolerances` checks the period.
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
@@ -163,7 +165,8 @@ def mismatches(
 def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
     """Raise :class:`InterfaceError` if an incomplete interface file ended the run of ``loop``.
 
-    The comparison then has no meaning for the code, unless an earlier answer differs.
+    A comparison with an incomplete interface file proves nothing about the C code, unless an
+    earlier answer differs.
     """
     interface = interface_of(translation)
     if interface is not None and replace(loop, environment=True).outcome is Outcome.UNDECIDED:
@@ -192,7 +195,7 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """Return the end of a passed verdict with its reservations, ``; but ...``, or ""."""
+    """Return the doubts about a passed verdict as text, ``; but ...``, or "" without doubts."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""
 
@@ -203,7 +206,7 @@ _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 
 @dataclass(frozen=True, eq=False)
 class BackToBack(Judged):
-    """The result of a comparison; ``flight`` is ``None`` without a closed loop."""
+    """The result of a comparison; the field ``flight`` is ``None`` without a closed loop."""
 
     scenario: str
     open: dict[str, OpenLoop]
@@ -227,7 +230,7 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """A tuple of this comparison alone, like :attr:`ComparisonChain.pairs`."""
+        """A tuple that contains only this comparison; see :attr:`ComparisonChain.pairs`."""
         return (self,)
 
     def _judge(self) -> Outcome:
@@ -250,7 +253,7 @@ class BackToBack(Judged):
 
     @property
     def explanation(self) -> str:
-        """If the closed loop fails, a sentence on whether the open loop fails too; otherwise ""."""
+        """A sentence about the result in open loop if the closed loop failed, else ""."""
         flight = self.flight
         if flight is None or flight.ok or not (flight.error or flight.comparison.failures):
             return ""
@@ -269,7 +272,7 @@ class BackToBack(Judged):
 
     @property
     def closed_in_words(self) -> str:
-        """A sentence on the first failure in closed loop, or "".
+        """A sentence on why the closed loop did not pass, or "".
 
         The output of a process is omitted if the open loop shows the same error.
         """
@@ -294,7 +297,7 @@ class BackToBack(Judged):
 
     @property
     def how(self) -> str:
-        """How both sides were compared, for the end of a passed verdict."""
+        """The end of a passed verdict, which names the compared loops and the number of stimuli."""
         loops = ", in open loop" if self.flight is None else ", in open and in closed loop"
         count = sum(len(one.loops) for one in self.stimulated.values())
         return f"{loops}, and on {count} stimul{'us' if count == 1 else 'i'}" if count else loops
@@ -323,13 +326,13 @@ class BackToBack(Judged):
 
     @property
     def reserved(self) -> list[str]:
-        """The reservations that the text of a passed verdict must mention."""
+        """Reasons for doubt that the text of a passed verdict must mention."""
         ran = [f"{name}: {words}" for name, one in self._branches for words in one.in_brief]
         return [*self._still, *self._ineffective, *ran]
 
     @property
     def _branches(self) -> list[tuple[str, Reach | DesignReach]]:
-        """The measured branches of both sides, by controller."""
+        """The measured branches of the C code and of the reference model, by controller."""
         return [*self.reached.items(), *self.reached_in_design.items()]
 
     @property
@@ -341,7 +344,7 @@ class BackToBack(Judged):
 
     @property
     def _ineffective(self) -> list[str]:
-        """Clauses about answers, faults and tolerances that weaken the verdict."""
+        """Reasons that weaken the verdict, such as faults that never acted and wide tolerances."""
         out: list[str] = []
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
@@ -358,12 +361,12 @@ class BackToBack(Judged):
 
     @property
     def doubts(self) -> list[str]:
-        """Clauses about other reasons for which ``--strict`` rejects a passed comparison."""
+        """Reasons, except faults, for which ``--strict`` rejects a passed comparison."""
         return [*self.too_slow, *self._too_long, *self._missed]
 
     @property
     def _missed(self) -> list[str]:
-        """Clauses about stimuli that miss branches for which they were generated."""
+        """Texts about stimuli that do not reach the branches for which they were generated."""
         return [
             clause
             for name, one in self.stimulated.items()
@@ -382,7 +385,7 @@ class BackToBack(Judged):
 
     @property
     def _wide(self) -> list[str]:
-        """Names of signals that differ and whose tolerance exceeds a tenth of their range."""
+        """Names of differing signals whose tolerance exceeds a tenth of the signal's range."""
         out = [
             f"{name}.{signal.name}"
             for name, loop in self.open.items()
@@ -493,7 +496,7 @@ class ComparisonChain(Judged):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options of the last run. All earlier runs are as fast as possible."""
+        """The options of the last run. All earlier runs were executed as fast as possible."""
         return self.pairs[-1].settings
 
     @property
@@ -503,17 +506,17 @@ class ComparisonChain(Judged):
 
     @property
     def coverage(self) -> list[str]:
-        """Sentences on what was compared, each with the names of its pair."""
+        """Sentences about the extent of each comparison, with the names of the two sides."""
         return [f"{pair.sides.gap}, {text}" for pair in self.pairs for text in pair.coverage]
 
     @property
     def unexercised(self) -> list[str]:
-        """Sentences on everything that was not exercised, without repetitions."""
+        """Sentences about everything that a comparison did not exercise, without duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
 
     @property
     def doubts(self) -> list[str]:
-        """Clauses about reasons other than faults for which ``--strict`` rejects; no duplicates."""
+        """Reasons, except faults, for which ``--strict`` rejects a passed result, each once."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
 
     @property

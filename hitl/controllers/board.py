@@ -1,7 +1,7 @@
-"""A controller on a board, as a controller of a scenario.
+"""A controller of a scenario that runs on a board.
 
-The module also opens the line to the board, warms up an emulator before a paced run, and measures
-the clock that Arduino code reads on an emulated board.
+The module also opens the serial line to the board, and warms up an emulator before a paced run. The
+function :func:`measured_clock` measures the clock that Arduino code reads on an emulated board.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class PacedLink:
 
 
 def open_line(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
-    """Return the line to the board at ``url``.
+    """Open the serial line to a board.
 
     An emulated board runs the Intel HEX file ``image``, or else the firmware of ``interface``. With
     ``paced``, an emulated board runs in real time.
@@ -149,8 +149,8 @@ def warmed(
 ) -> BoardLink:
     """Open a link with ``open_link`` and warm up its emulator.
 
-    Some warm-up inputs never occur in the run. If the emulator ends at such an input, a second link
-    without warm-up is returned.
+    Some warm-up inputs never occur in the run. If the warm-up fails, for example because the
+    emulator ends at such an input, a second link without warm-up is returned.
     """
     link = open_link()
     if not isinstance(link, PacedLink):
@@ -170,13 +170,14 @@ def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: fl
     """Execute steps over ``link`` and reset the board, in :data:`ROUNDS` rounds.
 
     The inputs are random values around the initial inputs, within their ranges. V8 compiles only
-    branches of the emulator that were executed, and compiles again at the first instruction of
-    another kind.
+    those branches of the emulator that were executed. The first instruction of another kind causes
+    another compilation.
 
     ``meet`` returns a controller that is connected to the board. ``silence`` is the time to wait
-    for the answer to one step (s). After a failed step, the next rounds use the initial inputs. If
-    the board does not answer a step, the warm-up ends. Neither counts as an error, because the run
-    itself will fail at such a step. Raises :class:`BoardError` if the emulator ends.
+    for the answer to one step (s). After a failed step, the remaining warm-up rounds use the
+    initial inputs. If the board does not answer a step, the warm-up ends. A failed or unanswered
+    step of the warm-up is no error, because the run itself will fail at such a step. Raises
+    :class:`BoardError` if the emulator ends.
     """
     rng, wide = np.random.default_rng(1), 1.0
     for _ in range(ROUNDS):
@@ -223,12 +224,13 @@ class _Answer(NamedTuple):
 
 
 class BoardController(LoggedController):
-    """The controller of an interface file, on a board.
+    """The controller of an interface file, which runs on a board.
 
     :meth:`fresh` connects to the board and starts the controller. With ``paced``, the wall clock
-    decides whether an answer is late. Otherwise the run is in lockstep, and an answer is late
-    according to the board's own time (``own_time``). An emulated board counts its cycles. For a
-    real board, the time is the reported execution time plus the time of the bytes on the wire.
+    decides whether an answer is late. Without ``paced``, the run is in lockstep, and the board's
+    own time (``own_time``) decides whether an answer is late. An emulated board counts its cycles.
+    For a real board, the time is the reported execution time plus the time of the bytes on the
+    wire.
 
     Args:
         source: The interface or the path of its file.
@@ -323,17 +325,17 @@ class BoardController(LoggedController):
 
     @property
     def counts(self) -> EventCounts:
-        """Numbers of received messages other than answers since the start of the controller."""
+        """Counters of received frames and irregular events since the start of the controller."""
         return self._session.counts
 
     @property
     def pacing(self) -> Timing | None:
-        """Report on how an emulated board kept up with the wall clock; ``None`` until closed."""
+        """Timing of an emulated board by the wall clock; ``None`` until the controller closes."""
         return getattr(self._link, "pacing", None)
 
     @property
     def begun_ns(self) -> list[int]:
-        """Start of each copy of the latest request on the line, ns after the request was sent."""
+        """Times (ns) from the latest request to the start of each of its copies on the line."""
         return [ns - self._sent_ns for ns in self._running().begun_ns]
 
     def fresh(self) -> Self:
@@ -464,7 +466,7 @@ class BoardController(LoggedController):
             talk.ask(now)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``, or ``None`` without an answer in time.
+        """Return the answer (n,) to a request, or ``None`` if no answer arrived in time.
 
         ``patience`` is the time to wait (s). Raises :class:`ControllerError` if the step fails.
         """
@@ -487,7 +489,7 @@ class BoardController(LoggedController):
         return answer.outputs
 
     def _stepped(self, step: Stepped, ns: int) -> None:
-        """Store the answer to a step, whose last byte arrived at ``ns``."""
+        """Store the answer to a step; ``ns`` is the arrival time of the answer's last byte."""
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
@@ -569,12 +571,12 @@ _BYTES = 4  # of a reading
 
 
 def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock:
-    """Return the times of ``interface`` on the emulated board at ``url``, for its Arduino clock.
+    """Measure the clock of Arduino code on an emulated board.
 
     The firmware is built twice. In place of its outputs, the firmware sends a reading of
-    ``micros()``, byte by byte. The number of bytes is the same, so that all messages keep their
-    times. One build reads the clock before the initialization, the other before the first step. The
-    reading itself shifts the times by some µs.
+    ``micros()``, byte by byte. The reading has as many bytes as the outputs, so that all messages
+    keep their times. One build reads the clock before the initialization, the other before the
+    first step. The call of ``micros()`` itself shifts the times by some µs.
 
     Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
     for a board that is not emulated or does not answer.
@@ -629,6 +631,6 @@ def _with_clock(interface: Interface, first_step: bool) -> Interface:
 
 
 def _declaration(field: Field) -> str:
-    """Return the declaration of an output variable, which the controller's code still assigns."""
+    """Return the C declaration of an output variable, to which the C code still assigns."""
     dimensions = "".join(f"[{n}]" for n in field.signal.shape)
     return f"rtsim_{field.signal.type} {field.signal.name}{dimensions}"

@@ -1,4 +1,4 @@
-"""Base class of controllers in C, their parameters, and queries about any controller."""
+"""Base class and parameters of controllers in C, and functions that query any controller."""
 
 from __future__ import annotations
 
@@ -176,5 +176,5 @@ def board_of(controller: object) -> HelloReply | None:
 
 
 def failed_around(controller: object) -> bool:
-    """Return whether the environment of the controller failed, and not its C code."""
+    """Return True if the environment of a controller failed, instead of the C code."""
     return getattr(controller, "environment", False)

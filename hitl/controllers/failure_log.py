@@ -73,7 +73,7 @@ class Case:
         return dict(zip(self.names, self.inputs[row].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:
-        """Write the case to ``path``, with all bits of its numbers.
+        """Write the case to the file ``path``, without rounding its numbers.
 
         The file is not compressed, because a run in real time may be waiting.
         """
@@ -170,7 +170,7 @@ class FailureLog:
         return error
 
     def _saved(self, tag: Tag, case: Case) -> list[str]:
-        """Save the case, and return text lines with the command that repeats it."""
+        """Save ``case``, and return text lines with the command that repeats its steps."""
         if self._cases is None:
             return []
         path = self._cases / f"{self._interface.name}-{tag.ns}-{self._kind}.npz"
@@ -227,7 +227,7 @@ class LoggedController(CController):
         return self._failures.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """Return a case that repeats all steps so far."""
+        """Return a :class:`Case` with all steps so far, for a later repetition."""
         return self._failures.case(error)
 
     def _again(self, tag: Tag) -> Vector:

@@ -1,7 +1,7 @@
 """A C controller that is loaded into this process, which is fast but not isolated.
 
-If the C code crashes or loops endlessly, so does this process. Test a controller as a
-:class:`hitl.controllers.sil.SilController` first.
+If the C code crashes or loops endlessly, the Python process also crashes or hangs. Test a
+controller as a :class:`hitl.controllers.sil.SilController` first.
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ class CalledStepLog:
         """The step that the interpreter has to repeat, or ``None``."""
 
     def take(self, steps: int) -> CalledSteps:
-        """Return the first ``steps`` steps; if one more step was called, keep its answer.
+        """Return the first ``steps`` recorded steps.
 
-        While an answer is kept, compiled code calls no step. :meth:`repeated` ends this state.
+        If compiled code has called one more step, the log stores this step with its answer. Until
+        :meth:`repeated` discards the stored step, compiled code calls no further step.
         """
         called = int(self.values[_ROW_COUNT])
         assert steps <= called <= steps + 1, f"{called} steps were called, {steps} were counted"
@@ -96,7 +97,7 @@ class CalledStepLog:
         return CalledSteps(ns[:steps], took_ns[:steps], inputs[:steps], outputs[:steps])
 
     def repeated(self) -> None:
-        """Discard the kept step after the interpreter has repeated it."""
+        """Discard the stored step after the interpreter has repeated the step."""
         self.kept = None
         self.values[_CLOSED] = 0
 
@@ -110,11 +111,11 @@ _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 
 
 class InProcess(CController):
-    """C code of an interface file or of a :class:`Build`, in this process.
+    """A controller whose C code runs in this process, from an interface file or a :class:`Build`.
 
     :meth:`fresh` loads the code. Each returned controller has its own static variables. ``values``
-    contains parameters by name. ``kind`` is the kind of build, which must be plain. The memory of
-    the C code is unknown, so :meth:`save` returns all steps since the start, and :meth:`restore`
+    contains parameters by name. ``kind`` is the kind of build and must be ``"plain"``. The memory
+    of the C code is unknown, so :meth:`save` returns all steps since the start, and :meth:`restore`
     repeats them.
     """
 
@@ -244,9 +245,10 @@ class InProcess(CController):
         return kept.status
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return the address of the step function and its vectors.
+        """Return the address of the C step function, and the vectors for its arguments.
 
-        Returns None before loading, and without outputs, which are needed to report failures.
+        Returns None if the C code is not loaded, or if the controller has no outputs. The report of
+        a failure needs an output.
         """
         if self._library is None or not self.outputs.size:
             return None
@@ -255,7 +257,7 @@ class InProcess(CController):
         return address, (self._u, np.zeros(0), self._log.values, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Record the steps that compiled code has called, with their answers."""
+        """Record the inputs and the answers of the steps that compiled code has called."""
         called = self._log.take(steps)
         if self._pending not in (None, request):
             self._history.heard(self._answer)

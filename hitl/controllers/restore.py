@@ -1,6 +1,6 @@
 """Controllers restored from their description in a recording, and repetition of saved cases.
 
-C code of rtsim or of the user's project may run.
+C code from outside of rtsim and the user's project needs permission (:mod:`rtsim.scenario.trust`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardContro
 
 
 def _reference(about: Mapping[str, Any]) -> str:
-    """Return the interface file with its variant, after the check that its C code may run."""
+    """Check that the C code is permitted to run; return the interface file with its variant."""
     variant = about.get("variant")
     reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
     check_c(reference, _THE_RUN, about.get("sha256"))
@@ -157,7 +157,7 @@ def rerun_case(
 
     A failure of the C code is part of the result. ``kind`` is the kind of build; the default is the
     kind with which the case was saved. ``silence`` is the longest time of a step (s). ``link`` is
-    the link to the worker, as for :class:`SilController`. Raises :class:`CaseError` if the
+    the kind of link to the worker; see :class:`SilController`. Raises :class:`CaseError` if the
     interface file no longer exists or now has other inputs.
     """
     if not case.path.is_file():
@@ -205,7 +205,7 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
 def load_and_rerun(
     path: Path, kind: str | None = None, silence: float = 10.0, link: str | None = None
 ) -> Rerun:
-    """Repeat the case in the file ``path``, like :func:`rerun_case`.
+    """Load a saved case from a file and repeat its steps; see :func:`rerun_case`.
 
     Raises :class:`TrustError` if the case names C code that may not be compiled and run.
     """

@@ -53,14 +53,14 @@ class BoardLine(ABC):
         """Return the time of the line's clock, ns."""
 
     def reached(self, ns: int) -> bool:
-        """Return True if the time ``ns`` is reached, within the resolution of this line's clock."""
+        """Return True if the line's clock has reached ``ns``, within the clock's resolution."""
         return self.now() >= ns
 
     def zero(self) -> None:  # noqa: B027
         """Set the time to 0 at the start of the run, if the line's clock can be set."""
 
     def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
-        """Return the time to which ``tag`` advances the board; ``None`` if it runs by itself."""
+        """Return the time to which ``tag`` advances a board; ``None`` if it runs by itself."""
         return None
 
     def anchor(self, tag: Tag) -> None:  # noqa: B027
@@ -68,7 +68,7 @@ class BoardLine(ABC):
 
     @abstractmethod
     def until(self, tag: Tag, allowed_ns: int) -> int:
-        """Return the time at which the wait for the answer to ``tag`` ends."""
+        """Return the time until which the session waits for the answer to a request."""
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
         """Return True if an answer that took ``modelled_ns`` is in time."""
@@ -76,11 +76,11 @@ class BoardLine(ABC):
 
     @abstractmethod
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
-        """Let time pass up to ``until_ns`` or to the first bytes, and return the bytes.
+        """Wait until the time ``until_ns`` or until bytes arrive, and return the bytes.
 
         ``rest_ns`` is the least time between the first byte and the end of a reply. The line may
-        wait this long without a check for bytes. If ``rest_ns`` is ``None``, time passes up to
-        ``until_ns`` even if bytes arrive.
+        wait for the time ``rest_ns`` without a check for bytes. If ``rest_ns`` is ``None``, time
+        passes up to ``until_ns`` even if bytes arrive.
         """
 
 
@@ -162,7 +162,7 @@ class WallLine(BoardLine):
 
 
 class ModelLine(WallLine):
-    """The line to a board that runs by itself, in lockstep.
+    """The line to a board that runs by itself, for a simulation that waits for each answer.
 
     Whether an answer is late does not depend on the host's clock.
     """
@@ -258,7 +258,7 @@ class RetryingSession:
         self._pass(until_ns, stop=True)
 
     def drift(self, until_ns: int) -> None:
-        """Wait until ``until_ns`` even after the answer, unless an error occurs."""
+        """Wait until the time ``until_ns``, even after the answer, or until an error occurs."""
         self._pass(until_ns, stop=False)
 
     def _pass(self, until_ns: int, stop: bool) -> None:

@@ -139,8 +139,8 @@ class SilController(LoggedController):
     def restart(self) -> bool:
         """Initialise the C code again, without clearing the memory that its steps have used.
 
-        Returns False if the C code has no such entry point. A later failed step is not saved as a
-        case, because a case begins with new memory.
+        Returns False if the C code has no such entry point. A step that fails after the restart is
+        not saved as a case, because the repetition of a case begins with new memory.
         """
         if not self.interface.restarts:
             return False
@@ -187,7 +187,7 @@ class SilController(LoggedController):
         return self._worker
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function that executes the code of an exchange, or ``None`` over ZeroMQ.
+        """Return a function that executes the code of an exchange; ``None`` for a ZeroMQ link.
 
         Raises :class:`ControllerError` if the memory for the exchange cannot be allocated.
         """

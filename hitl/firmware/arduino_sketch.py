@@ -1,6 +1,6 @@
 """Compile an Arduino sketch that uses the real pins of a board.
 
-Such a sketch is a device in a rig, and contains no code of rtsim.  :mod:`hitl.firmware.sketch`
+The compiled sketch is a device in a rig, and contains no code of rtsim. :mod:`hitl.firmware.sketch`
 generates the firmware of a controller, which communicates by rtsim's protocol.
 """
 
@@ -31,9 +31,9 @@ def image_of_sketch(path: Path, board: BoardDescription = DEFAULT_BOARD) -> Firm
     """Compile the sketch ``path`` for ``board``, or return the cached image.
 
     Arduino's tools also compile the other sketches and the C and C++ files in a folder that has the
-    name of the sketch, and in its subfolder ``src``.  This function does the same; in another
-    folder, it compiles only ``path``.  Libraries of the Arduino core, such as Wire and SPI, are
-    added if a file includes them.
+    name of the sketch, and in its subfolder ``src``. This function compiles the same files as
+    Arduino's tools. In a folder with another name, the function compiles only ``path``. Libraries
+    of the Arduino core, such as Wire and SPI, are added if a file includes them.
 
     Raises:
         NoTools: The compiler or the Arduino core is not installed.

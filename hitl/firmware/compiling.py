@@ -82,9 +82,10 @@ class Tools:
         return tuple(f"-isystem{Path(found.origin).parent / part}" for part in self.how.headers)
 
     def read(self, work: Path, flags: Sequence[str] = ()) -> Read:
-        """Return the files that the tools read, from their reports in the folder ``work``.
+        """Return the files that the compiler and the linker have read.
 
-        ``flags`` are the user's flags.  Files inside ``work`` are omitted.
+        The folder ``work`` contains the reports of compiler and linker. ``flags`` are the user's
+        flags. Files inside ``work`` are omitted.
         """
         files = {*self.files, *(p for rules in work.glob("*.d") for p in rules_of(rules, work))}
         reports = list(work.glob(f"*{REPORT}"))
@@ -276,7 +277,7 @@ class _OfController(Job):
         return [] if asked else list(_WARNINGS)
 
     def _check_calls(self) -> None:
-        """Check argument types with the board's compiler, whose int may have two bytes."""
+        """Check the types of arguments with the board's compiler, whose int may have two bytes."""
         interface = self.sketch.interface
         arduino = (ARDUINO,) if interface.language.clock else ()
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]

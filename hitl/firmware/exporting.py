@@ -64,8 +64,8 @@ class Exported:
     def write(self, folder: Path, force: bool = False) -> Path:
         """Write the files to ``folder/NAME`` and return that path; replace an older export.
 
-        Raises :class:`BoardError` if the path contains anything else or cannot be written.  An
-        edited file is replaced only if ``force`` is true; otherwise BoardError is raised.
+        Raises :class:`BoardError` if the path exists but is no export, if it cannot be written, or,
+        unless ``force`` is true, if an edited file would be replaced.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():

@@ -1,8 +1,8 @@
 """Find or build the firmware of a controller, and check that it fits its target.
 
-A shipped image is identified by the hash of all files of its sketch.  After any change of the C
-code no shipped image matches, and the firmware must be built.  :mod:`hitl.firmware.shipping` builds
-the shipped images.
+A shipped image is identified by the hash of all files of its sketch. If the C code has changed, no
+shipped image matches, and the firmware must be built. :mod:`hitl.firmware.shipping` builds the
+shipped images.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def firmware(
 ) -> Firmware:  # fmt: skip
     """Return the firmware of ``interface`` for ``board``.
 
-    A shipped image of exactly these sources is used if it exists.  Otherwise the image is built.
+    A shipped image of the same sources is used if there is one. Otherwise, the image is built.
 
     Args:
         interface: An interface or the path of its file.
@@ -158,13 +158,13 @@ def fit(
 
     Args:
         interface: Interface of the controller.
-        target: ``"host"`` or a family of processors, such as ``"avr"``.  The first board with this
-            processor is used.
+        target: ``"host"`` or a family of processors, such as ``"avr"``. The first board with a
+            processor of this family is used.
         toolchain: Compiler of the host.
         board: Board to use instead of ``target``.
 
     Raises:
-        InterfaceError, BuildError, BoardError: The controller does not fit.
+        InterfaceError, BuildError, BoardError: The controller does not fit the target.
         CannotBuild: No compiler works.
     """
     if board is None:

@@ -99,9 +99,9 @@ class Program:
         return sum(len(data) for at, _, data in parts if begins <= at < begins + size)
 
     def left_out(self, board: BoardDescription) -> str:
-        """Return a warning for each memory of ``board`` besides the flash that has program bytes.
+        """Return a warning for each other memory of ``board`` for which the program has bytes.
 
-        The image of the flash does not contain these bytes.  Returns "" if there are none.
+        The image of the flash does not contain these bytes. Returns "" if there are none.
         """
         counts: dict[str, int] = {}
         for at, _, data in self._parts():
@@ -115,12 +115,13 @@ class Program:
         )
 
     def hex(self, begins: int, size: int, beside: Mapping[str, tuple[int, int]] = NOTHING) -> str:
-        """Return the Intel HEX text of the ``size`` bytes of flash from the address ``begins``.
+        """Return the program's bytes in the flash as Intel HEX.
 
-        ``beside`` maps the name of each further memory to its first address and the address after
-        its end.  Bytes in these memories are omitted; see :meth:`left_out`.  Raises
-        :class:`BoardError` if other bytes of the program lie outside the flash, or if two sections
-        overlap, because the image would be incomplete.
+        The flash has ``size`` bytes and begins at the address ``begins``. ``beside`` maps the name
+        of each other memory to its first address and the address after its end. Bytes in these
+        memories are omitted; see :meth:`left_out`. Raises :class:`BoardError` if other bytes of the
+        program lie outside the flash, or if two sections overlap, because the image would be
+        incomplete.
         """
         lines, upper = [], 0
         for address, data in self._flash(begins, begins + size, beside):

@@ -107,7 +107,7 @@ def prologue(defines: Iterable[str], name: str) -> str:
 def gathered(
     interface: Interface, unit: str, unit_name: str, support: Support = Support()
 ) -> dict[str, str]:
-    """Return the texts of ``unit``, the sources and all headers that they include, by file name.
+    """Return the texts of the unit, of the sources and of all included headers, by file name.
 
     Raises :class:`BoardError` for a file that cannot be read.
     """
@@ -522,10 +522,10 @@ def sketch_of(
 ) -> Sketch:
     """Return the sketch of ``interface`` for ``board`` with a serial line of ``baud`` bit/s.
 
-    Without ``baud``, the line has the board's default rate.  Raises :class:`InterfaceError` with
-    the line of a signal whose type the processor lacks.  Raises :class:`BoardError` if the baud
-    rate is too high, a step does not fit a frame, or the controller needs a library other than
-    ``m``.
+    Without ``baud``, the line has the board's default rate. Raises :class:`InterfaceError`, with
+    the line of the signal, if the board lacks a signal's type or pin. Raises :class:`BoardError` if
+    the baud rate is too high, a step does not fit a frame, or the controller needs a library other
+    than ``m``.
     """
     check_target(interface, board.target)
     baud = baud or board.line.baud

@@ -51,7 +51,7 @@ def type_of_pin(table: str, pin: str) -> str:
 
 
 def check_type(table: str, pin: str, type: str, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless a signal at ``pin`` may have this type and shape."""
+    """Raise ValueError if the type or the shape is not allowed for a signal at a pin."""
     if pin == SERIAL:
         if type != "uint8" or len(shape) != 1:
             raise ValueError('the signal of the serial line needs type = "uint8" and a shape = [N]')
@@ -89,7 +89,7 @@ def fault_of_name(name: str) -> str:
 
 
 def fault_of_lvalue(text: str) -> str:
-    """Return why ``text`` cannot be an lvalue in C, or "" if no error is found."""
+    """Return the reason why a text is no lvalue in C, or "" if no error is found."""
     if ";" in _LITERAL.sub('""', text):
         return "it contains a ';', which ends a statement"
     if "\n" in text:
@@ -178,7 +178,7 @@ def limits(type: str) -> tuple[int, int]:
 
 
 def value(default: Any = NEEDED) -> Key:
-    """Return the key of a number, which may be an infinity or NaN."""
+    """Return the declaration of a key whose value is a number, an infinity or NaN."""
     return Key("a number, such as 0.5, '1/256' or '2**-8'", default, exact_number)
 
 

@@ -235,7 +235,7 @@ class StepEntry:
 def _statement(given: object) -> str:
     """Return a C statement without its ``;``.
 
-    Raises ValueError if ``given`` is not a statement.
+    Raises ValueError if the text is not a valid C statement.
     """
     if not isinstance(given, str):
         raise TypeError
@@ -255,7 +255,7 @@ _STEP = {
 
 
 class _Step(Key):
-    """Key of an entry point: the text of a call, or a table."""
+    """The key of an entry point, whose value is a C statement or a table."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         row = {"call": given} if isinstance(given, str) else given

@@ -52,7 +52,7 @@ class Range:
         return self.fitted(0.0)
 
     def at(self, share: float) -> float:
-        """Return the allowed value at ``share`` (0 to 1) of the way from ``low`` to ``high``."""
+        """Interpolate from ``low`` (``share`` 0) to ``high`` (1) to the nearest allowed value."""
         return self.fitted(self.low * (1.0 - share) + self.high * share)
 
     @property
@@ -61,7 +61,7 @@ class Range:
 
 
 def range_of(place: Field, name: str, usual: float) -> Range:
-    """Return the range of the column ``name`` of the input ``place``.
+    """Return the range of one column of an input.
 
     ``usual`` is the largest absolute value to try if the interface file declares no range.
     """
@@ -95,7 +95,7 @@ def _narrow(type: str) -> bool:
 def usual_of(seen: Vector | None, largest: float) -> float:
     """Return the largest absolute value to try for an input without a declared range.
 
-    ``seen`` contains values of a recorded run, if any.
+    ``seen`` contains the input's values in a recorded run, or is None without a run.
     """
     if seen is None:
         return max(WITHOUT_A_RUN, _WIDER * largest)
@@ -104,7 +104,7 @@ def usual_of(seen: Vector | None, largest: float) -> float:
 
 
 def ranges_of(interface: Interface, usual: float = WITHOUT_A_RUN) -> list[Range]:
-    """Return the range of each input column of ``interface``; ``usual`` as in :func:`range_of`."""
+    """Return the range of each input column of ``interface``; see :func:`range_of`."""
     return [
         range_of(place, name, usual)
         for place in interface.input_fields

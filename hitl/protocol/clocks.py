@@ -1,13 +1,13 @@
 """Estimate offset and drift of a board's clock relative to the host's clock from round trips.
 
-The board takes its time stamp between the host's sending and receiving.  If a round trip takes
-longer than the shortest one, one direction was delayed, but it is unknown which direction.  The
-midpoint is therefore uncertain by half of the additional time.  A straight line is fitted to the
-round trips, weighted by this uncertainty.
+The board takes its time stamp after the host sends the request and before the host receives the
+answer. If a round trip takes longer than the shortest one, one direction was delayed, but it is
+unknown which direction. The midpoint of a round trip is therefore uncertain by half of the excess
+over the shortest one. A straight line is fitted to the round trips, weighted by this uncertainty.
 
-Round trips cannot reveal a constant difference between the delays of the two directions.  The
-difference shifts the offset by at most half of the shortest round trip, which is reported
-separately as ``asymmetry_ns``.
+Round trips cannot reveal a constant difference between the delays of the two directions. A constant
+difference shifts the offset by at most half of the shortest round trip. The field ``asymmetry_ns``
+contains this limit.
 
 Source: D. L. Mills, IEEE Transactions on Communications 39 (1991), 1482 (the clock filter).
 """
@@ -76,8 +76,8 @@ class ClockFit:
 def unrolled(trips: Sequence[RoundTrip]) -> list[int]:
     """Return the board's times in microseconds, with wraps of the 32-bit counter removed.
 
-    The first time is unchanged.  A gap between two trips may contain several wraps, which are
-    counted by the host's clock.
+    The first time is unchanged. The 32-bit counter may overflow several times between two round
+    trips. The host's clock shows how often.
     """
     counted: list[int] = []
     before: RoundTrip | None = None
@@ -125,8 +125,8 @@ def _line(
 ) -> ClockFit:
     """Fit ``y = offset + drift x`` by weighted least squares.
 
-    More round trips average out neither the resolution of the counter nor a constant delay in
-    one direction.  These parts of the uncertainty therefore do not shrink with the number of trips.
+    The uncertainty from the counter's resolution and from a constant delay in one direction does
+    not shrink with the number of round trips.
     """
     step = tick_ns / math.sqrt(12.0)
     weight = 1.0 / (step**2 + excess**2)

@@ -46,7 +46,7 @@ class _Run:
     def pack(self, values: Vector) -> tuple[bytes, int]:
         """Pack ``values`` and return ``(data, status)``.
 
-        ``status`` is 0, or 1 + the index in ``values`` of the first element that does not fit.
+        ``status`` is 0, or ``1 + k`` if ``k`` is the index of the first value outside its C type.
         """
         if self.type == "float64":
             return values.astype(self.format).tobytes(), 0
@@ -75,10 +75,10 @@ class _Run:
         return np.clip(rounded, self.low, self.high).astype(self.format).tobytes(), 0
 
     def unpack(self, data: bytes, at: int, values: Vector) -> int:
-        """Fill this part of ``values`` from ``data[at:]``, and return a status.
+        """Unpack one part of ``values`` from ``data[at:]``, and return a status.
 
-        The status is 0.  If a float64 cannot represent an integer exactly, the status is 1 + the
-        index of the integer in this part.
+        The status is 0, or ``1 + k`` if the integer with the index ``k`` in this part is the first
+        that a float64 cannot represent exactly.
         """
         raw = np.frombuffer(data, self.format, self.count, at)
         if self.type in _GREATEST:
@@ -145,8 +145,8 @@ class Codec:
     def unpack(self, data: bytes) -> tuple[Vector, int]:
         """Unpack ``data`` and return ``(values, status)``, with ``values`` of shape (n,).
 
-        ``status`` is 0.  If a float64 cannot represent an integer exactly, the status is -(1 + the
-        index of the integer).  Raises ValueError if the number of bytes is wrong.
+        ``status`` is 0, or ``-1 - k`` if the integer with the index ``k`` is the first that a
+        float64 cannot represent exactly. Raises ValueError if the number of bytes is wrong.
         """
         if len(data) != self.bytes:
             raise ValueError(

@@ -96,7 +96,7 @@ def encode(kind: int, sequence: int, payload: bytes) -> bytes:
 class Parser:
     """Parser that finds frames in a byte stream, which may arrive in pieces of any size.
 
-    The parser buffers at most one frame with ``most`` bytes of payload.
+    The parser buffers at most one frame, whose payload has at most ``most`` bytes.
     """
 
     def __init__(self, most: int = MOST_PAYLOAD) -> None:
@@ -125,7 +125,7 @@ class Parser:
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """Buffer ``piece`` up to one byte beyond the limit, which marks the frame as too long."""
+        """Buffer ``piece``, up to one byte beyond the longest frame, to detect too long frames."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:

@@ -44,7 +44,7 @@ class BaudRate:
 
     @classmethod
     def of(cls, board: BoardDescription, baud: int) -> BaudRate:
-        """Return the baud rate ``baud`` on the serial line of ``board``."""
+        """Return a :class:`BaudRate` for the clock and the serial line of a board."""
         return cls(baud, board.clock_hz, board.line)
 
     @property

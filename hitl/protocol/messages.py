@@ -64,8 +64,9 @@ class HelloReply(NamedTuple):
 class Start(NamedTuple):
     """Request to set a piece of the packed parameters.
 
-    ``offset`` is the position of ``values`` in the ``total`` bytes of parameters.  After the last
-    piece, the board initialises the controller and sets the step counter to 0.
+    ``offset`` is the position of ``values`` in the packed parameters, which have ``total`` bytes.
+    After the last piece of the parameters, the board initialises the controller and sets the step
+    counter to 0.
     """
 
     offset: int
@@ -76,8 +77,8 @@ class Start(NamedTuple):
 class StartReply(NamedTuple):
     """Reply to START.
 
-    ``status`` is 0, or 1 + the index of a rejected parameter.  ``received`` is the number of
-    parameter bytes received so far.
+    ``status`` is 0, or ``1 + k`` if the parameter with the index ``k`` is rejected. ``received`` is
+    the number of parameter bytes received so far.
     """
 
     status: int
@@ -131,10 +132,10 @@ class StopReply(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """Notice that a board sends once after each reset, without a request.
+    """Message that a board sends once after each reset, without a request.
 
-    A zero byte precedes the frame, whose sequence is 0.  ``cause`` contains the processor's reset
-    register.
+    A zero byte precedes the frame. The sequence number of the frame is 0. ``cause`` contains the
+    processor's reset register.
     """
 
     boot_nonce: int

@@ -63,7 +63,7 @@ class OldFirmware(BoardFailure):
 
 
 class WrongController(BoardFailure):
-    """The controller on the board, or its signals, differ from the interface file."""
+    """Raised if the controller on the board, or its signals, differ from the interface file."""
 
 
 class BoardReset(BoardFailure):
@@ -239,7 +239,7 @@ class InFlight:
         """Return the request that ``frame`` answers; the request is then no longer pending.
 
         If ``frame`` answers no request, it is counted as duplicate or stale, and None is returned.
-        None is also returned for the answer to a request after :meth:`leave`.
+        The method also returns None if :meth:`leave` has ended the wait for the answer.
         """
         pending, left = self.pending, self._left
         if pending is not None and pending.answered_by(frame, message):
@@ -335,9 +335,9 @@ def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
 
 
 def forgot(what: str, counter: int) -> BoardReset:
-    """Return the error for a board that lost its state after step ``counter``.
+    """Return the error for a board that has reset and lost its state.
 
-    ``what`` describes the symptom.
+    The parameter ``counter`` is the last step before the reset. ``what`` describes the symptom.
     """
     return BoardReset(
         f"the board has reset after step {counter}: {what}; "
@@ -424,7 +424,7 @@ class Session:
 
     @property
     def counts(self) -> EventCounts:
-        """Counters of frames and irregular events since :meth:`count_anew`."""
+        """Counters of frames and irregular events since the last call of :meth:`count_anew`."""
         return self._flight.counts
 
     def count_anew(self) -> None:
@@ -540,7 +540,7 @@ class Session:
         return []
 
     def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """Return the events that follow from ``data``, which arrived by ``now_ns``.
+        """Process the bytes ``data``, which arrived by ``now_ns``, and return the resulting events.
 
         Malformed data never raises an error.
         """

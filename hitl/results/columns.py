@@ -109,7 +109,10 @@ def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
 
 
 def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
-    """Return output names: failures first, then by the difference between the last two levels."""
+    """Return the names of the outputs; those that fail in any comparison come first.
+
+    Each of the two groups has the order of :meth:`OpenLoop.worst_first` in the last comparison.
+    """
     order = [s.name for loop in reversed(loops) for s in loop.worst_first()]
     failed = {s.name for loop in loops for s in loop.failures}
     return sorted(dict.fromkeys(order), key=lambda name: name not in failed)
@@ -238,7 +241,7 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, or ``beyond`` if it is infinite, as for a tolerance of 0."""
+    """Return a share in percent, or ``beyond`` if infinite, which a tolerance of 0 can cause."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"
 
 
@@ -246,9 +249,10 @@ def percent(share: float) -> str:
 
 
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
-    """Return compiler warnings by controller, and by side if there are several pairs.
+    """Return the compiler warnings of each controller.
 
-    A controller without warnings has no entry.
+    For several pairs of sides, the key also contains the name of the side. A controller without
+    warnings has no entry.
     """
     out: dict[str, str] = {}
     for pair in pairs:
@@ -291,7 +295,7 @@ _BINS, _BAR = 10, 40
 
 
 def targets_of(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, OnTarget]]:
-    """Yield controller, loop (``open`` or ``closed``) and the board's measurements in that loop."""
+    """Yield each controller and loop (``open`` or ``closed``) with the board's measurements."""
     for pair in pairs:
         for name, loop in pair.open.items():
             if loop.target is not None:
@@ -309,7 +313,7 @@ def last_of(pairs: Sequence[BackToBack]) -> dict[str, OnTarget]:
 def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
     """Return facts about a run on a board, as texts by topic.
 
-    ``late`` and ``missed`` are the counts of the closed loop.
+    ``late`` and ``missed`` are the numbers of late answers and of missed ticks in closed loop.
     """
     out = {"board": target.url, "HELLO": target.hello, "time budget": str(target.budget)}
     wire = f"{duration(target.wire_ns)} for the longest request and its reply"
@@ -339,10 +343,11 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
 def histogram(
     values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = (), logarithmic: bool = False
 ) -> list[tuple[float, float, int]]:
-    """Return histogram bins as (from, to, count) over the range of ``values`` and ``seen``.
+    """Return the bins of a histogram, each as ``(from, to, count)``.
 
-    Bins have equal widths, or equal ratios with ``logarithmic``, which requires values above 0.  If
-    all values are equal, there is one bin.
+    The bins cover the range of all numbers in ``values`` and ``seen``. Bins have equal widths, or
+    equal ratios with ``logarithmic``, which requires values above 0. If all values are equal, there
+    is one bin.
     """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):

@@ -29,7 +29,11 @@ def write_junit(
 
 
 def junit_xml(result: BackToBack | ComparisonChain, strict: bool = False) -> str:
-    """Return the XML document.  With ``strict``, idle faults and doubts are failures."""
+    """Return the XML document.
+
+    With ``strict``, each fault that never acted is a failure, and so is each other reason for which
+    ``--strict`` rejects a passed comparison.
+    """
     root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:
         several = len(result.pairs) > 1  # the name of each suite then includes its pair
@@ -98,7 +102,7 @@ def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
 
 
 def _faults(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
-    """Add a test case for each fault: skipped if it never acted, or failed with ``strict``."""
+    """Add a test case for each fault. A fault that never acted is skipped; ``strict`` fails it."""
     found = faults_of(result.pairs)
     if not found:
         return
@@ -118,7 +122,10 @@ def _faults(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool
 
 
 def _doubts(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
-    """Add a test case for each doubt about a passed result: skipped, or failed with ``strict``."""
+    """Add a test case for each reason for which ``--strict`` rejects a passed comparison.
+
+    The test case fails with ``strict``, and is skipped without it.
+    """
     if not result.ok or not result.doubts:
         return
     suite = Suite(root, f"{result.scenario}: doubts", {})

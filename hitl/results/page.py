@@ -74,7 +74,7 @@ class Traces:
 
     @property
     def chain(self) -> list[Traces]:
-        """The traces of this pair, and the traces of the pairs of the next levels."""
+        """These traces, followed by the traces of the same signal at the next levels."""
         return [self, *(self.then.chain if self.then is not None else ())]
 
 
@@ -148,7 +148,7 @@ def _say_equal(figure: go.Figure) -> None:
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
-    """Return the traces of an output in open loop, for all compared pairs of levels."""
+    """Return the plotted values of an output in open loop, for each pair of compared levels."""
     above = stepped_traces(loops[1:], signal) if loops[1:] else None
     return _stepped(loops[0], next(s for s in loops[0].signals if s.name == signal), above)
 
@@ -186,7 +186,7 @@ def loop_traces(
 ) -> list[Traces]:
     """Return traces of at most ``most`` signals.
 
-    Failures come first, then C outputs, then large differences.
+    Failed signals come first, then C outputs, then signals with large differences.
     """
     said = tuple(f"messages/{name}." for name in controllers)
     found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
@@ -220,7 +220,8 @@ def _chained(pairs: list[list[Traces]]) -> list[Traces]:
 def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
     """Return traces of each element of the signal.
 
-    Stamps and rows without a pair have no traces.
+    Time stamps have no traces. The traces contain the rows before the first difference between the
+    times of both recordings.
     """
     name, _, signal = result.name.rpartition(".")
     a, b = (recording.tracks.get(name) for recording in flight.paired)
@@ -337,7 +338,7 @@ def _top(figure: go.Figure, column: int) -> float:
 MOST_PLOTS = 12
 """Maximum number of plotted closed-loop signals.
 
-Failures come first, then C outputs, then large differences.
+Failed signals come first, then C outputs, then signals with large differences.
 """
 _OWN_STYLE = """
 .ok { color: #1b7f4b; } .no { color: #c62828; font-weight: 600; }

@@ -51,7 +51,7 @@ Part = tuple[RenderableType, int]
 
 
 class Tables:
-    """All tables of a comparison as a renderable; print it with ``crop=False``."""
+    """All result tables of a comparison, to be printed by rich with ``crop=False``."""
 
     def __init__(self, result: BackToBack | ComparisonChain) -> None:
         self.result = result
@@ -144,7 +144,7 @@ def whose(clock: str) -> str:
 def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:
     """Yield controller, loop and execution times.
 
-    With several pairs, the controller's text includes the side.
+    With several pairs of levels, the text for the controller also names the compared level.
     """
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""

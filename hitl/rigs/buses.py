@@ -76,7 +76,7 @@ _GENERAL = range(0x08, 0x78)
 
 
 def read_buses(devices: Mapping[str, Entries], faults: Iterable[Entries], rig: Rig) -> Rig:
-    """Return ``rig`` with the bus devices and the bus faults of its file.
+    """Return a copy of ``rig`` with the bus devices and the bus faults from the rig file.
 
     Raises :class:`InterfaceError` with the line of a wrong entry.
     """

@@ -1,4 +1,6 @@
-"""A rig as a controller: inputs are written to the pins of an I/O node, outputs are read from them.
+"""Use a rig as a controller.
+
+An I/O node writes the controller's inputs to pins, and reads the controller's outputs from pins.
 
 :class:`hitl.controllers.board.BoardController` communicates with the node as with any other board.
 This module converts between the signals of the rig and the pins of the node.
@@ -60,9 +62,9 @@ _EDGES = ("rises", "falls")
 
 
 def delay_ns(size: int, baud: int) -> int:
-    """Return the time (ns) from a tag to the node's time stamp of its request.
+    """Return the time (ns) from the tag of a request to the node's time stamp of the request.
 
-    The request has ``size`` bytes and is sent at the tag with ``baud`` bit/s.
+    The request has ``size`` bytes. Its transmission begins at the tag, with ``baud`` bit/s.
     """
     return wire_ns(size, baud) + TAKING_CYCLES * NS_PER_S // CLOCK_HZ
 
@@ -111,11 +113,12 @@ class NodeReader:
 
     Times of edges are converted to simulated time (s). The node stamps each edge and each request
     with its own clock. A request is sent at its tag and takes ``request_ns`` on the line, so the
-    simulated time of its stamp is known. The time of an edge follows from the difference of the two
-    stamps. The node's clock therefore needs to be accurate only from one request to the next.
+    simulated time of its stamp is known. The time of an edge follows from the difference between
+    the stamps of the edge and of the request. The node's clock therefore needs to be accurate only
+    from one request to the next.
 
-    If a request was repeated, one copy or its answer may be lost. The node's clock then shows which
-    copy the node has stamped.
+    If a request was repeated, one copy or its answer may be lost. The node's clock shows which copy
+    the node has stamped.
     """
 
     def __init__(self, rig: Rig, outputs: Signals, request_ns: int) -> None:
@@ -151,7 +154,7 @@ class NodeReader:
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
         """Return the simulated time (ns) at which the node stamped the request.
 
-        For a repeated request, the copy is chosen whose time fits the node's clock best.
+        For a repeated request, this is the copy whose time matches the node's clock best.
         """
         taken_ns = copies_ns[-1]
         if self._taken is not None:
@@ -218,7 +221,7 @@ class BusDevices:
 
     @property
     def idle(self) -> list[str]:
-        """Reason why a fault has changed no operation, for each fault; "" if it has changed one."""
+        """The reason why a fault changed no operation, or "" if it changed one, for each fault."""
         return [self._ends[fault.bus].why_idle(fault.fault) for fault in self._faults]
 
     @property
@@ -370,7 +373,7 @@ class RigController:
     def _refuse_protocol(self, boards: WiredBoards) -> None:
         """Raise :class:`InterfaceError` if a device has announced rtsim's protocol on its line.
 
-        Such firmware uses no pins and waits for a host, so the device would do nothing.
+        The device would do nothing, because its firmware uses no pins and waits for a host.
         """
         for device in self.rig.devices:
             for found in Parser().feed(boards.boards[device.name].receive()):
@@ -414,7 +417,7 @@ class RigController:
         return values
 
     def spoil(self, line: LineFaults) -> None:
-        """Inject the faults of ``line`` into the node's bytes from now on."""
+        """Inject the faults ``line`` into the bytes on the I/O node's line."""
         self.node.spoil(line)
 
     def advance(self, tag: Tag) -> None:
@@ -434,7 +437,7 @@ class RigController:
 
     @property
     def free_running(self) -> bool:
-        """True if the rig runs on during a pause of the simulation; a pause is then rejected."""
+        """True if the rig cannot pause together with the simulation; rtsim then rejects a pause."""
         return self.rig.free_running and not self.rig.hold
 
     @property

@@ -70,7 +70,7 @@ def _about(rig: Rig) -> str:
 
 
 def _signals(pin: str, y: int, channels: list[Channel]) -> Iterable[str]:
-    """Yield the names and scales of the signals at a pin, and its arrow."""
+    """Yield the names and scales of the signals at a pin, and the arrow of the pin."""
     top = y - _LINE * len(channels) // 2
     for k, channel in enumerate(channels):
         unit = channel.field.signal.unit
@@ -95,7 +95,7 @@ def _kind(channel: Channel) -> str:
 
 
 def _devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
-    """Yield each device as a box beside the node's pins to which it is wired."""
+    """Yield a box for each device, beside the node's pins that are wired to the device."""
     y = bottom
     for device in rig.devices:
         wires = [w for w in rig.wires if device.name in (w.source.board, w.target.board)]

@@ -252,7 +252,7 @@ def _end(row: Entries, key: str, rig: Rig) -> RigEnd:
 
 
 def _pins(board: str, rig: Rig) -> BoardPins:
-    """Return the pins of the board with the name ``board`` in wires."""
+    """Return the pins of the board that the rig's wires call ``board``."""
     urls = {NODE: rig.board, **{d.name: d.board for d in rig.devices}}
     return parse_url(urls[board]).description.require_pins()
 

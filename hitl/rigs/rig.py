@@ -57,7 +57,7 @@ _UNFIT = {
 def unfit(pin: str, kind: str, node: IoNode) -> str:
     """Return why ``pin`` of ``node`` cannot have ``kind``, or "".
 
-    The text lists the pins that can have this kind.
+    The text also proposes other pins.
     """
     if pin not in NUMBER:
         if pin in _UNFIT:
@@ -114,7 +114,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class LowPass:
-    """A low pass of a resistor (ohm) in the wire and a capacitor (F) from its end to ground."""
+    """A low pass: a resistor (ohm) in a wire, and a capacitor (F) from the wire's end to ground."""
 
     resistance: float
     capacitance: float
@@ -197,7 +197,7 @@ class RigBusDevice:
 
     @property
     def at(self) -> str:
-        """Board and bus, as in the rig file."""
+        """Names of the board and the bus as in the rig file, such as ``controller.i2c``."""
         return f"{self.board}.{self.bus}"
 
 
@@ -242,7 +242,7 @@ class Rig:
 
     @property
     def bus_signals(self) -> tuple[BusSignal, ...]:
-        """All signals that set quantities of bus devices. As inputs, they follow ``to_pins``."""
+        """All signals for quantities of bus devices. As inputs, they follow ``to_pins``."""
         return tuple(s for device in self.bus_devices for s in device.signals)
 
     @property
@@ -252,7 +252,7 @@ class Rig:
 
     @property
     def pulse_pins(self) -> tuple[str, ...]:
-        """Pins whose edges get time stamps, in the order of the firmware's channels."""
+        """The pins whose edges get time stamps, in the order of the firmware's channels."""
         pins = (c.pin for c in self.from_pins if c.kind == "pulse_in")
         return tuple(dict.fromkeys(pins))
 

@@ -1,13 +1,13 @@
 """Emulated boards that are wired pin to pin and together behave like one board, the I/O node.
 
-All boards advance together, in slices. A change of a pin reaches the other end of its wire exactly
-one slice later. Within a slice no board depends on another, so the order of the boards does not
-matter. Times are cycles of the I/O node. A board with another clock runs only whole cycles up to
-each stop.
+All boards advance together, in slices. A level change at a pin reaches the other end of the wire
+exactly one slice later. Within a slice no board depends on another, so the order of the boards does
+not matter. Times are cycles of the I/O node. A board with a different clock advances by whole
+cycles, and never past the time of the node.
 
 Voltages and the duty of a PWM are computed at the end of each slice and held during the next slice.
-Slices begin at multiples of their length since power-on. Stops at other times, such as a received
-byte or a tag of the simulation, therefore do not change the results.
+Slices begin at multiples of their length since power-on. A stop within a slice, at a received byte
+or at a tag of the simulation, therefore does not change the results.
 
 A pin reads low if its wire is not driven at the other end.
 """
@@ -28,8 +28,8 @@ class Capacitor:
     """The capacitor of a :class:`LowPass`, driven with a piecewise constant voltage.
 
     dV/dt = (held - V) / RC has the solution V(t) = held + (V0 - held) exp(-t / RC), which is exact
-    for steps of any length. A PWM signal is replaced by its mean. This approximation omits the
-    ripple, which is at most held * (1 - duty) * T / RC for a period T. No current flows into the
+    for steps of any length. A PWM signal is replaced by its mean. For a PWM period T, the
+    approximation omits a ripple of at most held * (1 - duty) * T / RC. No current flows into the
     ADC.
     """
 
@@ -40,12 +40,12 @@ class Capacitor:
         self.held = 0.0
 
     def volts(self, cycle: int) -> float:
-        """Return the capacitor's voltage (V) at ``cycle``, not earlier than the last drive."""
+        """Return the voltage (V) at ``cycle``, not before the cycle of the latest :meth:`drive`."""
         decayed = math.exp(-(cycle - self._cycle) / self._cycles)
         return self.held + (self._volts - self.held) * decayed
 
     def drive(self, cycle: int, volts: float) -> None:
-        """Drive the low pass with ``volts`` from ``cycle`` on."""
+        """Apply the voltage ``volts`` to the low pass from the cycle ``cycle`` on."""
         if volts != self.held:
             self._volts, self._cycle = self.volts(cycle), cycle
             self.held = volts
@@ -67,11 +67,11 @@ class _Line:
 
 
 class WiredBoards:
-    """The I/O node and the boards that are wired to it, with the interface of a single board.
+    """An I/O node and the boards that are wired to it, with the interface of one emulated board.
 
-    ``boards`` contains the node under the name ``"node"``. All boards must be at cycle 0, and are
-    closed together. ``slice_cycles`` is the delay of every wire. ``probe`` is called with every
-    voltage.
+    ``boards`` contains the node under the name ``"node"``. All boards must be at cycle 0. The
+    method ``close`` closes all boards. ``slice_cycles`` is the delay of every wire. ``probe`` is
+    called with every voltage.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class WiredBoards:
 
     @property
     def pins(self) -> EmulatedPins:
-        """Pins of the node; their edges go to the wires and cannot be read here."""
+        """Pins of the node. The edges of these pins go to the wires; a caller cannot read them."""
         return self._node.pins
 
     @property
@@ -153,7 +153,10 @@ class WiredBoards:
             board.close()
 
     def _run(self, target: int, until_byte: bool) -> bool:
-        """Run to ``target`` or to the end of the node's next byte; return True for a byte."""
+        """Run to ``target``, with ``until_byte`` at most to the end of the node's next byte.
+
+        Return True if a byte has arrived.
+        """
         if until_byte and self._node.wait(0.0):
             return True
         arrived = False
@@ -186,7 +189,7 @@ class WiredBoards:
                 self._changed(name, Edge(at, edge.pin, edge.level))
 
     def _let_go(self, name: str, cycle: int) -> None:
-        """Set all wires to low that a board drove before its reset."""
+        """Set to low the wires that a board drove high before its reset."""
         for line in self._lines:
             if line.wire.source.board == name and line.level:
                 self._changed(name, Edge(cycle, line.wire.source.pin, False))
@@ -209,7 +212,7 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Compute the voltages at the end of a slice, which are held during the next slice."""
+        """Set the voltages of the low passes at the end of a slice, for the whole next slice."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:

@@ -1,4 +1,4 @@
-"""Chains of calls, by which the branches of a helper function are counted separately.
+"""Count the branches of a helper function separately for each chain of calls.
 
 A helper such as ``limited(x, low, high)`` is called at many places. If one call reaches both
 limits, this proves nothing about the limits of another call. The branches of a function therefore
@@ -62,7 +62,7 @@ class _Function:
 
 
 class Calls:
-    """The calls in all texts of a controller, which :meth:`read` collects first."""
+    """All calls of functions in the source texts of a controller, as collected by :meth:`read`."""
 
     def __init__(self) -> None:
         self._functions: dict[Key, _Function] = {}
@@ -76,7 +76,7 @@ class Calls:
         """Names of functions that the user's files declare."""
 
     def read(self, root: Node, files: Collection[Path], place: Places, text: bytes) -> None:
-        """Collect the functions of a text and their calls; ``files`` contains the user's files."""
+        """Collect the functions in ``text`` and their calls; ``files`` are the user's files."""
         mine: dict[str, Key] = {}
         every = [(one, (*place(one), name_of(one))) for one in functions(root)]
         for _, key in every:
@@ -172,14 +172,14 @@ class Calls:
         ]
 
     def offset(self, caller: Key, number: int) -> int | None:
-        """Return the position of a call's first chain among those of the called function."""
+        """Return the index of the called function's first chain with this call."""
         for key in self._functions:
             self.chains(key)
         return self._offsets.get((caller, number))
 
 
 def sites(function: Node) -> Iterator[tuple[int, Node]]:
-    """Yield the calls by name in a function with their numbers, as :class:`Calls` counts them."""
+    """Yield the number (as in :class:`Calls`) and the node of each call by name in a function."""
     for number, name in _called(function):
         if name.parent is not None:
             yield number, name.parent
@@ -206,7 +206,7 @@ def _called(function: Node) -> Iterator[tuple[int, Node]]:
 
 
 def _named(declaration: Node) -> Iterator[str]:
-    """Yield the names in the initial values of a declaration outside functions."""
+    """Yield the identifiers in the initial values of a declaration outside functions."""
     for part in declaration.children:
         if part.type == "init_declarator":
             value = part.child_by_field_name("value")
@@ -215,7 +215,7 @@ def _named(declaration: Node) -> Iterator[str]:
 
 
 def parameters(function: Node) -> list[str]:
-    """Return the names of parameters that a function never assigns, and "" for all others."""
+    """Return the name of each parameter that the function never assigns, and "" for the others."""
     declarator = function.child_by_field_name("declarator")
     given = None if declarator is None else declarator.child_by_field_name("parameters")
     if given is None:
@@ -264,7 +264,11 @@ def _declared(declaration: Node) -> Iterator[str]:
 
 
 def _simple(function: Node) -> bool:
-    """Return True for a function outside classes and templates whose result is a value."""
+    """Return True if the calls of a function can be counted separately.
+
+    Functions in classes, namespaces or templates are excluded. Functions that return a reference,
+    have variable arguments or contain a lambda are excluded too.
+    """
     above = function.parent
     declarator = function.child_by_field_name("declarator")
     while declarator is not None and declarator.type == "pointer_declarator":

@@ -1,4 +1,6 @@
-"""Decisions in C and C++: conditions, switches, calls such as ``fmin``, and possible errors.
+"""Find the decisions and the possible errors in C and C++ code.
+
+Decisions are conditions, switches and calls such as ``fmin``.
 
 The syntax tree is that of tree-sitter. :mod:`hitl.stimuli.probes` inserts a probe at each location.
 """
@@ -81,8 +83,8 @@ _TYPEOF = re.compile(
 def _with_plain_types(text: bytes) -> bytes:
     """Return ``text`` with ``int`` and spaces for each ``typeof (...)``, at the same positions.
 
-    The grammar cannot parse ``typeof`` of an expression such as ``__typeof__ (0.0) __y``, to which
-    macros such as ``MAX`` and some versions of ``isless`` expand.
+    The grammar cannot parse ``typeof`` of an expression, such as ``__typeof__ (0.0) __y``. Macros
+    such as ``MAX`` and some versions of ``isless`` expand to this form.
     """
     out = text
     for found in _TYPEOF.finditer(text):
@@ -99,7 +101,7 @@ def _with_plain_types(text: bytes) -> bytes:
 
 
 def at_compile_time(node: Node) -> bool:
-    """Return True for a function, a declaration or an ``if`` that is ``constexpr`` in C++."""
+    """Return True if a function, a declaration or an ``if`` is marked as ``constexpr`` in C++."""
     return any(child.text in _AT_COMPILE_TIME for child in node.children)
 
 
@@ -114,7 +116,7 @@ def functions(root: Node) -> Iterator[Node]:
 
 
 def outside_of_functions(root: Node) -> Iterator[Node]:
-    """Yield the parts outside functions that the parser could not parse."""
+    """Yield the nodes of syntax errors outside functions."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -125,7 +127,7 @@ def outside_of_functions(root: Node) -> Iterator[Node]:
 
 
 def without_middle(node: Node) -> bool:
-    """Return True for ``a ?: b``, because a probe would change the value of its condition."""
+    """Return True for an expression ``a ?: b``, because a probe would change the value of ``a``."""
     if node.type != "conditional_expression":
         return False
     return node.child_by_field_name("consequence") is None
@@ -141,7 +143,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _runs(parent: Node, child: Node) -> bool:
-    """Return False for parts that only the compiler evaluates, or that are never evaluated."""
+    """Return False if only the compiler evaluates ``child``, or if ``child`` is never evaluated."""
     if child.type in _UNEVALUATED:
         return False
     if parent.type == "case_statement" and parent.child_by_field_name("value") == child:
@@ -181,7 +183,7 @@ COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
 class Sides:
     """The two sides of a call that decides; ``{0}``, ``{1}`` and ``{2}`` are its operands.
 
-    The result is ``one`` if ``left relation right``, else ``other``.
+    The result of the call is ``one`` if ``left relation right`` is true, else ``other``.
     """
 
     one: str
@@ -233,10 +235,10 @@ class Decision:
 
 
 def decisions(function: Node, cpp: bool, own: Collection[str] = ()) -> list[Decision]:
-    """Return the decisions of a function in the order of the text.
+    """Return the decisions in a function, sorted by their positions in the source text.
 
-    Decisions are conditions, comparisons and operands of ``!`` whose value is used, and calls such
-    as ``fmin``. Calls of the functions named ``own`` are excluded, because their own text is
+    Decisions are conditions, comparisons, operands of ``!``, and calls such as ``fmin``, but no
+    literals. A call of a function in ``own`` is no decision, because the text of this function is
     analysed.
     """
     out = {node.id: Decision(node) for node in conditions(function)}
@@ -350,7 +352,7 @@ def operands_of(node: Node) -> tuple[str, Node, Node]:
 
 
 def has_effects(node: Node) -> bool:
-    """Return True if the number of evaluations of the expression can matter."""
+    """Return True if the expression can have side effects."""
     return any(one.type in _EFFECTS for one in walk(node))
 
 

@@ -60,7 +60,7 @@ class Open:
 
     @property
     def nearest(self) -> str:
-        """A clause on how near the search came."""
+        """A clause that states how close the search came to the branch."""
         if np.isinf(self.distance):
             return "its condition was never evaluated"
         if not self.branch.switched:
@@ -191,10 +191,10 @@ def generate(
     """Search for stimuli that reach those branches of ``build`` that ``run`` does not reach.
 
     ``run`` (k, m) contains the inputs of a recorded run, in the order of the interface file.
-    ``values`` contains parameters by name. ``goes_on`` is called between rounds. If it returns
-    False, the search ends early, and the result depends on the number of runs so far. ``origin`` is
-    a text for the file about the origin of the recorded inputs. Raises :class:`StimuliError` and
-    the errors of a build.
+    ``values`` contains parameters by name. ``goes_on`` is called between rounds. If ``goes_on()``
+    returns False, the search ends early, and the result depends on the number of runs so far.
+    ``origin`` is a text for the file about the origin of the recorded inputs. Raises
+    :class:`StimuliError` and the errors of a build.
     """
     limits.check()
     interface = build.interface
@@ -283,7 +283,7 @@ def _searched(
 def _shortened(
     search: Search, ranges: Ranges, begun: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return short sequences for the goals that the run leaves open, without superfluous ones."""
+    """Return short sequences, none superfluous, for goals that the recorded run does not reach."""
     wanted = search.hits & ~begun
     short = [
         Shortening(search.runner, ranges, needed).shortened(trial)
@@ -293,7 +293,7 @@ def _shortened(
 
 
 def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
-    """Return a short sequence for each kind of failure and each hazard (-1: no hazard)."""
+    """Return a short sequence for each kind of failure with each hazard (-1: without a hazard)."""
     out = {}
     for (how, at), trial in search.failures.items():
         needed = np.zeros(search.runner.goals, np.bool_)
@@ -304,7 +304,7 @@ def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
 
 
 def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the indices (k,) of comparisons that were taken, but never narrowly."""
+    """Return the indices (k,) of comparison branches taken, but never by a small margin."""
     taken, closely = reached.reshape(2, -1)
     return np.array([b for b in sorted(found.edges) if taken[b] and not closely[b]], np.int64)
 
@@ -312,7 +312,7 @@ def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _open(
     search: Search, found: Probed, left: NDArray[np.int64], first: int = 0
 ) -> tuple[Open, ...]:
-    """Return the branches ``left`` (k,) in the order of files; their goals begin at ``first``."""
+    """Return the branches ``left`` (k,) in the order of files; branch b has goal ``first`` + b."""
     out = [Open(found.branches[b], *search.closest[first + b]) for b in left]
     return tuple(sorted(out, key=lambda one: one.branch))
 
@@ -378,7 +378,7 @@ class Reach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Clauses about branches that were not reached or not measured, for a passed verdict."""
+        """Clauses for a passed verdict, about branches that were not reached or not measured."""
         if self.why:
             return [f"which branches of the C code ran was not measured: {self.why}"]
         left, out = len(self.open), []
@@ -391,7 +391,7 @@ class Reach:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences on branches that were not reached, with a remedy, or not measured."""
+        """Sentences about unreached branches, ways to reach them, and unmeasured branches."""
         out = self.in_brief
         if self.open and not self.why:
             out[0] += f"; {MARK} -c {self._file} looks for stimuli that reach them"
@@ -409,11 +409,11 @@ class Reach:
         return f"{path}{variant}"
 
     def lacking(self, stimuli: Stimuli, first: int) -> Iterator[str]:
-        """Yield a clause for each of ``stimuli`` that does not reach the branches that it names.
+        """Yield a clause for each stimulus that does not reach a branch in its list ``reaches``.
 
-        The first stimulus has the row ``first`` of ``hits``. If lines were added to the C code
-        since the generation, a branch is found by the text of its condition, provided that this
-        text is unique.
+        The row ``first`` of the array ``hits`` belongs to the first stimulus. If lines were added
+        to the C code after the stimuli were generated, the text of the condition identifies the
+        branch, provided that the text is unique.
         """
         named = [one for one in stimuli.stimuli if one.reaches]
         if self.why and named:
@@ -438,7 +438,7 @@ class Reach:
         return len(at) == 1 and bool(self.hits[row, at[0]])
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data: the branches, the open ones, and why some were not measured."""
+        """Return the number of branches, unreached branches and unmeasured code as plain data."""
         return {
             "branches": len(self.branches),
             "open": [one.in_words for one in self.open],

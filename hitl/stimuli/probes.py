@@ -2,8 +2,8 @@
 
 The text is the output of the preprocessor, so macros and ``#if`` are resolved, and each line has
 its file and number. A probe reports the value of a condition, and its distance from the other
-value. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes these distances
-(docs/decisions/172).
+value. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes the distances that
+the probes report (docs/decisions/172).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ HAZARDS = ("divides by 0", "is out of bounds", "shifts too far", "overflows")
 
 @dataclass(frozen=True, order=True)
 class Branch:
-    """One side of a decision: of a condition, of a call such as ``fmin``, or of a switch."""
+    """One possible outcome of a condition, of a call such as ``fmin``, or of a switch."""
 
     file: Path
     line: int
@@ -170,9 +170,9 @@ class Instrumenter:
 
     ``files`` are the user's sources and headers; functions from other files get no probes. A
     function that several sources include counts once. In C++, operators can be functions of
-    classes. A probe then binds the operands to references, and reports no distance. Calls of
-    :meth:`read` with all texts are required if each call of a user's function is to count
-    separately.
+    classes. Probes in C++ therefore bind operands to references, and report no distance between
+    objects of classes. Calls of :meth:`read` with all texts are required if each call of a user's
+    function is to count separately.
     """
 
     def __init__(self, files: Collection[Path], probes: Probes | None = None) -> None:
@@ -184,14 +184,14 @@ class Instrumenter:
         self._shown: dict[tuple[Path, int], list[_Written]] = {}
 
     def read(self, text: bytes, folder: Path, cpp: bool = False) -> None:
-        """Collect the calls in ``text``; must be called for all texts before :meth:`instrument`."""
+        """Collect the calls in ``text``; read all texts before the first :meth:`instrument`."""
         lines = _Lines(text, folder)
         self.calls_of.read(parsed(lines.blanked, cpp), self.files, lines.place, lines.blanked)
 
     def instrument(self, text: bytes, folder: Path, cpp: bool = False) -> bytes:
         """Return ``text`` with probes.
 
-        Relative file names in its line markers are relative to ``folder``.
+        Relative file names in the line markers of ``text`` are relative to ``folder``.
         """
         lines = _Lines(text, folder)
         one = _OneText(self, lines, cpp)
@@ -226,16 +226,16 @@ class Instrumenter:
         return at
 
     def decided(self, function: Node, cpp: bool, own: Collection[str]) -> list[Decision]:
-        """Return the decisions of a function that get a probe."""
+        """Return those decisions of a function that are probed."""
         found = decisions(function, cpp, own)
         return found if self.probes.calls else [one for one in found if not one.value]
 
     def shown(
         self, file: Path, line: int, count: int, cpp: bool, own: Collection[str]
     ) -> list[_Written]:
-        """Return the ``count`` decisions of a line as they are written in the source, with macros.
+        """Return the decisions on a line of the source, before macros are expanded.
 
-        The list is empty if the line of the file has another number of decisions.
+        The list is empty unless the line of the file has ``count`` decisions.
         """
         if (file, 0) not in self._shown:
             self._shown[file, 0] = []
@@ -270,11 +270,11 @@ class _Lines:
         self.blanked = b"\n".join(out)
 
     def place(self, node: Node) -> tuple[Path, int]:
-        """Return file and line of the node's first character."""
+        """Return the file and the line of the node's first character."""
         return self._rows[node.start_point.row]
 
     def places(self, node: Node) -> list[tuple[Path, int]]:
-        """Return file and line of each row of the node."""
+        """Return the file and the line for each row of text in the node."""
         return self._rows[node.start_point.row : node.end_point.row + 1]
 
 
@@ -335,7 +335,7 @@ class _OneText:
             self._hazard(node)
 
     def remember(self, root: Node) -> None:
-        """Collect the numbers in the user's text, because many of them are limits of inputs."""
+        """Collect the numbers in the user's text, because many numbers are limits of inputs."""
         stack = [root]
         while stack:
             node = stack.pop()
@@ -345,13 +345,13 @@ class _OneText:
             stack.extend(node.children)
 
     def _begin(self, body: Node) -> None:
-        """Make a function store the chain of calls that led to it."""
+        """Insert code at the start of a function that stores the chain of calls to the function."""
         text = " const unsigned rtsim_here = rtsim_site; rtsim_site = 0;"
         at = body.start_byte + 1
         self._edits.append(_Edit(at, at, 0, 0, text))
 
     def _site(self, call: Node, offset: int) -> None:
-        """Store the chain of calls that begins here, after the evaluation of the operands."""
+        """Insert code that stores the chain of ``call`` after its operands were evaluated."""
         here = " + rtsim_here" if len(self._chains) > 1 else ""
         said = f"rtsim_site = {offset}u{here}"
         depth, kept = depth_of(call) + 0.1, "auto&&" if self.cpp else "__auto_type"
@@ -384,11 +384,11 @@ class _OneText:
         *ways: str,
         edges: bool = False,
     ) -> str:
-        """Return the C expression that selects the index of ``ways[0]`` by the run-time call chain.
+        """Return a C expression for the index of ``ways[0]``, which depends on the chain of calls.
 
-        ``read`` contains the expressions that decide. If a call fixes all of them by literals, only
-        one way is possible, so such calls count together. ``edges`` marks branches that can be
-        taken narrowly.
+        ``read`` contains the expressions that decide. If the literal operands of a call determine
+        all these expressions, the call permits only one way. Calls with such operands count
+        together. ``edges`` is True if the decision compares two values, which can be nearly equal.
         """
         file, line = self.lines.place(node)
         first = []
@@ -443,7 +443,7 @@ class _OneText:
         self._between(left, right, depth, first, middle, last + " != 0)" * value)
 
     def _call(self, one: Decision, order: int, told: _Written) -> None:
-        """Report which operand decides the result of a call; each operand is evaluated once."""
+        """Report which operand determines the result of a call; evaluate each operand once."""
         names = []
         for _ in one.operands:
             self._serial += 1
@@ -474,7 +474,7 @@ class _OneText:
         self._edits.append(_Edit(one.operands[-1].end_byte, one.node.end_byte, 0, -depth, last))
 
     def _hazard(self, node: Node) -> None:
-        """Probe the possible errors of ``node``, with each operand evaluated once."""
+        """Insert probes for the possible errors of ``node``, without repeated side effects."""
         operator, left, right = operands_of(node)
         if operator in _RESULTS:
             self._result(node, operator, left, right)
@@ -505,7 +505,7 @@ class _OneText:
         self._around(operand, depth_of(operand) - 0.5, before, after)
 
     def _result(self, node: Node, operator: str, left: Node, right: Node) -> None:
-        """Report the distance of an integer result from its limits, and of a divisor from 0."""
+        """Report how far an integer result is from its limits, and how far a divisor is from 0."""
         divides = operator not in SUMS
         calls = []
         if divides:
@@ -582,7 +582,7 @@ class _OneText:
 
 
 def _way(way: str, operands: Sequence[Node], written: Sequence[str]) -> str:
-    """Return ``way`` with the operands as written, in parentheses where needed."""
+    """Insert the source text of the operands into ``way``, with parentheses where needed."""
     plain = "-" not in way
     inside = [
         text if plain or node.type in _SIMPLE else f"({text})"

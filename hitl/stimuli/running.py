@@ -47,8 +47,9 @@ MOST_SEQUENCES = 10_000
 class Reached(Judged):
     """The goals that one sequence reached.
 
-    For n branches there are g = 2 n goals. Each of the first n goals is to take one branch. The
-    others apply to comparisons, and are to take each branch narrowly, as defined in ``stimuli.c``.
+    For n branches there are g = 2 n goals. The first n goals are the branches. The other n goals
+    apply to comparisons. The sequence reaches one of these goals if it takes the branch while both
+    sides are nearly equal, as defined in ``stimuli.c``.
     """
 
     status: int
@@ -69,17 +70,17 @@ class Reached(Judged):
 
     @property
     def in_words(self) -> str:
-        """The failure of the C code, or the number of answered steps."""
+        """A clause on the failure of the C code or, without a failure, on the answered steps."""
         return self.failure or f"{self.steps} steps were answered"
 
     @property
     def refused(self) -> bool:
-        """True if an input does not fit its C type, so that the sequence proves nothing."""
+        """True if an input does not fit its C type; the outcome is then undecided."""
         return self.status == _REFUSED
 
     @property
     def failure(self) -> str:
-        """A clause on the failure of the C code, or ""."""
+        """A clause that describes the failure of the C code, or "" without a failure."""
         if self.ok or self.refused:
             return ""
         if self.status >= _EXITED:
@@ -102,7 +103,7 @@ class Reached(Judged):
 
     @property
     def hits(self) -> NDArray[np.bool_]:
-        """True for each goal that was reached, shape (g,), if the whole sequence was answered."""
+        """True for each reached goal, shape (g,); all False unless the outcome is PASSED."""
         return np.asarray(self.distance == 0.0) & self.ok
 
 
@@ -218,7 +219,7 @@ class Program:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """Clauses about code whose branches are not measured."""
+        """Descriptions of the code whose branches are not measured."""
         out = []
         if self.found.unread:
             out.append(f"the functions at {', '.join(self.found.unread)}")
@@ -277,7 +278,7 @@ class _Job(Compilation):
         self.header = (SUPPORT / _HEADER).read_bytes()
 
     def best(self) -> Program:
-        """Return the program with the most probes that the compiler accepts."""
+        """Return the program with the largest set of probes that the compiler accepts."""
         problem = ""
         for probes in _PROBES:
             try:

@@ -1,9 +1,10 @@
-"""Search for input sequences that reach open branches, guided by distances.
+"""Search for input sequences that reach branches of the C code, guided by distances.
 
-For each open goal, the search stores the sequences that came nearest. Each round changes one of the
-sequences in many ways, runs each changed sequence, and keeps the sequences that came nearer or
-reached a new goal. A successful change is repeated in the same direction, like in the "alternating
-variable method" (Korel, "Automated software test data generation", 1990; McMinn's survey, 2004).
+For each goal that no sequence has reached, the search stores the sequences with the smallest
+distances. Each round changes one of the sequences in many ways, runs each changed sequence, and
+keeps the sequences that came nearer or reached a new goal. A successful change is repeated in the
+same direction, like in the "alternating variable method" (Korel, "Automated software test data
+generation", 1990; McMinn's survey, 2004).
 
 All decisions depend only on the seed and on the controller, never on the clock.
 """
@@ -29,7 +30,7 @@ _GAPS = (1.0, -1.0, 1.01, -1.01, 0.5, 2.0, -2.0, 10.0, -10.0)
 
 
 def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
-    """Yield sequences that continue from ``table`` in the direction of ``change``."""
+    """Yield sequences that differ from ``table`` by multiples of ``change``."""
     with np.errstate(all="ignore"):
         for factor in _ON:
             on = ranges.fitted(table + factor * change)
@@ -55,8 +56,8 @@ class Mutations:
     def changed(self, table: Table, sides: Vector | None, others: Sequence[Table]) -> Table:
         """Return ``table`` with one to three changes.
 
-        ``sides`` (2,) contains the compared values where the sequence came nearest to the wanted
-        branch. ``others`` are sequences from which parts can be taken.
+        ``sides`` (2,) contains the two compared values of the sequence at the smallest distance to
+        the wanted branch. ``others`` are further sequences whose rows can be copied.
         """
         out = table
         for _ in range(1 + int(self.rng.integers(3))):
@@ -71,7 +72,7 @@ class Mutations:
         return int(self.rng.integers(len(self.ranges)))
 
     def _length(self) -> int:
-        """Draw a number of steps; short sequences are more frequent."""
+        """Return a random number of steps; small numbers are more likely."""
         return max(1, min(self.rows, int(self.rows ** self.rng.random() + 0.5)))
 
     def _span(self, table: Table) -> slice:
@@ -97,7 +98,7 @@ class Mutations:
         return self._longer(table, sides) if self.rng.random() < 0.3 else table
 
     def _hinted(self, table: Table, sides: Vector | None) -> Table:
-        """Assign a compared value to an input, or add the difference of both compared values."""
+        """Set an input near a compared value, or shift it by a multiple of the difference."""
         if sides is None or not np.isfinite(sides).all():
             return self._added(table, sides)
         left, right = sides.tolist()
@@ -215,7 +216,7 @@ class Search:
         return self.hits[: self.runner.branches]
 
     def begin(self, run: Table | None) -> None:
-        """Record what the inputs ``run`` (k, m) reach, and begin the search with these inputs."""
+        """Record the goals that the inputs ``run`` (k, m) reach, and begin with these inputs."""
         first = [np.tile(self.ranges.rest, (rows, 1)) for rows in (1, 2, min(10, self.rows))]
         if run is not None and len(run):
             (all_of_it,) = self.runner.run([run])
@@ -229,8 +230,8 @@ class Search:
         """Search until ``most`` sequences have run, or until ``goes_on()`` returns False.
 
         The first goals are the branches. When all branches are reached, the search continues for
-        narrowly taken branches, whose compared values are nearly equal, until it makes no progress.
-        Returns False if ``goes_on()`` ended the search.
+        branches with nearly equal compared values, until it makes no progress. Returns False if
+        ``goes_on()`` ended the search.
         """
         count = self.runner.branches
         branches = [b for b in range(count) if b not in self.hazards]
@@ -239,7 +240,7 @@ class Search:
         )
 
     def go_on_to_hazards(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Search for hazards with ``most`` further sequences, until there is no progress."""
+        """Search for hazards with up to ``most`` more sequences, until there is no progress."""
         # The rounds are shared by all hazards, and most hazards cannot happen.
         patience = _PATIENCE * max(1, len(self._waiting(self.hazards)))
         return self._go_on(self.hazards, self.runner.runs + most, goes_on, patience)
@@ -320,7 +321,7 @@ class Search:
             self._near(int(goal), trial)
 
     def _keeps(self, goal: int) -> bool:
-        """Return True to keep the older of two sequences with the same distance to a goal."""
+        """Return whether the older of two sequences with equal distances to a goal is kept."""
         return goal in self.hazards or self.rng.random() > 0.2
 
     def _near(self, goal: int, trial: Trial) -> None:
@@ -350,7 +351,11 @@ _NUDGES = (1e-3, -1e-3, 1e-2, -1e-2, 0.1, -0.1)
 
 
 class Shortening:
-    """Simplifier of sequences that must reach the goals ``needed`` and fail with ``failure``."""
+    """Simplification of input sequences.
+
+    A simplified sequence must reach the goals ``needed``, and must fail with ``failure`` if a
+    failure is given.
+    """
 
     def __init__(
         self,
@@ -375,7 +380,11 @@ class Shortening:
         return there and (reached.failure == self.failure if self.failure else reached.ok)
 
     def _first_good(self, trial: Trial, tables: Sequence[Table]) -> Trial | None:
-        """Return the first of ``tables`` that has the effect and is no nearer to a tie."""
+        """Return the first sequence of ``tables`` that has the required effect.
+
+        A sequence is rejected if two compared values are closer than :data:`NEAR_A_TIE` and closer
+        than in ``trial``.
+        """
         if not tables or self._left < len(tables):
             return None
         self._left -= len(tables)
@@ -422,7 +431,7 @@ class Shortening:
         return trial
 
     def _held(self, trial: Trial) -> Trial:
-        """Make each row equal to the previous row, if the effect remains."""
+        """Make each row equal to the previous row if the sequence still has the required effect."""
         for row in range(1, len(trial.table)):
             if not np.array_equal(trial.table[row], trial.table[row - 1], equal_nan=True):
                 held = np.array(trial.table)
@@ -471,7 +480,7 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
 def covering(
     trials: Sequence[Trial], open_: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return a few of ``trials`` that together reach as many goals of ``open_`` (g,) as all.
+    """Return a few of ``trials`` that together reach the same goals of ``open_`` (g,) as all.
 
     Each trial is returned with the goals (g,) for which it was chosen.
     """

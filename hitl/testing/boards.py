@@ -41,9 +41,9 @@ def check_board(board: BoardDescription, controller: str | Path = CONTROLLER) ->
     is built for the board.  If an emulator is installed, the emulated board must report the clock
     and the sizes in the board's description.
 
-    Returns the checks that could not be made here, with the reasons; empty if everything was
-    checked.  Raises :class:`AssertionError` with the rule that the board breaks.  If the controller
-    cannot be built, raises the error of the build.
+    Returns the checks that were impossible on this machine, with the reasons. The result is empty
+    if everything was checked. Raises :class:`AssertionError` with the rule that the board breaks.
+    If the controller cannot be built, raises the error of the build.
     """
     assert BOARDS.get(board.name) is board, (
         f"board {board.name!r} is not registered; see docs/extending-boards.md"
@@ -204,9 +204,9 @@ _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(rang
 def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> None:
     """Check that the link returned by ``make()`` fulfils the contract of a link.
 
-    The other end of the link must return every byte that it receives.  ``patience`` is the timeout
-    for a byte, s of the link's time.  Raises :class:`AssertionError` with the rule that the link
-    breaks.
+    The other end of the link must return every byte that it receives. ``patience`` is the timeout
+    for a byte, in seconds of the link's clock. Raises :class:`AssertionError` with the
+    violated rule.
     """
     link = make()
     try:

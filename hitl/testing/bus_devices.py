@@ -1,4 +1,4 @@
-"""Check that a simulated bus device fulfils its contract, also a device of another package."""
+"""Check that a simulated bus device fulfils its contract, including devices of other packages."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _level(device: BusDevice, output: str) -> bool:
 
 
 def _check_dues(made: type[BusDevice]) -> None:
-    """Check that each time from ``due_ns`` is later than the time the device has reached."""
+    """Check that ``due_ns`` returns only times later than the present time of the device."""
     device = made()
     device.advance(0)
     now = 0

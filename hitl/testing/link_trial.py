@@ -32,7 +32,7 @@ _Wanted = TypeVar("_Wanted", bound=Event)
 
 
 def clock_of(link: BoardLink) -> Now:
-    """Return a function that reads the time in ns: the board's in lockstep, else the wall clock."""
+    """Return a function that reads the board's clock in lockstep, else the wall clock, in ns."""
     if not hasattr(link, "cycles"):
         return stopwatch
     board = cast(Board, link)
@@ -41,7 +41,7 @@ def clock_of(link: BoardLink) -> Now:
 
 @dataclass(frozen=True)
 class LinkTrial(Judged):
-    """Result of a link test.  Times are in ns of the clock of :func:`clock_of`."""
+    """Result of a link test. Times are in ns of the clock that :func:`clock_of` selects."""
 
     board: HelloReply
     baud: int
@@ -104,8 +104,9 @@ def meet(
 ) -> tuple[Session, HelloReply]:
     """Request the identity of the board at ``link``; return the session and the board's reply.
 
-    Without ``interface`` any board is accepted, and without ``build`` any build.  Raises an error
-    of :mod:`hitl.protocol.session` if no board answers or another board answers.
+    Without ``interface``, the function accepts any board. Without ``build``, it accepts any build
+    of the firmware. Raises an error of :mod:`hitl.protocol.session` if no board answers or another
+    board answers.
     """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)
@@ -125,8 +126,8 @@ def try_link(
 ) -> LinkTrial:
     """Send ``count`` PINGs, one after the other, to the board that :func:`meet` found.
 
-    ``met`` is the result of :func:`meet`, and ``baud`` the rate of the line, bit/s.  A PING is lost
-    if it is not answered within 0.25 s plus four times its time on the wire.
+    ``met`` is the return value of :func:`meet`. ``baud`` is the bit rate of the line, bit/s. A PING
+    is lost if it is not answered within 0.25 s plus four times its time on the wire.
     """
     (session, board), now = met, clock_of(link)
     # Answers to an earlier test must not count.  In lockstep there is no earlier test.

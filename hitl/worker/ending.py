@@ -1,4 +1,4 @@
-"""Explain why a worker ended or rejected a step.
+"""Explain why a worker ended, or why a worker rejected a step.
 
 Workers and libraries that contain a controller use the same statuses.
 """
@@ -32,7 +32,7 @@ MISFIT = "the interface file does not fit the code: "
 
 
 def misfit(thrown: str) -> str:
-    """Return what the interface file lacks, as a clause, or "" for other exceptions."""
+    """Return a clause on why the interface file does not fit, or "" for other exceptions."""
     for sign in (_UNDECLARED, _WRAPPED):
         _, found, lacking = thrown.partition(sign)
         if found:
@@ -123,7 +123,7 @@ class WorkerEnding(Judged):
     """True if a signal had stopped the process, so that it could not end on request."""
 
     def _judge(self) -> Outcome:
-        """Return passed if the process ended on request after its work; undecided if killed."""
+        """Return PASSED if the process ended on request after its work, UNDECIDED if killed."""
         if self.killed:
             return Outcome.UNDECIDED
         well = self.code == 0 and not self.unresponsive and not self.silent
@@ -136,7 +136,7 @@ class WorkerEnding(Judged):
 
     @property
     def in_words(self) -> str:
-        """The end of the process, as the predicate of a sentence."""
+        """A text that says how the process ended, such as ``ended with exit status 1``."""
         if self.stopped:
             return f"{_STOPPED}, so it did not end on request and was killed"
         if self.unresponsive:
@@ -190,7 +190,7 @@ def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 class Stopped(ControllerError):
-    """Raised if a worker does not answer because a signal has stopped its process."""
+    """Raised if a worker does not answer because a signal such as SIGSTOP suspended the process."""
 
     environment = True
 

@@ -131,9 +131,9 @@ class WorkerLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time.
 
-        The method waits until ``until_ns`` of the stopwatch, but at most :data:`LOOK_NS`.  If
-        this time has passed, the method returns at once.  Waits shorter than 1 ms, the resolution
-        of zmq, spin instead of sleeping.
+        The method waits until the stopwatch shows ``until_ns``, but at most :data:`LOOK_NS`. If
+        this time has passed, the method returns at once. For waits shorter than 1 ms, the
+        resolution of zmq, the method spins instead of sleeping.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -316,7 +316,7 @@ class SharedLink:
 
         The worker then spins for at most 0.3 ms instead of sleeping.
 
-        The method has no effect once this end is closed.
+        The method has no effect after this end of the link was closed.
         """
         if self._close.alive:
             self.library.rtsim_link_announce(self.end)
@@ -324,8 +324,8 @@ class SharedLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time or this end is closed.
 
-        The method waits until ``until_ns`` of the stopwatch, but at most 20 ms.  A wait spins for a
-        short time and then sleeps.
+        The method waits until the stopwatch shows ``until_ns``, but at most 20 ms. A wait spins for
+        a short time and then sleeps.
         """
         if not self._close.alive:
             return None
@@ -367,9 +367,9 @@ class SharedLink:
 class SharedSteps:
     """Fast path for the steps of a controller: one call per request and one per answer.
 
-    ``schema``, ``inputs`` and ``outputs`` are the hash and the sizes of the interface.  Only the
-    expected answer is read.  Any other message stays in the link for its reader, which reports the
-    message.
+    ``schema`` is the hash of the interface. ``inputs`` and ``outputs`` are the numbers of input and
+    output values. Only the expected answer is read. Any other message stays in the link until
+    :meth:`SharedLink.receive` returns it, so that the caller can report the message.
     """
 
     def __init__(self, link: SharedLink, schema: int, inputs: int, outputs: int) -> None:
@@ -409,7 +409,7 @@ class SharedSteps:
         return self._y.copy()
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Return when the latest answer was sent, begun, ended and received, ns."""
+        """Return the times (ns) of the latest answered step: sent, begun, ended and received."""
         sent, begun, ended, received = self._stamps.tolist()
         return sent, begun, ended, received
 
@@ -444,12 +444,12 @@ _TAG, _SEQUENCE, _AT_ONCE = Tag(0), 1, 0.0
 
 
 class ExchangeWarmUp:
-    """Warm-up of an exchange: wakes the worker, and exchanges one step over a separate link.
+    """Warm-up that wakes the worker, and exchanges one step over a separate link.
 
-    This process holds both ends of the separate link, which has the sizes of ``interface``.  The
-    worker receives no message, and the recorded steps of its controller do not change.  ``library``
-    is ``link.so`` of the worker's build.  Raises :class:`ControllerError` if the separate link
-    cannot be created.
+    This process holds both ends of the separate link. The sizes of the messages follow from
+    ``interface``. The worker receives no message, and the recorded steps of its controller do not
+    change. ``library`` is ``link.so`` of the worker's build. Raises :class:`ControllerError` if the
+    separate link cannot be created.
     """
 
     def __init__(self, link: SharedLink, library: Path, interface: Interface) -> None:

@@ -29,10 +29,10 @@ OF_ANOTHER_SIZE = 0x7FFF
 class WorkerMessageKind(IntEnum):
     """Kinds of message.
 
-    HELLO: a worker is ready for a run.  START contains parameters; READY confirms the
-    initialisation.  STEP contains inputs; ANSWER contains outputs.  STOP requests termination; BYE
-    confirms it.  Only a server for other machines sends FAULT and PING.  FAULT describes the end of
-    the worker as text.  PING checks that the client is still connected.
+    HELLO: a worker is ready for a run. START contains parameters; READY confirms the
+    initialisation. STEP contains inputs; ANSWER contains outputs. STOP requests termination; BYE
+    confirms it. Only a server for other machines sends FAULT and PING. FAULT contains a text that
+    explains how the worker ended. PING checks that the client is still connected.
     """
 
     HELLO = 1
@@ -72,13 +72,13 @@ class WorkerMessage:
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """Received bytes that form no message; ``why`` is the reason."""
+    """Received bytes that do not form a valid message, with the reason ``why``."""
 
     why: str
 
 
 def parse(data: bytes, most: int) -> WorkerMessage | MalformedMessage:
-    """Parse one message, which may have at most ``most`` values."""
+    """Parse one message with at most ``most`` values."""
     if len(data) < HEADER_BYTES:
         return MalformedMessage(f"it has {len(data)} bytes, a header has {HEADER_BYTES}")
     magic, version, kind, _, status, count, schema, sequence, ns, step, began, took = (
@@ -116,7 +116,7 @@ def text_message(
 
 
 def longest(inputs: int, outputs: int, parameters: int) -> int:
-    """Return the size in bytes of the longest message for these numbers of values."""
+    """Return the greatest size of a message in bytes for the given numbers of values."""
     return HEADER_BYTES + 8 * max(inputs, outputs, parameters)
 
 

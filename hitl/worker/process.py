@@ -94,7 +94,7 @@ class WorkerProxy(ABC):
         return self.link.send(self._speaker.message(kind, sequence, tag, values))
 
     def receive(self, until_ns: int) -> WorkerMessage | MalformedMessage | None:
-        """Return the next message, or None if none arrives until ``until_ns`` of the stopwatch.
+        """Return the next message, or None if none arrives before the stopwatch shows ``until_ns``.
 
         Raises :class:`ControllerError` if the worker is gone and its last messages have been read.
         """
@@ -123,7 +123,7 @@ class WorkerProxy(ABC):
     def greeted(
         self, heard: WorkerMessage | MalformedMessage | None, patience: float
     ) -> WorkerMessage:
-        """Return ``heard`` if it is the HELLO of a worker that was built from the same interface.
+        """Return ``heard``, which must be the HELLO of a worker built from the same interface.
 
         ``patience`` is the timeout in s, for the error message.  Raises :class:`ControllerError`
         for any other message and for None.

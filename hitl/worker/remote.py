@@ -1,4 +1,4 @@
-"""A worker on another machine or behind a tunnel, and its server, ``rtsim sil serve``."""
+"""A worker on another machine or behind a tunnel: client, and server (``rtsim sil serve``)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ _QUIET_NS = NS_PER_S
 
 
 class Server:
-    """A server that runs ``build`` at ``endpoint``, and reports each event to ``say``."""
+    """A server at ``endpoint`` that runs ``build``, and calls ``say`` with a text on each event."""
 
     def __init__(
         self,

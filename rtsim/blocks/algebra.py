@@ -58,7 +58,7 @@ class Memoryless(Block):
             )
 
     def made(self, wires: Wires, text: str, **rest: Any) -> Equations:
-        """Return the equations ``text``, for signals or for events.
+        """Return the equations in ``text``, as statements for signals or for events.
 
         In ``text``, ``{i}`` must follow each port name.
         """
@@ -227,10 +227,10 @@ class Saturation(Memoryless):
 
 @dataclass(frozen=True)
 class Quantiser(Memoryless):
-    """Round ``u`` to the nearest multiple of ``interval``, and halves up.
+    """Round ``u`` to the nearest multiple of ``interval``; a value in the middle is rounded up.
 
-    If ``u`` is a signal, each jump of ``y`` creates a tag, when ``u`` crosses the middle between
-    two multiples.
+    If ``u`` is a signal, ``y`` jumps and creates a tag when ``u`` crosses the middle between two
+    multiples.
     """
 
     interval: float = 1.0

@@ -1,9 +1,9 @@
 """Base class and parts of blocks: ports, wires, units, and equations as text.
 
 A block gives its equations as Python statements that use the names of its ports, states, memory and
-parameters, and ``t`` (s).  A diagram renames these and combines the statements of all blocks into
-functions, which run compiled or as plain Python.  A block need not declare which output depends
-directly on which input: rtsim finds the dependences in the statements.
+parameters, and ``t`` (s). A diagram replaces the names, and combines the statements of all blocks
+into functions. The functions run compiled or as plain Python. A block need not declare which output
+depends directly on which input: rtsim finds the dependences in the statements.
 
 Units are compared as exponents of symbols, so that both ends of a wire agree.  ``"kg m^2/s"`` is
 ``{kg: 1, m: 2, s: -1}``.  Derived SI units are expressed in base units, and ``rad`` is dropped.
@@ -116,12 +116,13 @@ class When:
     """Statements that run at an instant at which all events in ``on`` occur.
 
     - ``on``: names of event inputs, guards or timers.
-    - ``do``: statements that set event outputs, states and memory.  These statements read signals
-      before the instant (x-); the values that they set are valid after it (x+).
-    - ``then``: statements that run after all others of the instant.  Such a statement may only
-      write one element of a memory array. The index may be computed; the value must be a name that
-      ``do`` has set.
-    - ``rest``: statements that replace ``do`` if the crossings in ``on`` accumulate (Zeno).
+    - ``do``: statements that set event outputs, states and memory. The statements in ``do`` read
+      signals before the instant (x-). The values that they set are valid after the instant (x+).
+    - ``then``: statements that run after all other statements of the same instant. Such a statement
+      may only write one element of a memory array. The index of the element may be an expression.
+      The assigned value must be a name that ``do`` has set.
+    - ``rest``: statements that replace the statements in ``do`` if the crossings in ``on``
+      accumulate (Zeno).
     """
 
     on: tuple[str, ...]
@@ -180,8 +181,8 @@ Wires = Mapping[str, Wire]
 class Block:
     """Base class of all blocks, both rtsim's and your own.
 
-    ``inputs`` and ``outputs`` are fixed.  :meth:`carries` and :meth:`equations` return what depends
-    on the connected wires, such as the size of a sum.
+    ``inputs`` and ``outputs`` are fixed. The results of :meth:`carries` and :meth:`equations` can
+    depend on the connected wires, as the size of a sum does.
     """
 
     inputs: tuple[Port, ...] = ()
@@ -193,7 +194,7 @@ class Block:
         return type(self).__name__
 
     def carries(self, wires: Wires) -> dict[str, Wire]:  # noqa: ARG002
-        """Return the wires at the outputs by port, given the wires at the inputs."""
+        """Return the wire at each output port; ``wires`` contains the wire at each input port."""
         return {
             port.name: Wire(port.kind, port.size, port.unit)
             for port in self.outputs
@@ -201,7 +202,7 @@ class Block:
         }
 
     def equations(self, wires: Wires) -> Equations:
-        """Return the block's equations, given the wires at its inputs by port."""
+        """Return the block's equations; ``wires`` contains the wire at each input port."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
@@ -253,7 +254,7 @@ def number(value: object, what: str) -> float:
 
 
 def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
-    """Return one or several numbers as a tuple; :func:`number` explains ``what``."""
+    """Return one or several numbers as a tuple. The text ``what`` begins an error message."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, (tuple, list)):

@@ -46,8 +46,8 @@ class Integrator(Block):
       ``u``. If both events occur at one instant, the reset comes first.
     - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away from
       it. The solver locates when the state reaches or leaves a limit.
-    - ``rest`` is the value at which the state stays if the crossings that set it accumulate (Zeno).
-      The next event at ``reset`` or ``impulse`` releases the state.
+    - With ``rest``, the state stays at this value if the crossings that set the state accumulate
+      (Zeno). After the next event at ``reset`` or ``impulse``, the state follows ``u`` again.
     """
 
     initial: Numbers = 0.0
@@ -134,10 +134,10 @@ class Integrator(Block):
     def _resting(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]
     ) -> Equations:
-        """Return the equations of an integrator with ``rest``.
+        """Return the equations of an integrator with the option ``rest``.
 
-        The memory ``stands`` is 1 while the state rests: from the accumulation of crossings to the
-        next reset or impulse.
+        The memory variable ``stands`` is 1 while the state rests. The state rests from the
+        accumulation of crossings until the next reset or impulse.
         """
         rest = each(self.size, "x{i} = rest") + "\nstands = 1.0"
         return Equations(
@@ -154,8 +154,8 @@ class Integrator(Block):
     ) -> Equations:
         """Return the equations of an integrator with limits.
 
-        The memory ``at`` is -1 at the low limit, 1 at the high limit, else 0. At a limit, the state
-        is constant while ``u`` points beyond the limit.
+        The memory variable ``at`` is -1 at the low limit, 1 at the high limit, and 0 between the
+        limits. At a limit, the state is constant while ``u`` points beyond the limit.
         """
         guards, text = [], ["leaves = at * u if at != 0.0 else 1.0"]
         if self.high is not None:
@@ -191,13 +191,13 @@ class Differential(Block):
     """A system of differential equations: a :class:`Model` with one port for each signal.
 
     The outputs are the model's outputs or, if it has none, its states. rtsim finds in the source of
-    the output function which output depends directly on which input.  If the source does not show
-    this, each output counts as depending on all inputs.
+    the output function which output depends directly on which input. If the source does not show
+    the dependences, rtsim assumes that each output depends on all inputs.
 
     ``feedthrough`` can then declare the dependences: ``False`` for none, or the inputs of each
-    output, as in ``{"force": ("speed",), "angle": ()}``.  An output that is not listed depends on
-    all inputs.  Raises :class:`ScenarioError` if an output changes with an undeclared input, and
-    for a model that a block cannot contain.
+    output, as in ``{"force": ("speed",), "angle": ()}``. An output that is not listed depends on
+    all inputs. Raises :class:`ScenarioError` if an output changes with an undeclared input, or if a
+    block cannot contain the model.
     """
 
     def __init__(
@@ -294,9 +294,9 @@ def _direct(model: Model, declared: bool | Mapping[str, Sequence[str]]) -> tuple
 
 
 def _try_out(model: Model, claimed: Sequence[Inputs]) -> None:
-    """Raise :class:`ScenarioError` if an output changes with an input that is not claimed for it.
+    """Raise :class:`ScenarioError` if an output changes with an input missing in ``claimed``.
 
-    The test uses values near the initial ones and far from them.
+    The test uses values near and far from the initial values.
     """
     plain: Any = getattr(model.output, "py_func", model.output)
     draws = np.random.default_rng(0)
@@ -343,9 +343,9 @@ def _helper(function: object) -> object:
 class TransportDelay(Block):
     """Delay a signal: ``y(t) = u(t - delay)``, and ``y = initial`` before ``delay`` s.
 
-    Without ``samples``, the past of ``u`` comes from the solver's steps (docs/delays.md), which
-    requires one of rtsim's own solvers.  The output is as accurate as the solver, and a jump of
-    ``u`` stays a jump.
+    Without ``samples``, the block uses the past of ``u`` in the solver's steps (docs/delays.md).
+    This method requires one of rtsim's own solvers. The output is as accurate as the solver, and a
+    jump of ``u`` stays a jump.
 
     With ``samples``, any solver works.  The block samples ``u`` this many times per ``delay``; each
     sample creates a tag.  ``interpolation`` between samples is ``"cubic"`` or ``"linear"``.  If
@@ -433,14 +433,14 @@ class TransportDelay(Block):
 class StateSpace(Block):
     """A linear system ``x' = A x + B u``, ``y = C x + D u``.
 
-    The matrices have the shapes A (n, n), B (n, m), C (r, n) and D (r, m).  Instead of the
-    matrices, ``a`` can be an :class:`rtsim.StateSpace`, or a state space or transfer function of
-    python-control or ``scipy.signal``.  A sampled system reads ``u`` as x- at each multiple of its
-    period, and holds ``y`` in between.
+    The matrices have the shapes A (n, n), B (n, m), C (r, n) and D (r, m). Instead of the matrices,
+    ``a`` can be an :class:`rtsim.StateSpace`, or a state space or transfer function of
+    python-control or ``scipy.signal``. A sampled system reads ``u`` at each multiple of its period,
+    before the changes at this instant (x-). Between these instants, ``y`` is constant.
 
-    An event at ``impulse``, of m elements, acts as a Dirac impulse at ``u``: it adds ``B`` times
-    its value to ``x``.  Such an event is allowed only if ``D`` is 0; otherwise the output would be
-    infinite.
+    An event at ``impulse`` has m elements, and acts as a Dirac impulse at ``u``: the event adds
+    ``B`` times the value of the event to ``x``. An impulse is allowed only if ``D`` is 0, because
+    the output would otherwise be infinite.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class WiredBlocks:
     """The blocks of a diagram, the wires between them, its inputs and its outputs.
 
     :class:`~rtsim.blocks.diagram.Diagram` adds methods that make a model or a drawing.
-    ``assumptions`` and ``limits`` become those of the model.
+    ``assumptions`` and ``limits`` become the assumptions and limits of the model.
     """
 
     def __init__(
@@ -144,9 +144,9 @@ class WiredBlocks:
     def solve(self, source: str, *, initial: float | Sequence[float] = 0.0) -> None:
         """Declare that rtsim must solve the algebraic loop through the output ``source``.
 
-        The output becomes an algebraic variable of the model.  At 0 s, the search for its value
-        begins at ``initial``: one number, or one for each element.  Raises :class:`ScenarioError`
-        if a value is not finite, or if the output is declared twice.
+        The output becomes an algebraic variable of the model. At 0 s, the search for the value of
+        the output begins at ``initial``: one number, or one number for each element. Raises
+        :class:`ScenarioError` if a value is not finite, or if the output is declared twice.
         """
         end = WireEnd.of(source)
         values = (initial,) if isinstance(initial, int | float) else tuple(initial)
@@ -170,7 +170,7 @@ class WiredBlocks:
         return _only(end.block, ports, "input")
 
     def source(self, end: WireEnd) -> Place:
-        """Return the block output or the diagram input to which ``end`` refers."""
+        """Return the block output or the diagram input that ``end`` names."""
         if end.block in self._input_names() and not end.port:
             return "", end.block
         if end.block not in self.blocks:
@@ -231,10 +231,10 @@ def algebraic_loop(path: Sequence[str]) -> ScenarioError:
 
 
 def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return ``nodes`` sorted so that each node follows all nodes that it needs.
+    """Return ``nodes`` in an order in which each node follows the nodes on which it depends.
 
-    If several orders are possible, nodes keep their given order.  Nodes in a loop, and nodes that
-    need these, are missing in the result; :func:`find_loop` finds the loop.
+    If several orders are possible, nodes keep their given order. The result does not contain nodes
+    in a loop, or nodes that depend on a loop. The function :func:`find_loop` finds the loop.
     """
     rank = {node: i for i, node in enumerate(nodes)}
     by_rank = list(rank)
@@ -258,7 +258,7 @@ def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list
 
 
 def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return one loop among the nodes missing in ``ordered``, in the direction of the signals."""
+    """Return one loop of the nodes that ``ordered`` lacks, in the direction of the signals."""
     done = set(ordered)
     stuck = {node for node in nodes if node not in done}
     path: list[N] = []
@@ -287,7 +287,8 @@ def reachable(start: Iterable[N], needs: Mapping[N, Iterable[N]]) -> set[N]:
 class FlatBlock:
     """A block of the flattened diagram.
 
-    ``name`` is an identifier.  ``path`` is the name in messages, such as ``cart.spring``.
+    ``name`` is an identifier. ``path`` is the name of the block in messages, such as
+    ``cart.spring``.
     """
 
     name: str

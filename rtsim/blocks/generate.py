@@ -94,7 +94,7 @@ class Generator:
         """The signals that lines compute, in evaluation order."""
 
     def _open(self, place: Node, values: tuple[float, ...]) -> None:
-        """Make the output at ``place`` an unknown, which needs no other signal."""
+        """Make the output at ``place`` an unknown variable, which depends on no other signal."""
         first, size = Signals(*self.unknowns).size, len(values)
         shape = () if size == 1 else (size,)
         unit = self.flat.carried[place].unit or "1"
@@ -105,7 +105,7 @@ class Generator:
         self.lines[place] = []
 
     def _closed(self, of_solved: dict[Node, set[Node]]) -> FunctionBody:
-        """Return the residual function: each solved output, as computed, minus its unknown."""
+        """Return the residual function: computed value minus unknown, for each solved output."""
         items: list[list[str]] = []
         for place in self.flat.solved:
             unknown = self.values[place]
@@ -297,7 +297,7 @@ class Generator:
         )
 
     def _states(self) -> Signals:
-        """Return the states; a state that equals the rate of another one gets ``derivative_of``."""
+        """Return the states, with ``derivative_of`` for a state that is the rate of another."""
         named = {
             f"x[{p.x + p.equations.states.slice(s.name).start}]": i
             for i, (p, s) in enumerate(
@@ -348,7 +348,7 @@ def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
 
 
 def _meets(place: Place, own: Timer, makers: Makers) -> bool:
-    """Return whether the event occurs at all ticks of ``own`` from its first occurrence on."""
+    """Return whether the event occurs at every tick of ``own`` from its first occurrence on."""
     return any(
         all(_at_ticks(placed, cause, own, makers) for cause in on) for placed, on in makers(place)
     )
@@ -397,7 +397,7 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """Protocol: signals of a model under construction, as the clauses of events read them."""
+    """Protocol: the parts of a model under construction that the class :class:`Events` uses."""
 
     flat: Flat
     layout: Layout
@@ -432,7 +432,7 @@ class Events:
             generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
     def named(self, node: Node) -> str:
-        """Return a clause's name for messages: the path of its first event output."""
+        """Return the path of the clause's first event output, as the clause's name in messages."""
         placed, when = self._clause(node)
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))

@@ -82,13 +82,13 @@ class PlacedBlock:
     def check_names(self, kinds: Mapping[str, str]) -> None:
         """Check that the equations use only declared names.
 
-        Without this check, a misspelt target would become a local variable of the generated
-        function, and its value would be lost.  ``kinds`` maps each output to ``"signal"`` or
-        ``"event"``.
+        Without this check, a misspelt target of an assignment would become a local variable of the
+        generated function. The assigned value would be lost. ``kinds`` maps each output to
+        ``"signal"`` or ``"event"``.
 
-        Raises :class:`UnknownName` for an undeclared name.  Raises :class:`ModelError` for a
-        statement that equations cannot contain, and for a declared name that begins with ``_``,
-        like a temporary variable.
+        Raises :class:`UnknownName` for an undeclared name. Raises :class:`ModelError` for a
+        statement that equations cannot contain. A declared name that begins with ``_`` also raises
+        :class:`ModelError`, because such names are temporary variables.
         """
         eq, ports = self.equations, {port.name for port in self.flat.block.inputs}
         signals = {name for name, kind in kinds.items() if kind == "signal"}

@@ -1,10 +1,10 @@
 """Blocks between signals and events.
 
-These are samplers, holds, unit delays, level crossings and PID controllers.
+This module contains samplers, holds, unit delays, level crossings and PID controllers.
 
-A sampler reads its signal as x-, the value before the changes at an instant.  Blocks that events
-connect react at the same instant.  A hold turns an event into a signal, which has the new value
-from x+ on.
+A sampler reads its signal as x-, the value before the changes at an instant. Blocks that events
+connect react at the same instant. A hold turns an event into a signal. The new value of the signal
+is valid after the instant of the event (x+).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PeriodicSampler(Block):
 
 @dataclass(frozen=True)
 class Sampler(Block):
-    """Sample ``u`` at each event ``trigger``; each sample is an event with the value of ``u``."""
+    """Sample ``u`` at each event at ``trigger``; each event at ``y`` has the value of ``u``."""
 
     inputs = (Port("u", "signal", None), Port("trigger", "event", None))
     outputs = (Port("y", "event", None),)
@@ -138,7 +138,7 @@ class _Held(Block):
         return Signal(name, self.unit, shape=shape(self.size), initial=start(numbers(self.initial)))
 
     def taking(self, memory: Signals, output: str, do: str) -> Equations:
-        """Return equations that run ``do`` at each event, or at each tick if ``period`` is set."""
+        """Return equations that execute ``do`` at each event or, with ``period``, at each tick."""
         on, timers = "u", {}
         if self.period is not None:
             on, timers = "tick", {"tick": timer(self.period, self.offset)}

@@ -36,8 +36,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]) -> str:
     """Return the text of ``def name(arguments)`` with the lines of ``items``.
 
-    The lines of one item stay together in one piece.  A vector ``w`` passes numbers to later
-    pieces.
+    All lines of one entry in ``items`` stay in the same piece of the function. The vector ``w``
+    passes numbers from one piece to later pieces.
     """
     pieces = _pieces(items)
     if len(pieces) == 1:
@@ -60,7 +60,7 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class FunctionBody:
-    """The content of a function: the numbers of the signals that it needs, and its own lines."""
+    """The content of a function: the indices of the needed signals, and the function's lines."""
 
     name: str
     out: str
@@ -72,7 +72,7 @@ class FunctionBody:
 def functions(
     arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[FunctionBody]
 ) -> list[str]:
-    """Return the text of functions; long functions share the pieces that compute signals."""
+    """Return the text of each function; long functions share the code that computes signals."""
     wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
     if all(sum(map(len, whole)) <= LINES for whole in wholes):
         return [
@@ -98,7 +98,7 @@ def functions(
 
 
 class _Shared:
-    """The pieces that compute signals, and the vector that passes values between pieces."""
+    """Pieces of code that compute signals, and the vector that passes values between the pieces."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write ``text`` to a file whose content differs; the cache of numba compares dates."""
+    """Write ``text`` if the file differs; else keep its date, which numba's cache compares."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return
@@ -263,7 +263,8 @@ def check_form(statement: Statement, branches: bool) -> None:
     """Raise :class:`ModelError` for a statement that equations cannot contain.
 
     Equations consist of assignments and calls and, if ``branches`` are allowed, of ``if``, ``for``
-    and ``while``.  Other statements would bind names, or leave the generated function.
+    and ``while``. Other statements are rejected, because they would define names or leave the
+    generated function.
     """
     for node in ast.walk(statement.tree):
         problem = ""
@@ -317,7 +318,7 @@ class _Renamer(ast.NodeTransformer):
 
 
 def renamed(statement: Statement, element: Element) -> str:
-    """Return the text of ``statement`` after replacing names and elements by ``element``."""
+    """Return the text of a statement after ``element`` has replaced its names and elements."""
     return ast.unparse(_Renamer(element).visit(_copy(statement.tree)))
 
 

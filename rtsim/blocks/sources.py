@@ -256,7 +256,7 @@ class Noise(Source):
 
 
 class _Events(Block):
-    """Base class of blocks with one output ``y`` of events that all have the same value."""
+    """Base class of blocks with one event output ``y``, whose events all have the same value."""
 
     value: float
     unit: str

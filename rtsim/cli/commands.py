@@ -1,4 +1,4 @@
-"""A click group that imports commands only when they are used, and safe writing to standard output.
+"""Import commands only when they are used, and write safely to standard output.
 
 Late imports keep ``--help`` fast. If the reader of standard output closes the pipe (``head``), the
 command continues without output and exits with its own status. Any other failed write is an error.

@@ -80,8 +80,8 @@ def with_outcome(
 ) -> dict[str, object]:
     """Return ``data`` with the keys ``outcome``, ``exit_status`` and ``why`` (docs/verdicts.md).
 
-    An ``outcome`` in ``data`` other than ``passed`` is kept. Otherwise ``status`` determines the
-    outcome.
+    If ``data`` contains an ``outcome`` other than ``passed``, this outcome is kept. Otherwise
+    ``status`` determines the outcome.
     """
     outcome = data.get("outcome", "passed")
     if outcome == "passed":  # --strict, or a command without a result, may change the status
@@ -91,7 +91,7 @@ def with_outcome(
 
 
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
-    """Print a JSON object row by row, because its rows can be larger than memory.
+    """Print a JSON object row by row, because all rows together can be larger than memory.
 
     The first entry has the name ``name`` and contains the list ``rows``. ``rest`` are the other
     entries.
@@ -194,7 +194,7 @@ def seconds(ns: int) -> str:
 def sigterm_interrupts() -> AbstractContextManager[None]:
     """Context in which Ctrl-C, SIGTERM and SIGHUP raise :class:`~rtsim.core.raised.Interrupted`.
 
-    A run then completes its recording before the command ends. The context must be entered in the
-    main thread.
+    After such a signal, a run completes its recording before the command ends. The context must be
+    entered in the main thread.
     """
     return on_signals(interrupt)

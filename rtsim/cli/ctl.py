@@ -1,4 +1,4 @@
-"""``rtsim ctl``, which observes and commands a run in progress, and ``rtsim keys``."""
+"""Observe and command a run in progress (``rtsim ctl``), and create key files (``rtsim keys``)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
 def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., At | None]], Any]:
     """Return a decorator that turns a function of a run in progress into a command of ``ctl``.
 
-    The command prints the tag that the function returns, at which the command takes effect.
+    The command takes effect at the tag that the function returns, and prints this tag.
     """
 
     def add(function: Callable[..., At | None]) -> Any:
@@ -311,7 +311,7 @@ def mark(run: Run, text: str) -> At:
 
 
 def _measured(texts: tuple[str, ...]) -> tuple[Any, str | None]:
-    """Split the words into numbers and the unit that follows them, if any."""
+    """Split ``texts`` into numbers and the unit that follows the numbers, if any."""
     words = " ".join(texts).replace(",", " ").split()
     many = next((k for k, word in enumerate(words) if not _is_number(word)), len(words))
     unit = " ".join(words[many:]).removeprefix("[").removesuffix("]")

@@ -37,8 +37,9 @@ def draw(
 ) -> None:
     """Draw the components of SCENARIO, their wires and latencies; nothing is run.
 
-    SCENARIO can also be a recording (.mcap). A box has the step or the period, an arrow the names
-    of the signals and the latency of their messages. Dashed arrows are events.
+    SCENARIO can also be a recording (.mcap). A box shows the step or the period of a component. An
+    arrow shows the names of the signals and the latency of their messages. Dashed arrows are
+    events.
 
     \b
     Examples:
@@ -172,8 +173,9 @@ def linearise(
 ) -> None:
     """Print poles and damping of a plant, and the gain and delay margins of its loops.
 
-    The operating point is that of a run at the time T. Margins are those of the sampled loop with
-    all its latencies, cut at one signal while the other loops stay closed (docs/linear.md).
+    The operating point is that of a run at the time T. Margins apply to the sampled loop with all
+    its latencies. For the margins, the loop is opened at one signal while the other loops stay
+    closed (docs/linear.md).
 
     \b
     Examples:

@@ -147,9 +147,9 @@ def task_settings(
 
 
 def measured(path: Path | None) -> tuple[Findings | None, str]:
-    """Return the measures of the task in the recording ``path``, or why they are missing.
+    """Return the measures of the task in the recording ``path``, or the reason for their absence.
 
-    Without a task or a recording, there are no measures and no reason.
+    Without a recording or a task, the result is ``(None, "")``.
     """
     if path is None:
         return None, ""
@@ -174,7 +174,7 @@ def external_input_of(scenario: Scenario) -> str:
     """Return the name of the scenario's only external input, which a stick can control.
 
     Each signal of the input must be a scalar with limits low < high. Raises :class:`ScenarioError`
-    for any other signal, and if the scenario has no external input or several.
+    for any other signal, or if the scenario does not have exactly one external input.
     """
     external_inputs = scenario.of(ExternalInputComponent)
     if len(external_inputs) != 1:
@@ -276,7 +276,10 @@ def tasks(as_json: bool) -> None:
 @json_option
 @reports_errors
 def measure_command(recording: Path, as_json: bool) -> None:
-    """Print how well the pilot of RECORDING did the task: errors, crossover, phase margin, pilot.
+    """Print how well the pilot in RECORDING did the task.
+
+    Depending on the task, the measures include errors, the crossover, the phase margin and
+    parameters of the pilot.
 
     \b
     Examples:

@@ -70,7 +70,7 @@ def listing(
     live: bool = False,
     mapping: DeviceMapping | None = None,
 ) -> RenderableType:
-    """Return a screen with all devices and, with ``live``, the keys.
+    """Return a screen with all devices; with ``live``, the screen also shows the keys.
 
     ``mapping`` determines the use that is shown for each control.
     """
@@ -334,8 +334,8 @@ def watch(
 def calibrated_values(stick: Signals) -> Signals:
     """Return the signals of ``stick`` that can be calibrated.
 
-    Signals that an axis moves can be calibrated, and signals without a default mapping. A switch,
-    such as the switch of the autopilot, has only keys, so there is nothing to measure.
+    A signal can be calibrated if an axis moves the signal, or if the signal has no default mapping.
+    A switch, such as the switch of the autopilot, has only keys, so there is nothing to measure.
     """
     tables = own_tables(stick)
     axes = {"joystick", "gamepad"}

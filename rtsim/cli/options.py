@@ -25,7 +25,7 @@ def option(name: str, **changes: Any) -> Callable[[F], F]:
 
 
 def with_options(command: Callable[..., Any], options: Iterable[Callable[[Any], Any]]) -> Any:
-    """Return ``command`` with ``options``, in the order in which its help lists them."""
+    """Add ``options`` to ``command``, in the order in which the help of the command lists them."""
     for one in reversed(tuple(options)):
         command = one(command)
     return command
@@ -34,7 +34,7 @@ def with_options(command: Callable[..., Any], options: Iterable[Callable[[Any], 
 def with_options_as(
     into: type[Any], argument: str, command: F, options: Iterable[Callable[[Any], Any]]
 ) -> F:
-    """Return ``command`` with ``options``, whose values it receives as one object in ``argument``.
+    """Add ``options`` to ``command``, which receives their values as one object in ``argument``.
 
     The class of the object, ``into``, is a dataclass with a field for each option. A field keeps
     its default if its option is not in ``options``, or if its metadata has ``typed`` False.

@@ -233,7 +233,7 @@ _COLUMNS = (
 def print_comparison(
     verdict: Comparison, show_all: bool, names: Sequence[str] = ("the first", "the second")
 ) -> None:
-    """Print the table of signals, how the runs ended, what was not compared, and the result.
+    """Print the compared signals, how the runs ended, the omitted signals, and the result.
 
     ``names`` are the names of the two recordings. The last line states the result.
     """
@@ -256,7 +256,7 @@ def print_comparison(
 
 
 def _print_undecided(verdict: Comparison) -> None:
-    """Print that no value differs, why the comparison is still undecided, and what to type."""
+    """Print that no value differs, why the comparison is undecided, and which option can help."""
     if verdict.agreed:
         agreed = f"nothing differs in {len(verdict.agreed)} signals"
         click.echo(f"{agreed}: {verdict.covered}")
@@ -625,8 +625,8 @@ class _Topic:
     def rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         """Yield the messages in the order of initiation, each with its sort key.
 
-        Messages are recorded in the order of completion. Therefore a message is yielded only when
-        no later piece of the file contains a message that was initiated earlier.
+        Messages are recorded in the order of completion. The method therefore yields a message only
+        after it has read all messages that were initiated earlier.
         """
         least = self._least()
         waiting: list[tuple[Key, dict[str, Any]]] = []
@@ -650,7 +650,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """Return, for each piece, the least sort key in the piece and in all later pieces."""
+        """Return for each piece the smallest sort key in the piece and all later pieces."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):

@@ -41,10 +41,10 @@ from rtsim.runs.resume import moment, nearest
 def watch(
     recorded: Recording, times: list[int | None], window: Window, pace: str, as_json: bool
 ) -> None:
-    """Show ``recorded`` in a window and print a summary.
+    """Show a recording in a window, and print a summary.
 
-    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording.
-    ``pace`` is the rate. A negative rate plays backwards from the end. Raises
+    ``times`` contains the first and the last time in ns. ``None`` stands for the beginning or the
+    end of the recording. ``pace`` is the rate. A negative rate plays backwards from the end. Raises
     :class:`ScenarioError` for a rate or a time out of range.
     """
     playback = Playback(recorded)
@@ -276,9 +276,10 @@ def check(
 ) -> Checked:
     """Run ``recorded`` again and compare the two runs.
 
-    ``times`` are the first and last time in ns, with ``None`` for the ends of the recording.
-    ``absolute`` and ``relative`` are tolerances. If both are 0, the runs are compared bit for bit,
-    unless the fingerprint differs. Raises :class:`ScenarioError` for a time outside the recording.
+    ``times`` contains the first and the last time in ns. ``None`` stands for the beginning or the
+    end of the recording. ``absolute`` and ``relative`` are tolerances. If both tolerances are 0,
+    the runs are compared bit for bit, unless the fingerprint differs. Raises :class:`ScenarioError`
+    for a time outside the recording.
     """
     first, last = times
     _check_times(recorded, first, last)
@@ -401,9 +402,9 @@ def take_over(
 ) -> None:
     """Continue a recorded run live from a time within it, and exit with its status.
 
-    ``times`` are ``--from`` and ``--to`` in ns. The run continues live from the later of these
-    times. If both are given, the time between them is first replayed at the new pace. ``options``
-    apply to the continued run.
+    ``times`` are ``--from`` and ``--to`` in ns. The run continues live from ``--to``, or from
+    ``--from`` if ``--to`` is missing. With both options, the run is first replayed from ``--from``
+    to ``--to`` at the new pace. ``options`` apply to the continued run.
     """
     first, last = times
     at = last if last is not None else first

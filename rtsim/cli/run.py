@@ -74,10 +74,10 @@ def run(
 ) -> None:
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
 
-    The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. --view shows the
-    run in a window; the defaults are then --pace 1 and --overrun slip:100000. Closing the window
-    does not end the run; 'rtsim view' opens a new window. --web shows the run on a page in the
-    browser, and --flightgear in FlightGear, with the same defaults.
+    The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. The option --view
+    shows the run in a window, --web on a page in the browser, and --flightgear in FlightGear. With
+    each of these options, the defaults are --pace 1 and --overrun slip:100000. Closing the window
+    does not end the run; 'rtsim view' opens a new window.
 
     \b
     Examples:

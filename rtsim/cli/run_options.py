@@ -72,7 +72,7 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints. If ``told`` is true, commands can request more during the run."""
+    """The requested checkpoints; with ``told``, commands can request more during the run."""
 
     every: str | None
     at: tuple[str, ...]
@@ -161,7 +161,7 @@ class GoingOn:
             ) from None
 
     def until(self, asked: str | None) -> str:
-        """Return the end of the run in s. By default it is the end of the saved run."""
+        """Return the end of the run in s. The default is the end of the saved run."""
         return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked
 
 
@@ -358,7 +358,7 @@ _OPTIONS = (
 
 
 def run_options(command: F) -> F:
-    """Decorate ``command``: add the argument and options of a run, passed as ``options``."""
+    """Add the argument and the options of a run to ``command``, as the argument ``options``."""
     return _with_options(command, click.argument("scenario", shell_complete=scenario_names))
 
 
@@ -369,7 +369,7 @@ def optional_run_options(command: F) -> F:
 
 
 def person_options(command: F) -> F:
-    """Decorate ``command`` like :func:`run_options`, for a run that a person controls.
+    """Add the options of a run that a person controls to ``command``; see :func:`run_options`.
 
     The run is in real time, and time lost in a stall is not caught up.
     """
@@ -420,9 +420,9 @@ def parse_latencies(
     """Return the latency of each controller from ``("0.005",)`` or ``("autopilot=0.005",)``.
 
     ``known`` are the names of the controllers. A value without a name applies to all controllers.
-    With ``of_all=False`` such a value is an error if the scenario has several controllers. Raises
-    :class:`ScenarioError` for a value that is not a latency, and :class:`UnknownName` for an
-    unknown controller.
+    With ``of_all=False``, a value without a name is an error if the scenario has several
+    controllers. Raises :class:`ScenarioError` for a value that is not a latency, and
+    :class:`UnknownName` for an unknown controller.
     """
     out: dict[str, str | MeasuredLatency] = {}
     for value in values:

@@ -1,4 +1,4 @@
-"""The run of a command, segment by segment, and its summary."""
+"""Run a scenario for a command, segment by segment, and summarise the run."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ def run_command(
     """Load the scenario, run it, record it, and return the summary of the run.
 
     Args:
-        quiet: print no progress.
-        prepare: changes the scenario before the recording starts.
-        going_on: checkpoint to continue from. The scenario, seed and end of the checkpoint replace
-            those of ``options``.
-        watch: opens a display, and returns its publisher of states and the inbox that replaces the
-            gateway's inbox.
+        quiet: True to print no progress.
+        prepare: Function that changes the scenario before the recording starts.
+        going_on: Checkpoint to continue from. The scenario and the seed of the checkpoint replace
+            the values in ``options``. The end of the saved run applies if ``options`` has no end.
+        watch: Function that opens a display, and returns a publisher of states for the display and
+            an inbox that replaces the gateway's inbox.
     """
     if going_on is not None:
         options = _continuing(options, going_on)
@@ -178,7 +178,7 @@ def run_command(
 
 
 def _continuing(options: RunOptions, going_on: GoingOn) -> RunOptions:
-    """Return ``options`` with the scenario, seed, end and compilation of the checkpoint."""
+    """Return ``options`` with the checkpoint's scenario, seed, compilation and default end."""
     compile = compilation_of(going_on.checkpoint.header)
     return replace(
         options,
@@ -228,7 +228,7 @@ def print_told(result: RunResult) -> None:
 
 
 def print_waiting(result: RunResult) -> None:
-    """Print one line for each medium at which messages waited when the run ended."""
+    """Print one line for each medium on which messages still waited at the end of the run."""
     for medium, senders in result.waiting.items():
         count, each = sum(senders.values()), ", ".join(f"{n} {c}" for n, c in senders.items())
         behind = max(senders.values()) > 1
@@ -305,7 +305,7 @@ def print_faults(schedule: Schedule | None) -> None:
 
 
 class RequestedRun(Protocol):
-    """Arguments of a command that its summary repeats."""
+    """Arguments of a command that the summary of the run repeats."""
 
     @property
     def scenario(self) -> str: ...
@@ -366,7 +366,7 @@ class RunSummary:
         }
 
     def _headline(self, result: RunResult, total: str = "") -> str:
-        """Return one line about a segment. In a paced run the line names overruns first."""
+        """Return one line about a segment; in a paced run, the line contains the overruns too."""
         paced = result.certificate.paced
         simulated = (result.ended.ns - result.began.ns) / NS_PER_S
         back = result.restored
@@ -381,7 +381,7 @@ class RunSummary:
         )
 
     def print(self, more: Callable[[], None] | None = None) -> None:
-        """Print the summary as text; ``more`` prints the command's own lines before the files."""
+        """Print the summary as text; ``more`` prints further lines before the list of files."""
         result = self.result
         for segment in result.earlier:
             click.echo(self._headline(segment))
@@ -427,7 +427,8 @@ class RunSummary:
     def _cut_short(self) -> bool:
         """True if the run was stopped before the end given with ``--until``.
 
-        Without ``--until``, the command quit and a pilot's Esc are regular ends of a run.
+        Without ``--until``, a run can also end regularly by the command ``quit`` or the pilot's key
+        Esc.
         """
         reason = self.result.reason
         return reason == "interrupted" or (reason == "quit" and self.options.until is not None)

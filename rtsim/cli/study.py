@@ -96,7 +96,7 @@ class Composed:
         return Study(**changes) if found is None else replace(found, **changes)
 
     def _required(self, before: Sequence[Requirement]) -> tuple[Requirement, ...]:
-        """Return the requirements ``before``; options replace those of the same name."""
+        """Return the requirements ``before``; options add requirements or replace them by name."""
         typed = [Requirement.of_text(text) for text in dict.fromkeys(self.requirements)]
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
@@ -196,12 +196,12 @@ _COMPOSING = (
 
 
 def composing_options(command: F) -> F:
-    """Decorate ``command``: add the options that compose a study, passed as ``composed``."""
+    """Add the options that define a study to ``command``, as the argument ``composed``."""
     return with_options_as(Composed, "composed", command, _COMPOSING)
 
 
 def search_options(command: F) -> F:
-    """Decorate ``command`` like :func:`composing_options`, for a study whose design is a search."""
+    """Add the options that define a search to ``command``, as the argument ``composed``."""
     others = [one for one in _COMPOSING if one not in (_DESIGN, _RUNS, _STOP)]
     return with_options_as(Composed, "composed", command, [_MOST_RUNS, *others])
 
@@ -229,7 +229,7 @@ _WHERE = (
 
 
 def where_options(command: F) -> F:
-    """Decorate ``command``: add the options that choose the workers, passed as ``where``."""
+    """Add the options that choose the workers to ``command``, as the argument ``where``."""
 
     @wraps(command)
     def collected(workers: int | None, cluster: str, scheduler_file: str, **options: Any) -> Any:
@@ -269,7 +269,7 @@ def run_again(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run number K of the study in FOLDER again, and compare its digest with the stored one.
+    """Repeat run K of the study in FOLDER, and compare the new digest with the stored digest.
 
     --view shows the run in a window, with --pace 1 unless you give another pace. Neither changes
     the digest.
@@ -460,7 +460,7 @@ def _extremes(one: dict[str, Any]) -> str:
 
 
 def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the first run, with its cause, for each state other than ok and failed."""
+    """Return the first run and its cause for each state except ok and failed."""
     told = ("ok", "failed")
     wanted = [state for state, many in found["states"].items() if many and state not in told]
     if not wanted:
@@ -516,11 +516,11 @@ def start(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Start a study of SCENARIO: a name, or FILE.py[:FUNCTION] with a function study().
+    """Start a study of SCENARIO, which is a name or FILE.py[:FUNCTION] with a function study().
 
-    The options change the study of the file, or compose one if the file has none. 'rtsim study
-    start' ends when each run has a row in the folder FOLDER/results, which pandas, polars and
-    DuckDB read as one Parquet table.
+    The options change the study of the file, or define a study if the file has none. The command
+    ends when each run has a row in the folder FOLDER/results. The programs pandas, polars and
+    DuckDB read this folder as one Parquet table.
 
     \b
     Examples:
@@ -530,8 +530,8 @@ def start(
       rtsim study start tank.py --design saltelli:base=256 --workers 4
 
     Exit status: 0 if every run has its results; 1 if a run raised an error or a result is not a
-    number; 2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, it
-    is that of the outcome.
+    number; 2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict,
+    the exit status is 0 if the study passed, 1 if it failed, and 2 if it is undecided.
     """
     made = begin(scenario, composed.study(scenario), folder, where)
     _carry_out(made, where, strict, as_json, named=True)
@@ -583,7 +583,7 @@ def search(
     """Search for the worst case of SCENARIO: the smallest margin of one requirement.
 
     Differential evolution chooses the factors of each generation of runs from the margins of the
-    earlier runs. A search that finds no miss does not prove that there is none.
+    earlier runs. Misses can exist even if the search finds none.
 
     \b
     Examples:
@@ -592,8 +592,8 @@ def search(
           --result 'peak=max_abs:plant.x,after=2' --require 'peak<0.5' --stop-at-failure
 
     Exit status: 0 if the search has ended; 1 if a run raised an error or a result is not a number;
-    2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, it is 1 if
-    a run misses a requirement, and 2 if none does.
+    2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, the exit
+    status is 1 if a run misses a requirement, and 2 if no run misses one.
     """
     study = composed.study(scenario, MonteCarlo())
     names = [one.name for one in study.required]
@@ -616,7 +616,7 @@ def search(
 @reports_errors
 @trust_options
 def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
-    """Continue the study in FOLDER: run what has no row yet.
+    """Continue the study in FOLDER with the missing runs.
 
     \b
     Examples:
@@ -629,7 +629,7 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
 def _carry_out(
     folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
 ) -> None:
-    """Run what has no row yet, and show the results; pass ``named`` to :func:`carry_out`."""
+    """Carry out the missing runs, and show the results; ``named`` is for :func:`carry_out`."""
     line = StudyProgress(
         TerminalLine() if sys.stderr.isatty() and not as_json else None, first_ns=0
     )

@@ -132,7 +132,7 @@ def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) 
 
 
 def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """Return the messages sent and lost by tool, and the samples lost. Empty without telemetry."""
+    """Return the counts of messages by tool and of lost samples; empty without telemetry."""
     found: Mapping[str, Any] = getattr(inbox, "telemetry", {})
     if not found:
         return {}
@@ -140,7 +140,7 @@ def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
 
 
 def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
-    """Return the counts of messages as one line; ``looks`` is the number of dropped samples."""
+    """Return one line with the counts of messages and the number ``looks`` of dropped samples."""
     told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
         + (f", then {counts['failure']}" if "failure" in counts else "")
@@ -204,7 +204,7 @@ _WAIT_S = 3600.0
 
 
 def _port(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:  # noqa: ARG001
-    """Return the port. click may have read the scenario's name as the port, which is an error."""
+    """Return the port; raise an error for another text, such as the name of the scenario."""
     if value is None:
         return None
     if not value.isdecimal() or not 0 <= int(value) < 65536:
@@ -229,7 +229,7 @@ web_option = click.option(
 
 @contextmanager
 def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
-    """Context with a page of this process's run, or without a page if ``port`` is ``None``."""
+    """Context with a web page of this process's run; without a page if ``port`` is ``None``."""
     if port is None:
         yield
         return

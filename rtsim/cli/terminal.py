@@ -1,4 +1,4 @@
-"""The terminal: tables that never cut names, and single keys from the keyboard."""
+"""Print tables with complete names in the terminal, and read single keys from the keyboard."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
 def _print_page(
     out: Console, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print rows without column headings, each as one line, which a narrower terminal folds."""
+    """Print rows without column headings, each as one line, which a narrower terminal wraps."""
     gap = " " * _GAP
     lines = [
         gap.join(

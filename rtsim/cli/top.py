@@ -98,7 +98,8 @@ class Dashboard:
     def frame(self, width: int, height: int | None = None, said: str = "") -> RenderableType:
         """Return the screen, ``width`` columns wide and at most ``height`` lines high.
 
-        ``said`` is the answer to the last command. Without ``height`` all signals are shown.
+        ``said`` is the answer to the last command. Without ``height``, the screen contains all
+        signals, but neither ``said`` nor the keys.
         """
         if self._glance is None:
             return Text("waiting for the run")
@@ -289,7 +290,7 @@ def top(
 
 
 def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
-    """Return the names of the signals that match ``wanted``, or all, those of views first."""
+    """Return the signals that match ``wanted``, or all signals, beginning with those in views."""
     known = list(run.signals)
     names = []
     for pattern in wanted:
@@ -301,10 +302,10 @@ def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
 
 
 def in_views(known: Sequence[str], views: object) -> list[str]:
-    """Return ``known`` names in the order of ``views`` (plain data), then the others.
+    """Return the names ``known``: first the names in ``views`` (plain data), then the other names.
 
-    An array of a view represents its elements, such as ``f16.position_0``. Invalid views are
-    omitted.
+    If a view contains an array, the result contains the elements, such as ``f16.position_0``.
+    Invalid views are omitted.
     """
     found: dict[str, None] = {}
     for plain in views if isinstance(views, list) else ():

@@ -94,7 +94,7 @@ quiet_option = click.option(
 
 
 def window_options(command: F) -> F:
-    """Decorate ``command``: add the options of a window, passed as ``window``."""
+    """Add the options of a window to ``command``, as the argument ``window``."""
 
     @wraps(command)
     def packed(
@@ -135,7 +135,7 @@ class Viewable(click.Command):
     """Command whose option ``--view`` accepts an optional view or an address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the argument after ``--view``, an address or a view, as the value of this option."""
+        """Treat an address or a view after ``--view`` as the value of this option."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and (is_place(word) or is_viewpoint(word)):
@@ -148,7 +148,7 @@ class Viewable(click.Command):
 
 
 def place_options(command: F, view: str = "") -> F:
-    """Decorate ``command``: add :func:`window_options` and options for windows elsewhere.
+    """Add the options of local and remote windows to ``command``, as the argument ``window``.
 
     The command must have the class :class:`Viewable`. ``view`` is the default of ``--view``. If
     ``--view`` is empty, ``window`` is ``None``.
@@ -190,10 +190,11 @@ def place_options(command: F, view: str = "") -> F:
 
 
 def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return the place of the windows of ``--view``, and the views of windows on this machine.
+    """Return the place of the windows, and the views of the windows on this machine.
 
-    The place is :data:`HERE`, an address, or empty. Raises :class:`ScenarioError` for an address
-    together with another ``--view``, an unknown view, and a view that is given twice.
+    The place is :data:`HERE` for this machine, an address, or empty for no window. Raises
+    :class:`ScenarioError` for an unknown view, for a repeated view, and for an address together
+    with another ``--view``.
     """
     views = tuple(one for one in given if one != HERE and not is_place(one))
     for one in views:
@@ -214,7 +215,7 @@ def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
-    """Return address and key file of a window on another machine, or ``None`` for this machine.
+    """Return the address and the key file of a window elsewhere, or ``None`` for this machine.
 
     A client at the address can control and end the run, so a loopback address needs keys too.
     """
@@ -327,7 +328,7 @@ class Viewed:
         return {} if self._outside is None else {"flightgear": self._outside.to_json()}
 
     def seen(self, reason: str) -> dict[str, Any]:
-        """Return the statistics of the window under ``view``. Empty without a window."""
+        """Return the statistics of the window as the entry ``view``. Empty without a window."""
         return {} if self._window is None else {"view": self.figures(reason)}
 
     def figures(self, reason: str) -> dict[str, Any]:
@@ -359,7 +360,7 @@ def _entered(scenario: str, shared: Path) -> Iterator[None]:
 
 
 def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
-    """Return the values (n,) that the signals of ``stick`` take if its window has closed.
+    """Return the values (n,) of the signals of ``stick`` after the window has closed.
 
     The values come from the file ``mapping``. If ``mapping`` is ``None``, as for a window on
     another machine, the values come from rtsim's own mapping. Raises :class:`RtsimError` for an
@@ -392,7 +393,7 @@ def is_place(word: str) -> bool:
 
 
 def _folder(frames: Path | None) -> Path | None:
-    """Create the folder of ``--frames`` in this process, which can report an error to the user."""
+    """Create the folder of ``--frames`` early, so that the command can report an error."""
     if frames is None:
         return None
     try:
@@ -434,7 +435,7 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
 
 
 def flightgear_options(command: F) -> F:
-    """Decorate ``command``: add the options of FlightGear, passed as ``outside``."""
+    """Add the options of FlightGear to ``command``, as the argument ``outside``."""
 
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:

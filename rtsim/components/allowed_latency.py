@@ -58,7 +58,8 @@ def names_a_model(text: str) -> bool:
 def read_latency_model(text: str) -> LatencyModel:
     """Return the model for a text like ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``.
 
-    The numbers are arguments of the model's class.  An invalid text raises :class:`ScenarioError`.
+    The numbers in ``text`` are arguments of the model's class. An invalid text raises
+    :class:`ScenarioError`.
     """
     name, _, rest = (part.strip() for part in text.partition(":"))
     make = LATENCY_MODELS.get_or_raise(name)
@@ -101,7 +102,7 @@ Allowed = Duration | Empirical
 
 
 def allowing(latency: Allowed) -> LatencyModel:
-    """Return the latency model for seconds, ``NAME:VALUES``, or measured delays."""
+    """Return the latency model for a number of seconds, ``NAME:VALUES``, or measured delays."""
     if isinstance(latency, str) and names_a_model(latency):
         return read_latency_model(latency)
     return latency if isinstance(latency, Empirical) else Fixed(latency)

@@ -126,8 +126,8 @@ class Bus:
     def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
         """Send a message with a copy of ``payload`` (n,) and return the messages to record.
 
-        These are the message and its copies, or the lost message.  A message that waits for a
-        medium is returned later by :meth:`transmit`.  An impossible delay raises
+        The result contains the message and its copies, or the lost message. A message that waits
+        for a medium is returned later by :meth:`transmit`. An impossible delay raises
         :class:`LatencyError`.
         """
         topic = self.topics[name]
@@ -157,7 +157,7 @@ class Bus:
         return sent
 
     def _put(self, message: Message, copy: int = 0) -> None:
-        """Put ``message`` in transit; ``copy`` is its number among the copies of one message."""
+        """Add ``message`` to the messages in transit; ``copy`` is the copy's number, from 0."""
         order = (message.arrival, message.source, message.topic, message.sequence, copy)
         heapq.heappush(self._flight, (*order, message))
 
@@ -207,7 +207,7 @@ class Bus:
         return name in self._on
 
     def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
-        """Add a message from a command, which arrives at ``tag`` without latency or loss."""
+        """Add the message of a command; the message arrives at ``tag`` without latency or loss."""
         topic = self.topics[name]
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
@@ -249,11 +249,11 @@ class Bus:
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Set the :meth:`position` of a topic after messages were sent without :meth:`send`."""
+        """Set the :meth:`position` of a topic whose messages were sent without :meth:`send`."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return the first arrival (ns) on topics not in ``names``, as a list of at most one."""
+        """Return a list of the first arrival (ns) on topics not in ``names``, empty without one."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
@@ -264,7 +264,7 @@ class Bus:
         return [e[-1] for e in sorted(taken, key=lambda e: e[:5])]
 
     def put(self, messages: Iterable[Message]) -> None:
-        """Put ``messages`` in transit; they must not include second copies."""
+        """Add ``messages``, which must not include second copies, to the messages in transit."""
         for message in messages:
             self._put(message)
 

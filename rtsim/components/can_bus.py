@@ -42,7 +42,7 @@ def crc15(bits: int, count: int) -> int:
 def stuffed_part(identifier: int, extended: bool, data: bytes) -> tuple[int, int]:
     """Return the bits from the start of the frame to the end of its CRC, and their number.
 
-    The result does not contain the stuff bits that are inserted into these bits.
+    The result contains no stuff bits.
     """
     size = len(data)
     if extended:
@@ -196,7 +196,7 @@ class CanFrame:
         return worst_frame_bits(self.extended, self.length)
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return ``(0,)``, because the frame is ready for the bus at once."""
+        """Return ``(0,)``, because a completed CAN frame is ready for the bus without a delay."""
         return self._delays
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:

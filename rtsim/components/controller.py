@@ -154,11 +154,11 @@ class PythonController:
 
     @property
     def later(self) -> bool:
-        """True if the law runs in plain Python that gives the same bits as its machine code."""
+        """True if the law runs in plain Python and can continue in machine code with equal bits."""
         return self._compile == LATER and not isinstance(self._native.handle, np.intp)
 
     def to_machine_code(self) -> None:
-        """Continue in machine code after plain Python, which gave the same bits."""
+        """Continue in machine code instead of plain Python; the results have the same bits."""
         if self.later:
             self._compile = True
             for name in ("_native", "_law", "checked"):
@@ -166,14 +166,14 @@ class PythonController:
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
-        """The law bound to the controller's vectors; a call passes only t."""
+        """The control law with the controller's vectors bound; a call passes only the time t."""
         vectors = (self._u, self.s, self.p, self._y)
         return first_checked(
             self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
         )
 
     def ready(self, compile: Compilation) -> PythonController:
-        """Return a :meth:`fresh` copy, compiled according to ``compile``.
+        """Return a new copy (:meth:`fresh`), compiled according to ``compile``.
 
         A controller made with ``compile=False`` always runs in plain Python.
         """
@@ -244,16 +244,16 @@ class PythonController:
         return not self._native.unchecked
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return address and vectors u, s, p, y of the law, or None if it is not compiled."""
+        """Return the law's address and vectors u, s, p, y, or None if the law is not compiled."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
-        """Set the pending request, whose answer compiled code computed, or ``None``.
+        """Set the pending request, or ``None``; compiled code has already computed its answer.
 
-        The vectors that compiled code used hold all other memory of the controller.
+        All other memory of the controller is in the vectors that the compiled code has used.
         """
         self._pending = request
 

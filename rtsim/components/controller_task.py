@@ -1,4 +1,4 @@
-"""Task of a controller, which samples and sends its inputs and receives its due answers.
+"""Task of a controller, which samples inputs at ticks and sends answers at their due times.
 
 Deviations are recorded as events: Late, Discarded, Missed or Failed.
 """
@@ -50,7 +50,7 @@ class ControllerRequest:
 
 
 class ControllerTask(Ticking):
-    """Task that samples a controller's inputs at its ticks and sends its answer when due."""
+    """Task that samples a controller's inputs at its ticks and sends answers at their due times."""
 
     counts = ("k", "sequence")
 
@@ -109,7 +109,7 @@ class ControllerTask(Ticking):
 
     @property
     def due_ns(self) -> int:
-        """Due time of the pending answer, ns; :data:`FAR` if none is pending or it is late."""
+        """Due time of the pending answer, ns; :data:`FAR` if no answer is pending or it is late."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
@@ -138,7 +138,7 @@ class ControllerTask(Ticking):
     def adopt_compiled_state(
         self, counts: Mapping[str, int], request: ControllerRequest | None = None
     ) -> None:
-        """Continue after compiled code ran ticks; ``request`` is the pending request, if any."""
+        """Continue after ticks in compiled code; ``request`` is the pending request, if any."""
         before = self.sequence
         super().adopt_compiled_state(counts)
         steps, self.request = self.sequence - before, request
@@ -217,7 +217,7 @@ class ControllerTask(Ticking):
             self.controller.close()
 
     def answer(self, environment: Environment) -> None:
-        """Send the controller's due answer, or record that the answer is late."""
+        """Send the answer whose due time has come, or record that the answer is late."""
         request = self.request
         assert request is not None
         try:

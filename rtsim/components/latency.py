@@ -107,7 +107,7 @@ class Fixed:
 
 
 def latency_model(given: LatencyModel | Duration, where: str) -> LatencyModel:
-    """Return ``given`` if it is a latency model, or a constant latency for a number of s.
+    """Return ``given`` as a latency model; a number of seconds becomes a constant latency.
 
     Anything else raises :class:`ScenarioError`, whose message begins with ``where``.
     """
@@ -144,7 +144,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class TruncatedNormal:
-    """Latency with a normal distribution truncated to ``low`` ..  ``high``; all values in s.
+    """Latency with a normal distribution, truncated to the range ``low`` to ``high``, all in s.
 
     Example:
         TruncatedNormal(mean=0.005, deviation=0.001, low=0.003)
@@ -266,7 +266,7 @@ class Empirical:
         return (self.samples[int(stream.integers(len(self.samples)))],)
 
     def quantile(self, share: float) -> int:
-        """Return the sample (ns) below or at which a fraction ``share`` of the samples lies."""
+        """Return the smallest sample (ns) that at least the fraction ``share`` does not exceed."""
         rank = math.ceil(share * len(self.samples) - 1e-9)
         return sorted(self.samples)[max(rank, 1) - 1]
 

@@ -1,4 +1,4 @@
-"""A medium shared by several topics, such as a CAN bus, with one message at a time by priority.
+"""A medium that several topics share, such as a CAN bus: one message at a time, by priority.
 
 A latency model on a medium is a :class:`SharedTransport`.  The arrival time of a message is unknown
 when it is sent, because messages of higher priority can precede it.  The message bus therefore
@@ -61,8 +61,8 @@ class Medium(Protocol):
 class SharedTransport(Protocol):
     """Latency model of messages on a medium.
 
-    ``delays`` returns the time from the completion of a message until the message is ready for the
-    medium. The result is ``(0,)``, unless a fault delays, copies or loses the message. All copies
+    ``delays`` returns the time from the completion of a message until it can be sent on the medium.
+    The result is one delay of 0 ns, unless a fault delays, copies or loses the message. All copies
     of a message use the medium.
     """
 
@@ -73,7 +73,7 @@ class SharedTransport(Protocol):
     def medium(self) -> Medium: ...
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
-        """Return the carrier of messages with ``signals``; errors mention ``topic``.
+        """Return the carrier for messages with the signals ``signals``; errors name ``topic``.
 
         Messages that do not fit raise :class:`ScenarioError`.
         """
@@ -83,7 +83,7 @@ class SharedTransport(Protocol):
 
 
 def shared(model: object) -> SharedTransport | None:
-    """Return ``model``, or the inner model that it decorates, if that is on a medium, else None."""
+    """Return the model that uses a medium: ``model`` or an inner model, or None without one."""
     found: Any = model
     while found is not None and not isinstance(found, SharedTransport):
         found = getattr(found, "inner", None)
@@ -137,8 +137,8 @@ class _Entry:
 class MediumQueue:
     """Messages that wait for one medium, and the time at which the medium becomes free.
 
-    The queue decides after each instant, so all messages of an instant compete, regardless of their
-    microsteps.
+    The queue selects the next message after each instant. All messages of an instant therefore
+    compete for the medium, regardless of their microsteps.
     """
 
     def __init__(self, name: str) -> None:
@@ -156,7 +156,7 @@ class MediumQueue:
         self._carriers[topic], self._last[topic] = carrier, values
 
     def put(self, ready_ns: int, parcel: Parcel) -> None:
-        """Add ``parcel`` to the competition for the medium from ``ready_ns`` on.
+        """Add a message, which competes for the medium from the time ``ready_ns`` on.
 
         Too many waiting messages raise :class:`LatencyError`.
         """

@@ -27,7 +27,7 @@ _MOST_AT_ONCE = 64
 
 
 class TooSlow(Exception):
-    """Exception for a step in plain Python that is slow enough to switch to machine code."""
+    """Raised if a step in plain Python is so slow that the run should switch to machine code."""
 
 
 class RunningPlant:
@@ -105,7 +105,7 @@ class RunningPlant:
         self._evaluate_output = resident(bound.output, *vectors, self.sampled)
 
     def to_machine_code(self) -> None:
-        """Continue in machine code after plain Python that gives the same bits.
+        """Continue in machine code instead of plain Python; the results have the same bits.
 
         The committed state remains; a provisional step is discarded and computed again.
         """
@@ -129,7 +129,7 @@ class RunningPlant:
 
     @property
     def behind(self) -> bool:
-        """True if a port that the inputs read has changed since this plant last read it."""
+        """True if a port connected to the inputs has changed since the plant last read it."""
         return self.stale and bool(self.sources)
 
     def propagate(self, limit_ns: int) -> None:
@@ -265,7 +265,7 @@ class RunningPlant:
     def adopt_compiled_state(self, ns: int, k: int) -> None:
         """Continue after compiled code took steps up to ``ns``; discard a provisional step.
 
-        ``ns`` and ``k`` are the :attr:`position` after these steps.
+        ``ns`` and ``k`` are the plant's :attr:`position` after the compiled steps.
         """
         moved = ns != self.ns
         self.ns, self._k = ns, k
@@ -288,7 +288,7 @@ class RunningPlant:
     def commit(self) -> int:
         """Commit the provisional step and compute the outputs.
 
-        Returns the number of solver steps beyond the budget or without an error bound.
+        Returns the number of solver steps that exceeded the budget or had no error bound.
         """
         before = self._unbounded() if self.budgeted else 0
         self.ns = self.target_ns
@@ -343,7 +343,7 @@ class RunningPlant:
             self.wiring.gather()
 
     def settle(self) -> bool:
-        """Apply the writes of a microstep; return whether x+ can differ from x-."""
+        """Apply the writes of a microstep; return whether values of the plant can have changed."""
         written, self.touched = self.touched, False
         self.unsettled = False
         if self.wiring is not None and self.wiring.into.tobytes() != self.u.tobytes():

@@ -1,7 +1,7 @@
 """Ports and wirings, which connect components.
 
 A port is a named vector that other components read: the values of a plant, the latest message of a
-controller, or the values of a source.  A wiring copies values of ports into the inputs of a
+controller, or the values of a source. A :class:`Wiring` copies values of ports into the inputs of a
 component.
 """
 
@@ -51,15 +51,15 @@ class SignalPort:
         self.put_early(payload)
 
     def put_early(self, payload: Vector) -> None:
-        """Write the values of an answer, only for later controllers of a declared order."""
+        """Write the values of an answer only for the later controllers of a declared order."""
         self.early[:] = payload
         for held in self.held_early:
             held[:] = payload
 
     def hold(self, where: slice, values: Vector, early: bool) -> Vector:
-        """Return a copy of ``value`` (n,) for one reader, which follows each :meth:`put`.
+        """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy.
 
-        Before the first :meth:`put`, the elements ``where`` have the given ``values``.
+        Before the first :meth:`put`, the copy contains ``values`` at the positions ``where``.
         """
         held = self.value.copy()
         held[where] = values
@@ -70,9 +70,9 @@ class SignalPort:
 class Wiring:
     """Connection that copies elements of ports into the inputs of a component.
 
-    ``sources`` maps inputs to signals or numbers.  Before the first message, an input has the value
-    in ``initial``.  Without such a value, the input has its declared initial value or, failing
-    that, the initial value of the signal that it reads.
+    ``sources`` maps inputs to signals or numbers. Before the first message, an input has the value
+    in ``initial``. An input without a value in ``initial`` has its declared initial value. If no
+    initial value is declared, the input has the initial value of the signal that it reads.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class Wiring:
                 into[:] = np.where(_mask(signals, name), signals.initial({name: source}), into)
 
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
-        """Find the ports and elements of the sources, and return the names of the ports.
+        """Connect the sources to the elements of ports; return the names of the ports.
 
-        ``early`` contains the controllers before the owner in a declared order.
+        ``early`` contains the names of the controllers that precede the owner in a declared order.
         """
         runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):
@@ -144,7 +144,7 @@ class Wiring:
         return found
 
     def gather(self) -> None:
-        """Copy the current values of the sources into ``into``."""
+        """Copy the current values of the sources into the vector ``into``."""
         for here, value, there in self._links:
             self.into[here] = value[there]
 

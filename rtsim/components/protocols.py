@@ -1,8 +1,8 @@
 """Optional protocols of controllers, in addition to ``ControllerProtocol``.
 
-Each protocol describes one ability of a controller.  A controller has this ability if the
-controller has all members of the protocol; inheritance is not necessary.  With only some of the
-members, the build of the scenario fails (:func:`check_controller`).  The last column of the table
+Each protocol describes one ability of a controller. A controller has this ability if the controller
+has all members of the protocol; inheritance is not necessary. If a controller has only some members
+of a protocol, the scenario cannot be built (:func:`check_controller`). The last column of the table
 describes controllers without the protocol.
 
 ================  =====================================  ==========================================
@@ -66,15 +66,15 @@ class Prepared(Protocol):
 
 @runtime_checkable
 class OwnTime(Protocol):
-    """A controller whose own clock decides lateness, such as an emulated board.
+    """A controller whose lateness is measured on its own clock, such as an emulated board.
 
-    ``patience`` of ``receive`` is then the allowed time after the tag of the request, in s of this
-    clock.
+    The argument ``patience`` of ``receive`` is the allowed time after the tag of the request, in s
+    of the controller's clock.
     """
 
     @property
     def own_time(self) -> bool:
-        """True if the controller's own clock decides lateness instead of the clock of the run."""
+        """True if lateness is measured on the controller's own clock instead of the run's clock."""
         ...
 
     def advance(self, tag: Tag) -> None:
@@ -82,7 +82,7 @@ class OwnTime(Protocol):
         ...
 
     def anchor(self, tag: Tag) -> None:
-        """Set the controller's clock to ``tag`` after the simulation has waited for it."""
+        """Set the controller's clock to ``tag`` after the simulation has waited for an answer."""
         ...
 
 
@@ -118,27 +118,27 @@ class Savable(Protocol):
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore memory that :meth:`save` of any object of this class returned."""
+        """Restore the memory that :meth:`save` returned for this object or another of its class."""
         ...
 
 
 @runtime_checkable
 class Resettable(Protocol):
-    """A :class:`Savable` controller that prepared runs reset instead of starting it again."""
+    """A :class:`Savable` controller that prepared runs can reset, without starting it again."""
 
     @property
     def resettable(self) -> bool:
-        """True if :meth:`Savable.restore` of the first state gives the state of a new copy.
+        """True if restoring the state saved before a run gives the state of a new copy.
 
-        All memory of a :class:`ByAddress` controller must then be in the vectors of
-        ``by_address()``.
+        If the controller is also a :class:`ByAddress` controller, the vectors of ``by_address()``
+        must contain all its memory.
         """
         ...
 
 
 @runtime_checkable
 class Replayed(Protocol):
-    """A controller that replays recorded answers and needs its position after a restore."""
+    """A controller that replays recorded answers, whose position must be set after a restore."""
 
     def asked_for(self, times: int) -> None:
         """Set the number of ``receive`` calls that found no answer to the pending request."""
@@ -210,7 +210,7 @@ class Sourced(Protocol):
 
 
 class Places(Protocol):
-    """Source of the declarations of a controller's signals, such as an interface file."""
+    """A source that declares a controller's signals, such as an interface file."""
 
     def place(self, table: str, key: str) -> str:
         """Return file and line of ``key`` in ``table`` ("inputs" or "outputs")."""
@@ -257,25 +257,26 @@ class Prompt(Protocol):
 
 @runtime_checkable
 class ByAddress(Protocol):
-    """A controller whose step compiled code can call instead of :meth:`ControllerProtocol.send`.
+    """A controller whose step can be called by compiled code instead of ``send``.
 
-    Compiled code may pass a step that it has already called on to the interpreter, which then calls
-    ``send`` with the same tag and inputs.  A controller with memory outside its vectors must keep
-    the answer of this step and must not compute the step again.
+    Compiled code may call a step and then leave the step to the interpreter. The interpreter calls
+    ``send`` with the same tag and inputs. A controller with memory outside its vectors must keep
+    the answer of the first call, and must not compute the step again.
     """
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return the address of the step and its vectors u, s, p, y, or ``None``.
+        """Return the step's address and vectors, or ``None`` if compiled code cannot call the step.
 
-        The step has the arguments (t, u, s, p, y) with t in s.  If y is not finite after the step,
-        compiled code restores u, s and y and passes the step on to the interpreter.
+        The step has the arguments (t, u, s, p, y): time in s, inputs, memory, parameters, outputs.
+        If an output is not finite after the step, compiled code restores u, s and y, and leaves the
+        step to the interpreter.
         """
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
         """Record that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
 
-        ``steps`` does not include a step that was passed on to the interpreter.
+        ``steps`` does not include a step that was left to the interpreter.
         """
         ...
 
@@ -361,7 +362,7 @@ def by_address(controller: ControllerProtocol) -> ByAddress | None:
 
 
 def own_time(controller: ControllerProtocol) -> OwnTime | None:
-    """Return the controller if its own clock decides lateness, otherwise None."""
+    """Return the controller if its lateness is measured on its own clock, otherwise None."""
     return controller if isinstance(controller, OwnTime) and controller.own_time else None
 
 
@@ -404,5 +405,5 @@ def paced(controller: ControllerProtocol) -> bool:
 
 
 def prompt(controller: ControllerProtocol) -> bool:
-    """Return whether ``controller`` always has an answer ready, although it runs elsewhere."""
+    """Return whether ``controller`` runs outside this process and always has an answer ready."""
     return isinstance(controller, Prompt) and controller.prompt

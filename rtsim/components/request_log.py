@@ -1,7 +1,7 @@
-"""Log of all requests to an external controller, which restores the controller by repetition.
+"""Log of all requests to an external controller, to restore the controller's memory.
 
-The memory of an external controller cannot be read.  A new controller that receives the same inputs
-in the same order reaches the same memory; a checksum of the answers verifies this.
+The memory of an external controller cannot be read. A new controller that receives the same inputs
+in the same order has the same memory afterwards. A checksum of the answers verifies the repetition.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class Task(Protocol):
 
 
 class Ticking:
-    """Ticks of a task at ``offset + round(k * period)``; without a period, there are none."""
+    """The ticks of a task at ``offset + round(k * period)``; no ticks without a period."""
 
     counts: tuple[str, ...] = ("k",)
     """Names of integer attributes that checkpoints save and compiled code updates.
@@ -155,7 +155,7 @@ class Ticking:
         self.next_ns = self._tick()
 
     def adopt_compiled_state(self, counts: Mapping[str, int]) -> None:
-        """Continue after compiled code ran ticks; ``counts`` has the resulting :attr:`counts`."""
+        """Continue after ticks in compiled code; ``counts`` contains the new values by name."""
         vars(self).update(counts)
         self.next_ns = self._tick()
 
@@ -255,7 +255,7 @@ class TimerTask:
         self.bind()
 
     def bind(self) -> None:
-        """Bind the timers' function of the plant to the vectors of this task."""
+        """Bind the plant's function for timers to the vectors of this task."""
         tick = self.plant.bound.tick
         self._fast = tick.on(self._due, *self._vectors)
         self._tick = self._checked if tick.unchecked else self._fast
@@ -339,7 +339,7 @@ class TimerTask:
 
     @property
     def checked(self) -> bool:
-        """True if the first tick of each timer was checked."""
+        """True if the function was checked at the first tick of each timer."""
         return self._tick is self._fast
 
     @property
@@ -353,7 +353,7 @@ class TimerTask:
         return [self._at(i) for i in range(len(self._timers))]
 
     def adopt_compiled_state(self, ticks: list[int]) -> None:
-        """Continue after compiled code ran ticks; ``ticks`` has the next tick of each timer."""
+        """Continue after ticks in compiled code; ``ticks`` has the number of each next tick."""
         self._ticks = ticks
         self._look()
 

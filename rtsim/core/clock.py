@@ -6,8 +6,8 @@ busy-waits for the rest.  :mod:`rtsim.testing` contains a third clock, for tests
 (``CLOCK_MONOTONIC``).  Other modules receive a :class:`Clock` or measure durations with
 :func:`stopwatch`.
 
-Do not mix the two time scales.  *Simulated* time starts at 0 ns.  The clock's *own* time
-(``now()``, ``wall(ns)``) starts at an arbitrary value and on a :class:`WallClock` differs from
+Do not mix the two time scales. *Simulated* time starts at 0 ns. The clock's *own* time (``now()``,
+``wall(ns)``) starts at an arbitrary value. The own time of a :class:`WallClock` differs from
 ``CLOCK_MONOTONIC`` by years.
 """
 
@@ -88,7 +88,7 @@ class Timeline:
 
     @property
     def words(self) -> tuple[int, int, int, int]:
-        """Reference point (simulated ns, own ns), and numerator and denominator of the rate."""
+        """Reference point (simulated ns, own ns) and rate (numerator, denominator)."""
         return self._simulated, self._own, self._numerator, self._denominator
 
     def wall(self, ns: int) -> int:
@@ -121,10 +121,11 @@ class Calls:
 
 @dataclass(frozen=True)
 class Wait:
-    """Parameters with which compiled code waits as a clock does.  All times are in ns.
+    """Parameters for compiled code that waits on a clock. All times are in ns.
 
-    Simulated time ``s`` is due at ``own - (simulated - s) * denominator / numerator`` on
-    ``CLOCK_MONOTONIC``.  ``offset`` is the clock's own time minus ``CLOCK_MONOTONIC``.
+    On ``CLOCK_MONOTONIC``, the simulated time ``s`` is due at
+    ``own - (simulated - s) * denominator / numerator``. ``offset`` is the clock's own time minus
+    ``CLOCK_MONOTONIC``.
     """
 
     calls: Calls
@@ -204,12 +205,12 @@ _EASE_NS = 20  # each sleep that ends in time shortens the window by this
 
 
 class Wake:
-    """An event that ends a wait early.  Any thread, and a signal handler, may :meth:`set` it.
+    """An event that ends a wait early. Any thread and any signal handler may call :meth:`set`.
 
-    The event stays set until the waiting side clears it.  The waiting side must clear the event
-    first and then read its inputs, so that no later input is lost.  The event uses one lock and no
-    file descriptor.  A subclass may use a file descriptor, because clocks call only :meth:`is_set`
-    and :meth:`wait`.
+    The event stays set until the waiting side clears it. The waiting side must clear the event
+    first and then read its inputs, so that no later input is lost. The event uses one lock and no
+    file descriptor. Clocks call only :meth:`is_set` and :meth:`wait`, so a subclass may use a file
+    descriptor.
     """
 
     def __init__(self) -> None:
@@ -237,7 +238,7 @@ class Wake:
 
 
 class Clock(Protocol):
-    """Interface of clocks: conversion between simulated time and own time, and waiting.
+    """Interface of clocks, which convert between simulated time and the clock's own time, and wait.
 
     ``check_clock`` in :mod:`rtsim.testing` checks the full contract.
     """
@@ -250,15 +251,15 @@ class Clock(Protocol):
         ...
 
     def wall(self, ns: int) -> int:
-        """Return the own time [ns] at which simulated time ``ns`` is due."""
+        """Return the clock's own time [ns] at which the simulated time ``ns`` is due."""
         ...
 
     def simulated(self, own: int) -> int:
-        """Return the simulated time [ns] that is due at own time ``own`` [ns]."""
+        """Return the simulated time [ns] that is due at the clock's own time ``own`` [ns]."""
         ...
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point: simulated ``ns`` is due now, or was due at own time ``own``.
+        """Set the reference point: simulated ``ns`` is due now, or at own time ``own``.
 
         The loop calls this method at the start, and after a pause, a restore or a slip.
         """
@@ -449,8 +450,8 @@ class WallClock:
     def _retune(self, left_ns: int) -> None:
         """Adapt the busy-wait window to a sleep that ended ``left_ns`` before its deadline.
 
-        ``left_ns`` is negative for a late sleep.  The window stays unchanged if even the longest
-        window would have been too short.
+        ``left_ns`` is negative for a late sleep. If a sleep ended too late even for the longest
+        allowed window, the window does not change.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -467,14 +468,14 @@ class WallClock:
     def calibrate(self, period_ns: int | None = None, samples: int = 100) -> int:
         """Tune the busy-wait window to this machine and its scheduling; return the window [ns].
 
-        The method sleeps ``samples`` times for 1 ms.  The window is twice the length that covers 99
-        % of the late returns, within the limits of :data:`MAX_SPIN_SHARE`.  Without the factor of
-        two, one wake-up in a hundred would be late.  ``period_ns`` is the shortest period of the
-        loop, in simulated ns.
+        The method sleeps ``samples`` times for 1 ms. The window is twice the 99 % quantile of the
+        measured delays, within the limits of :data:`MAX_SPIN_SHARE`. Without the factor of two, one
+        wake-up in a hundred would be late. ``period_ns`` is the shortest period of the loop, in
+        simulated ns.
 
-        Select real-time scheduling before the calibration, because it changes the result.  During
-        the run, a late sleep lengthens the window within the limits, and sleeps that end in time
-        shorten it gradually.
+        Select real-time scheduling before the calibration, because the scheduling changes the
+        result of the calibration. During the run, a sleep that ends late makes the window longer,
+        within the limits. Each sleep that ends in time makes the window slightly shorter.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -507,13 +508,13 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     the next tick.  Ticks occur at multiples of ``tick_ns`` of ``CLOCK_MONOTONIC``.  If the period
     and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
 
-    The best phase for a tick is the start of the busy-wait window.  The tick then removes another
-    thread from the CPU just as the sleep ends.  The loop receives a fresh time slice, and all other
-    ticks occur while the loop sleeps.  In a short window, the tick itself would make the loop late.
-    The best phase is then the middle of the sleep.
+    The best phase for a tick is the start of the busy-wait window. At this phase, the tick takes
+    the CPU from another thread just as the sleep of the loop ends. The loop begins with a new time
+    slice, and all other scheduler ticks occur while the loop sleeps. In a short window, the tick
+    itself would make the loop late. The best phase for a tick is then the middle of the sleep.
 
-    ``now_ns`` is the present time and ``tail_ns`` the length of the window.  Returns 0 if the
-    common divisor is shorter than two windows.
+    ``now_ns`` is the present time and ``tail_ns`` the length of the window. Returns 0 if the common
+    divisor of both periods is shorter than two busy-wait windows.
     """
     divisor = math.gcd(period_ns, tick_ns)
     if not (period_ns and tick_ns) or divisor < 2 * tail_ns:
@@ -525,7 +526,7 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:
-    """Return the busy-wait window [ns] for sleeps that ended ``late`` [ns].
+    """Return the busy-wait window [ns] for sleeps that ended too late by ``late`` [ns].
 
     :meth:`WallClock.calibrate` explains the rule.
     """

@@ -57,7 +57,7 @@ class NotRecorded(UnknownName):
 def memory_is_hidden(name: str, unit: str) -> NotRecorded:
     """Return the error for an attempt to read a controller's memory from the results.
 
-    ``name`` is ``component.memory``; ``unit`` appears in the suggested fix.
+    ``name`` has the form ``component.memory``. The suggested fix contains ``unit``.
     """
     own = name.partition(".")[2]
     return NotRecorded(
@@ -103,7 +103,7 @@ class CheckpointError(RtsimError):
 
 
 class Undecided(RtsimError):
-    """A decision is required, but the outcome is neither passed nor failed."""
+    """Raised if the caller requires a decision, but the outcome is neither passed nor failed."""
 
 
 class TrustError(RtsimError):

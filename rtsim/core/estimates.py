@@ -63,13 +63,13 @@ def interval(samples: ArrayLike, level: float = LEVEL) -> Estimate:
 def stratified(
     strata: Sequence[ArrayLike], shares: Sequence[float], level: float = LEVEL
 ) -> Estimate:
-    """Return the mean of a population, with its interval, from samples (n_h,) of each stratum.
+    """Return the mean of a population with a confidence interval, from samples (n_h,) of strata.
 
-    ``shares`` are the fractions of the population in each stratum and must sum to 1.  The shares
-    are independent of the numbers of samples.  The variance is the sum of share^2 s_h^2 / n_h.  The
-    interval is Student's with Satterthwaite's degrees of freedom (Cochran, Sampling Techniques, 3rd
-    ed., 1977, sections 5.3 and 5.4).  A stratum with equal samples adds nothing to the interval, so
-    take enough samples of each stratum.
+    ``shares`` are the fractions of the population in each stratum and must sum to 1. A share does
+    not depend on the number of samples in the stratum. The variance is the sum of share^2 s_h^2 /
+    n_h. The interval is Student's with Satterthwaite's degrees of freedom (Cochran, Sampling
+    Techniques, 3rd ed., 1977, sections 5.3 and 5.4). A stratum with equal samples adds nothing to
+    the interval, so take enough samples of each stratum.
     """
     if len(strata) != len(shares) or not strata:
         raise ScenarioError(
@@ -157,8 +157,8 @@ def time_average(
 def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: int) -> float:
     """Return the time average of a piecewise linear signal from ``begin_ns`` to ``end_ns``.
 
-    The signal has the ``values`` (n,) at the times ``ns`` (n,), in ascending order.  Two values at
-    one time are a jump.
+    The signal has the ``values`` (n,) at the times ``ns`` (n,), in ascending order. Two values at
+    the same time describe a jump of the signal.
     """
     times = np.asarray(ns, dtype=np.int64)
     if not (times.size and times[0] <= begin_ns < end_ns <= times[-1]):
@@ -179,9 +179,9 @@ def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: i
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
     """Return the number of initial values to discard as warm-up.
 
-    The method is MSER-5 (White, Cobb, Spratt, 2000).  MSER-5 minimises the standard error of the
-    remaining batch means, and discards at most half of the values.  The method is a rule of thumb:
-    if the result is half of the values, the run is too short.
+    The method is MSER-5 (White, Cobb, Spratt, 2000). MSER-5 minimises the standard error of the
+    remaining batch means, and discards at most half of the values. The method is a rule of thumb.
+    If the result is half of the number of values, the run is too short.
     """
     series = _finite(values)
     count = series.size // batch

@@ -40,10 +40,10 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         self._loaded: dict[str, T] = {}
 
     def add(self, name: str, made: T) -> None:
-        """Add ``made`` under ``name`` for this process, and replace any earlier addition.
+        """Add the object ``made`` for this process; replace an earlier addition of the same name.
 
-        Raises :class:`ScenarioError` if rtsim ships an object of this name or ``made`` is
-        unsuitable.
+        Raises :class:`ScenarioError` if rtsim ships an object of this name, or if the object
+        ``made`` is unsuitable.
         """
         if name in self._shipped:
             raise ScenarioError(

@@ -26,7 +26,8 @@ def extra(module: str, name: str, what: str) -> Any:
 def needs(name: str, what: str) -> Iterator[None]:
     """Raise the error of :func:`extra` if an import in this context fails.
 
-    Type checkers recognise imports in this context, unlike the result of :func:`extra`.
+    Type checkers recognise an import inside ``with needs(...)``, but not the result of
+    :func:`extra`.
     """
     try:
         yield
@@ -37,8 +38,8 @@ def needs(name: str, what: str) -> Iterator[None]:
 def installed(module: str, name: str, what: str) -> ModuleSpec:
     """Return the location of the optional top-level ``module`` without an import.
 
-    Raises the error of :func:`extra` if the module is missing.  Commands call this function before
-    they begin their work.
+    Raises the same error as :func:`extra` if the module is missing. Commands call this function
+    before they begin their work.
     """
     found = importlib.util.find_spec(module)
     if found is None:

@@ -95,7 +95,7 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
-    """Yield name and file of a local module, and of each local package that contains the module."""
+    """Yield the name and file of a local module, and of each package that contains the module."""
     parts = name.split(".")
     if parts[0] in _NOT_LOCAL:
         return

@@ -1,7 +1,7 @@
 """Packages whose public names are imported at their first use.
 
-The recorder's process and ``rtsim --help`` also import rtsim.  These programs must not load a
-compiler that they never call.
+The recorder's process and ``rtsim --help`` also import rtsim.  A program that never compiles must
+not load a compiler.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], li
     """Return ``__getattr__`` and ``__dir__`` for ``package``.
 
     The package must import the names of ``__all__`` in a block ``if TYPE_CHECKING:``, for type
-    checkers and editors.  At the first use of a name, this block is parsed to find the module of
-    each name.  ``import NAME as OTHER`` exports OTHER.
+    checkers and editors.  At the first use of a name, the ``if`` block is parsed to find the module
+    of each name.  ``import NAME as OTHER`` exports OTHER.
     """
 
     def get(name: str) -> object:

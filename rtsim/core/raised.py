@@ -1,8 +1,8 @@
 """Exceptions and their origin: a signal from the user or system, or the code of a component.
 
-Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  A component that raises ``SystemExit``,
-``GeneratorExit`` or ``KeyboardInterrupt`` is in error: :func:`attribute_to` raises a new error that
-names the component and the time.
+Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  If a component raises ``SystemExit``,
+``GeneratorExit`` or ``KeyboardInterrupt``, :func:`attribute_to` raises an error that names the
+component and the time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _LONGEST_PATH = 100
 def from_the_machine(error: BaseException) -> str:
     """Return the missing resource and a remedy, or "" if ``error`` has another cause.
 
-    An example is a full disk, which is neither a bug of rtsim nor of the user's code.
+    A full disk, for example, is no bug of rtsim or of the user's code.
     """
     if not isinstance(error, OSError) or error.errno not in _LACKS:
         return ""
@@ -108,7 +108,7 @@ class OutOfBounds(IndexError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal requested the end of the program."""
+    """Exception that ends the program after an operating-system signal such as SIGTERM."""
 
 
 def interrupt(*_: object) -> NoReturn:
@@ -120,7 +120,7 @@ def interrupt(*_: object) -> NoReturn:
 def on_signals(
     handler: Callable[[int, FrameType | None], object], numbers: tuple[int, ...] = ENDING
 ) -> Iterator[None]:
-    """Call ``handler`` for the signals ``numbers`` in this context.
+    """Call ``handler`` for each signal in ``numbers`` until the end of the ``with`` block.
 
     Outside the main thread, the context has no effect.  An ignored SIGHUP stays ignored, as
     ``nohup`` requires.
@@ -145,8 +145,7 @@ def on_signals(
 def held_back() -> Iterator[None]:
     """Delay the handlers of the signals in :data:`ENDING` until the end of this context.
 
-    Python ignores exceptions in callbacks of the garbage collector.  Without this context, a signal
-    during such a callback would be lost.
+    Python ignores exceptions in callbacks of the garbage collector, where a signal would be lost.
     """
     came: list[tuple[int, FrameType | None]] = []
     handlers = {number: signal.getsignal(number) for number in ENDING}
@@ -201,12 +200,13 @@ def attribute_to(
     kind: type[RtsimError] = ModelError,
     sure: bool = False,
 ) -> NoReturn:
-    """Raise an error of class ``kind`` that names a component, the time and ``error``.
+    """Raise an error of class ``kind`` that states the component, the time and the cause ``error``.
 
-    ``what`` is the component and ``when`` the time.  Errors of rtsim and interrupts are raised
-    unchanged.  An exception without a line in the user's own files counts as a bug of rtsim and is
-    also raised unchanged, except with ``sure=True``.  Set ``sure`` if code of the component is
-    certain to have raised the exception.
+    ``what`` names the component, and ``when`` is the time of the exception.  An error of rtsim is
+    raised unchanged, and so is an interrupt.  An ``Exception`` other than :class:`OutOfBounds`
+    counts as a bug of rtsim if its traceback contains no file of the user, and is then raised
+    unchanged, unless ``sure`` is True.  Set ``sure=True`` if the exception certainly comes from
+    code of the component.
     """
     if isinstance(error, RtsimError) or from_outside(error):
         raise error

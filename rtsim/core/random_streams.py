@@ -1,7 +1,7 @@
 """Named random streams, which are independent of each other.
 
 Every stream is a Philox generator with a key from the seed of the run and the name of the stream.
-A new stream therefore does not change the values of the others.
+The values of a stream do not depend on other streams.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RandomStreams:
         return self._streams[name]
 
     def restart(self, seed: int) -> None:
-        """Use a new ``seed``, and restart each stream at its next use."""
+        """Set a new ``seed``; each stream restarts at the next call of :meth:`stream`."""
         self.seed = seed
         self._streams.clear()
 
@@ -40,7 +40,7 @@ class RandomStreams:
     def restore(self, saved: dict[str, Any]) -> None:
         """Restore the states from :meth:`save`.
 
-        Streams that were created after the save start again.
+        A stream created after the call of :meth:`save` begins again with its first value.
         """
         self.seed = saved["seed"]
         for name in list(self._streams):

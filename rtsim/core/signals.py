@@ -198,8 +198,9 @@ def _is_numeric(value: object) -> bool:
 def as_float64(value: object, name: str) -> NDArray[np.float64]:
     """Return ``value`` as a float64 array of the same shape.
 
-    Raises :class:`ScenarioError` for an integer that float64 cannot represent, such as 2**53 + 1,
-    because rounding would change the value silently.  The message begins with ``name``.
+    Raises :class:`ScenarioError` for an integer that float64 cannot represent, such as
+    ``2**53 + 1``, because rounding would change the value silently.  The message begins with
+    ``name``.
     """
     out = np.asarray(value, dtype=np.float64)
     if np.abs(out).max(initial=0.0) >= 2.0**53:

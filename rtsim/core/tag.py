@@ -113,7 +113,7 @@ def declared_ns(value: Duration, what: str = "duration") -> int:
 
 @dataclass(frozen=True)
 class Period:
-    """A period in nanoseconds, as an exact fraction, and its ticks.
+    """A period in nanoseconds, stored as an exact fraction.
 
     Tick ``k`` is at ``offset + round(k * period)``; halves round up.  Each tick is computed from
     ``k``, not from the tick before.  A period of 1/60 s therefore does not drift, and ticks of 10
@@ -162,10 +162,7 @@ class Period:
         return offset_ns + (2 * k * n + d) // (2 * d)
 
     def ticks_before(self, limit_ns: int, k: int, most: int) -> list[int]:
-        """Return the times [ns] of the ticks from tick ``k`` on that lie before ``limit_ns``.
-
-        The list has at most ``most`` entries.
-        """
+        """Return the times [ns] of up to ``most`` ticks before ``limit_ns``, from tick ``k`` on."""
         n, d = self._ratio
         if d == 1:
             return list(range(k * n, min(limit_ns, (k + most) * n), n))

@@ -1,4 +1,4 @@
-"""Reader for TOML files of users.  Tables declare their keys, and errors state what to write.
+"""Reader for TOML files of users.  Error messages state what the user must write.
 
 A table is a mapping from names to :class:`Key`, which describe type, bounds and default::
 
@@ -103,7 +103,7 @@ class Lines:
         return f"{full}[{self._arrays[full]}]" if full in self._arrays else full
 
     def _named(self, table: str, dotted: str, number: int) -> str:
-        """Record the line of each part of a dotted key of ``table``; return the full name."""
+        """Record the line of each part of a dotted key; return the full name of the key."""
         for part in dotted.split("."):
             name = part.strip().strip("\"'")
             self._lines.setdefault((table, name), number)
@@ -151,7 +151,7 @@ class Lines:
         return self._text[number - 1].strip() if 0 < number <= len(self._text) else ""
 
     def using(self, word: str) -> int:
-        """Return the first line with ``word`` that is not a comment; 0 if there is none."""
+        """Return the number of the first line that contains ``word`` and is no comment, or 0."""
         found = re.compile(rf"\b{re.escape(word)}\b")
         for number, line in enumerate(self._text, 1):
             if found.search(line) and not line.lstrip().startswith("#"):
@@ -164,10 +164,11 @@ class Lines:
 
 @dataclass(frozen=True)
 class Place:
-    """The file and line of a table, and the class of its errors.
+    """The file and line of a table, for error messages.
 
-    The text of an error begins with ``file`` and ``label``.  If ``lines`` is given, the line number
-    follows ``file``.  ``moved`` maps keys that another table of the file defines to that table.
+    ``error_class`` is the class of the errors.  The text of an error begins with ``file`` and
+    ``label``.  If ``lines`` is given, the line number follows ``file``.  The mapping ``moved``
+    contains keys that another table of the file defines, and for each key the name of that table.
     """
 
     file: str = ""
@@ -187,7 +188,7 @@ class Place:
         return Place(self.file, self.lines, label, table, self.error_class)
 
     def line(self, key: str = "", element: int | None = None) -> int:
-        """Return the line of ``key``, or of the table without ``key``; 0 if the line is unknown."""
+        """Return the line number of ``key``, or of the table if ``key`` is ""; 0 if unknown."""
         if self.lines is None:
             return 0
         return self.lines.of(self.moved.get(key, self.table), key, element)
@@ -206,7 +207,7 @@ class Place:
 
     @contextmanager
     def checking(self, key: str = "") -> Iterator[None]:
-        """Add the place of ``key`` to errors about values that this context raises."""
+        """Add the file and line of ``key`` to errors about values within the ``with`` block."""
         try:
             yield
         except (TypeError, ValueError, ArithmeticError, RtsimError) as error:
@@ -217,7 +218,7 @@ class Place:
 
 @dataclass(frozen=True)
 class TomlFile:
-    """The tables and the text of a TOML file, and the place of its top level."""
+    """The tables and the text of a TOML file, and the :class:`Place` of its top-level table."""
 
     path: Path
     text: str
@@ -318,9 +319,9 @@ def _same(given: Any) -> Any:
 class Key:
     """Declaration of a key of a table.
 
-    ``wanted`` tells the user what to write, and ``default`` is the value without the key.
-    ``convert`` returns the value.  Errors of ``convert``, such as ValueError, become part of the
-    message.
+    ``wanted`` describes a valid value in error messages.  ``default`` is the value if the user
+    omits the key.  ``convert`` converts the given value, and its errors, such as ValueError, become
+    part of the message.
     """
 
     wanted: str = "a value"
@@ -328,7 +329,7 @@ class Key:
     convert: Callable[[Any], Any] = _same
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        """Return the value ``given``, converted, of the key ``name`` or of its ``element``."""
+        """Convert and return the value ``given`` of the key ``name``, or of its ``element``."""
         try:
             return self.convert(given)
         except UnknownName as error:
@@ -363,7 +364,7 @@ def number(
     above: float = -math.inf,
     unit: str = "",
 ) -> Key:
-    """Return a key for a finite number from ``low`` to ``high``, and greater than ``above``."""
+    """Return a key for a finite number that is > ``above`` and in the range ``low`` to ``high``."""
 
     def convert(given: Any) -> float:
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -396,7 +397,10 @@ def whole(low: int = 0, high: int = _MOST - 1, default: Any = NEEDED) -> Key:
 
 
 def seconds(zero: bool = False, default: Any = None) -> Key:
-    """Return a key for a time in s, a number or a text such as ``"1/60"``; the value is in ns."""
+    """Return a key for a time in s, given as a number or a text such as ``"1/60"``.
+
+    The key converts the time to ns.
+    """
 
     def convert(given: Any) -> int:
         if isinstance(given, bool) or not isinstance(given, int | float | str | Fraction):
@@ -454,9 +458,10 @@ def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> 
 
 @dataclass(frozen=True)
 class ListKey(Key):
-    """A key for a list; the function ``of`` converts each element.
+    """Declaration of a key whose value is a list.
 
-    If ``single`` is True, a list of one element needs no brackets.
+    The key ``of`` converts each element.  If ``single`` is True, a list of one element needs no
+    brackets.
     """
 
     of: Key = field(kw_only=True)
@@ -509,7 +514,7 @@ class Entries(Mapping[str, Any]):
 def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
     """Return the values of the table ``data``, whose allowed keys are ``keys``.
 
-    ``of`` names the table in the error for an unknown key.
+    The text ``of`` is the name of the table in the error for an unknown key.
     """
     for name in data:
         if name not in keys:
@@ -523,10 +528,10 @@ def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str
 
 @dataclass(frozen=True)
 class TableKey(Key):
-    """A key whose value is a table with the keys ``keys``.
+    """Declaration of a key whose value is a table with the allowed keys ``keys``.
 
-    Without a default, an absent table has the defaults of its keys.  With ``of``, the table may
-    contain further names, whose values ``of`` converts.
+    If ``default`` is not given, an absent table is read as an empty table.  If the key ``of`` is
+    given, the table may contain other names, whose values ``of`` converts.
     """
 
     keys: Mapping[str, Key] = field(default_factory=dict)
@@ -544,12 +549,12 @@ class TableKey(Key):
 
 
 def table(keys: Mapping[str, Key], wanted: str = "a table", default: Any = NEEDED) -> TableKey:
-    """Return a key for a table with the keys ``keys``."""
+    """Return a key for a table whose allowed keys are ``keys``."""
     return TableKey(wanted, default, keys=keys)
 
 
 def named(of: Key, wanted: str = "a table", default: Any = NEEDED) -> TableKey:
-    """Return a key for a table with arbitrary names, whose values ``of`` converts."""
+    """Return a key for a table with arbitrary names.  The key ``of`` declares their values."""
     return TableKey(wanted, default, of=of)
 
 

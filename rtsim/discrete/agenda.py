@@ -1,8 +1,8 @@
 """A SimPy environment that uses the simulated time of a run.
 
 Methods take times in s; the environment keeps time in whole ns.  SimPy provides processes,
-resources, stores, priorities, pre-emption and interrupts.  The environment collects the effects of
-processes on the rest of the run in a list, which the task applies.
+resources, stores, priorities, pre-emption and interrupts.  The environment collects the messages,
+changed values and recorded events of its processes in a list, which the task passes to the run.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ LARGE = 1e300
 
 @dataclass(frozen=True)
 class Changed:
-    """A new value for a parameter of a plant or a value of a source."""
+    """A new value of a plant parameter or of a source."""
 
     target: str
     value: object
@@ -121,7 +121,7 @@ class Payload:
     def put(self, name: str, value: object, what: str, ns: int) -> None:
         """Convert ``value`` and write it to the elements of the signal ``name``.
 
-        Error messages contain ``what`` and ``ns``, the present time.
+        Error messages state ``what`` and the simulated time ``ns``.
         """
         signals, where = self.signals, f"{what} {self.name}"
         if name not in signals:
@@ -140,7 +140,7 @@ class Payload:
 
 
 def scalars(signals: Signals, vector: Vector) -> dict[str, tuple[Any, int]]:
-    """Return, for each scalar of ``signals``, the memory of ``vector`` and the index in it."""
+    """Return, by name of each scalar signal, the buffer of ``vector`` and the index in it."""
     return {s.name: (vector.data, signals.slice(s.name).start) for s in signals if not s.shape}
 
 
@@ -396,9 +396,9 @@ class Agenda(simpy.Environment):
     def run_batch(self, limit_ns: int, most: int, loop: Loop) -> tuple[list[Effect], int]:
         """Run up to ``most`` reactions before ``limit_ns``, each at the time of its events.
 
-        Returns the effects of the complete reactions, and their number.  The batch ends at a
-        reaction that raises an error or calls :meth:`change`, because the run must reach its tag
-        first.  :meth:`react` then returns its result.
+        Returns the effects and the number of the complete reactions.  The batch ends at the first
+        reaction that raises an error or calls :meth:`change`.  When the run reaches the tag of this
+        reaction, :meth:`react` returns the effects or raises the error.
         """
         queue, effects, complete, reactions = self._events, self.effects, 0, 0
         try:

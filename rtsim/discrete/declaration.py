@@ -29,8 +29,8 @@ class Processes:
     start of each run, and again for each return to a checkpoint.  Processes must therefore not
     share objects created elsewhere.
 
-    Processes read ``inputs`` as they are at a tag.  A message with all ``outputs`` is sent whenever
-    an output changes.  ``messages`` are further topics by name; each call of
+    A process reads the values of ``inputs`` at the present tag.  A message with all ``outputs`` is
+    sent whenever an output changes.  ``messages`` are further topics by name; each call of
     :meth:`~rtsim.discrete.agenda.Agenda.send` sends one message.
     """
 
@@ -74,7 +74,7 @@ def processes(
     assumptions: tuple[str, ...] = (),
     limits: tuple[str, ...] = (),
 ) -> Callable[[Setup], Processes]:
-    """Declare the decorated function as the set-up of processes.
+    """Declare processes that the decorated function creates and starts.
 
     :class:`Processes` explains the arguments.
 
@@ -112,12 +112,12 @@ def population(
 ) -> Model:
     """Return a model of ``count`` agents, which are all updated at the same time.
 
-    Each agent has the scalar signals ``each``.  In ``rule``, ``before`` and ``after`` have the
-    shape (signals of one agent, count).  The model has no continuous states: declare it as a plant
-    with an ``update_period``.
+    Each agent has the scalar signals ``each``.  The arrays ``before`` and ``after`` of ``rule``
+    have the shape (number of signals in ``each``, ``count``).  The model has no continuous states:
+    declare it as a plant with an ``update_period``.
 
     With ``in_turn=True``, the agents are updated one after the other, and each reads the new values
-    of the agents before it.  This order is a known modelling error, offered for comparison.
+    of the agents before it.  ``in_turn=True`` is a known modelling error, offered for comparison.
 
     Raises :class:`ScenarioError` if there is no agent or no scalar signal, or if ``rule`` is
     invalid.

@@ -1,8 +1,8 @@
 """The task that runs processes, and the log from which it restores them.
 
 The task reacts at the next event of its processes, and to messages and guards.  One reaction
-processes all events of the present ns that are known at its microstep, in SimPy's order.  The rest
-of the run only sees the values after the reaction.
+processes all events at its simulated time that are known at its microstep, in SimPy's order.  Other
+components receive only the values after the reaction.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ SAMPLED = -1
 
 
 class Stimuli:
-    """Log of the stimuli of processes, from which the processes can run again up to any tag.
+    """Log of the inputs, parameters, messages and fired guards that processes received.
 
+    To restore the processes, the task runs them again with the values in the log.
     ``names`` are the topics and guards.
     """
 
@@ -69,7 +70,7 @@ class Stimuli:
     def __iter__(self) -> Iterator[tuple[Tag, str | None, Vector]]:
         """Yield the tag, name and values of each stimulus.
 
-        The name of inputs and parameters is ``None``.  A crossing has no values.
+        A stimulus of inputs and parameters has the name ``None``.  A fired guard has no values.
         """
         values = np.array(self._values)
         at = 0
@@ -121,7 +122,7 @@ class Stimuli:
 
 
 class ProcessesTask:
-    """Task that runs one :class:`Processes`; a checkpoint is restored by running it again."""
+    """Task that runs one :class:`Processes`.  A restore runs the processes again from the start."""
 
     period: Period | None = None
 
@@ -169,7 +170,7 @@ class ProcessesTask:
         self._heard.clear()
 
     def listen(self, topics: Mapping[str, Signals]) -> None:
-        """Set the signals of each topic in ``on`` before the run."""
+        """Before the run, set the signals of each topic that the processes receive."""
         self.topics = dict(topics)
         self._start_anew()
 
@@ -177,7 +178,7 @@ class ProcessesTask:
         """Do nothing, because the agenda determines the time of the next reaction."""
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Keep a message, or a guard that fired (``payload`` is None), for the next reaction."""
+        """Store a message for the next reaction, or a fired guard if ``payload`` is None."""
         self._heard.append((name, payload))
 
     def react(self, tag: Tag, environment: Environment) -> None:
@@ -194,15 +195,15 @@ class ProcessesTask:
                 environment.event(tag, effect.kind, self.name, effect.text, dict(effect.values))
 
     def can_run_batch(self) -> bool:
-        """Return whether :meth:`run_batch` can run reactions ahead of the run."""
+        """Return whether :meth:`run_batch` can run the next reactions."""
         return self._begun and not self._heard and not self._agenda.kept
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
-        """Run up to ``most`` reactions before ``limit_ns``, ahead of the rest of the run.
+        """Run up to ``most`` reactions before ``limit_ns``.
 
-        No other component may act before this time.  ``event`` is called with each event for the
-        recording. A reaction that fails or changes another component is not among the results;
-        :meth:`react` completes it.
+        The caller must ensure that no other component acts before ``limit_ns``.  ``event`` is
+        called with each event for the recording. A reaction that fails or changes another component
+        is not among the results; :meth:`react` completes it.
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))

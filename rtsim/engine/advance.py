@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Loop(Protocol):
-    """The main loop of a run, as engines see it."""
+    """Interface of the main loop of a run for engines."""
 
     @property
     def stopping(self) -> str:
@@ -18,11 +18,11 @@ class Loop(Protocol):
         ...
 
     def limit_ns(self) -> int:
-        """Return the time before which the loop has nothing to do, ns."""
+        """Return the earliest time at which the loop must act, ns."""
         ...
 
     def between(self, ns: int) -> bool:
-        """Pass on the rows up to the tag at ``ns``; return whether the engine must stop."""
+        """Record all rows up to the tag at ``ns``; return whether the engine must stop."""
         ...
 
     def interrupt_check(self) -> None:
@@ -34,7 +34,7 @@ class Engine(Protocol):
     """A way to run many tags at once: the compiled engine, or a batch of processes."""
 
     def advance(self, loop: Loop) -> bool:
-        """Run tags before ``loop.limit_ns()`` until one needs the interpreter.
+        """Run the tags before ``loop.limit_ns()`` up to the first that the interpreter must run.
 
         Returns False if no tag was run.
         """

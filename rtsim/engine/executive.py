@@ -36,17 +36,17 @@ class StatePublisher(Protocol):
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
 
     def withdraw(self, plant: str) -> None:
-        """Withdraw the last published pair of ``plant``, because its step was discarded."""
+        """Withdraw the states of the last step of ``plant``, because the step was discarded."""
         ...
 
 
 class Executive:
     """The main loop, which runs a :class:`System` to ``until_ns`` on the pacer's clock.
 
-    ``before`` gives, for a restored system, the numbers of rows (by track) and events so far.
-    ``checkpoints`` takes checkpoints between two tags.  ``engine`` is one of
-    :data:`~rtsim.engine.compiled.eligibility.ENGINES`, or the compiled engine of an earlier run of
-    this system, which has been reset.
+    For a restored system, ``before`` contains the number of rows of each track and the number of
+    events in earlier recordings of the run.  ``checkpoints`` takes checkpoints between two tags.
+    ``engine`` is one of :data:`~rtsim.engine.compiled.eligibility.ENGINES`, or the compiled engine
+    of an earlier run of this system, which has been reset.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Executive:
         self._choose_engines(AUTO)
 
     def _compiled_engine(self, engine: str | CompiledEngine) -> CompiledEngine:
-        """Return the compiled engine, prepared already if the run will certainly use it.
+        """Return the compiled engine, and prepare it if the run will certainly use it.
 
         Loading machine code can lose a Ctrl-C, so it must not happen between the start of the
         recording and the first tag.
@@ -209,7 +209,7 @@ class Executive:
     def values_at(self, ns: int) -> dict[str, Vector]:
         """Return the values (n,) of each plant just before ``ns``, without affecting the run.
 
-        All tags before ``ns`` must have run, and no later tag.
+        The caller must first run all tags before ``ns``, and no later tag.
         """
         if not self._running:
             self._sample_first()
@@ -237,7 +237,8 @@ class Executive:
     def _tag(self) -> bool:
         """Run the next tag in the interpreter, or handle a wait that ended early.
 
-        Returns False if the run has ended or if the next tag must not run yet.
+        Returns False if the run has ended, or if the next tag is not before ``before_ns`` of
+        :meth:`run`.
         """
         system, pacer, trace, handler = self.system, self._pacer, self._trace, self.handler
         discrete = system.next_discrete_ns(self.until_ns)
@@ -305,7 +306,7 @@ class Executive:
         return self._pacer.margin_ns if self._clock.paced else None
 
     def interrupt(self) -> None:
-        """End the run after the present tag; for a signal handler.
+        """End the run after the present tag, when called by a signal handler.
 
         A paused run ends at its tag.  If the loop is waiting, or at the second call, this method
         raises :class:`Interrupted` to end the run at once.
@@ -317,10 +318,10 @@ class Executive:
             raise Interrupted
 
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
-        """Record that the recording failed with ``cause`` after the rows up to ``kept_ns``.
+        """Store when and why the recording failed, and return both as a text.
 
-        ``kept_ns=None`` means that the recorded rows are unknown.  With ``end``, the run ends after
-        this tag.
+        ``cause`` is the reason.  The rows up to ``kept_ns`` are recorded.  ``kept_ns=None`` means
+        that the recorded rows are unknown.  With ``end``, the run ends after this tag.
         """
         since = "perhaps from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
         self.unrecorded = f"{since}: {cause}"
@@ -381,7 +382,7 @@ class Executive:
             handler.begin(ns)
 
     def _grid_steps(self, limit_ns: int) -> None:
-        """Take and record all grid steps of the only plant before ``limit_ns``."""
+        """Take and record the steps of a single plant to all grid points before ``limit_ns``."""
         plant = self.system.plants[0]
         taken = plant.take_steps(limit_ns)
         if taken is not None:
@@ -398,14 +399,14 @@ class Executive:
     # -- what an engine asks for
 
     def limit_ns(self) -> int:
-        """Return the time before which the loop has nothing to do, ns."""
+        """Return the earliest time at which the loop must act, ns."""
         limit = min(self.until_ns, self.stop_ns, self._before_ns)
         if self.checkpoints is not None:
             limit = min(limit, self.checkpoints.next_ns)
         return limit if self.handler is None else min(limit, self.handler.quiet_until())
 
     def between(self, ns: int) -> bool:
-        """Pass on the rows up to the tag at ``ns``; return whether the engine must stop."""
+        """Record all rows up to the tag at ``ns``; return whether the engine must stop."""
         self._recorder.pump(wait=not self._clock.paced)
         if self._observe is not None:
             self._observe(ns)
@@ -424,7 +425,10 @@ class Executive:
     # -- the next tag
 
     def _propagate(self, discrete: int) -> int:
-        """Take provisional steps towards ``discrete``, ns; return the next tag's time, ns."""
+        """Take provisional steps of all plants; return the time of the next tag, ns.
+
+        No step ends after ``discrete``, the time of the next discrete event, ns.
+        """
         tag_ns = discrete
         for plant in self.system.plants:
             if plant.target_ns > discrete:
@@ -463,7 +467,7 @@ class Executive:
         return due
 
     def _execute_in_wait(self, ns: int) -> bool:
-        """Execute commands in a long wait for the tag at ``ns``; return True to end the wait."""
+        """Execute commands during the wait for the tag at ``ns``; return True to end the wait."""
         assert self.handler is not None
         self._waiting = False  # an interrupt must not stop a command before it is complete
         try:
@@ -472,7 +476,7 @@ class Executive:
             self._waiting = True
 
     def _look_again(self, handler: CommandHandler, ns: int) -> None:
-        """Handle a wait for the tag at ``ns`` that ended early, by a freeze or a command."""
+        """Act after a freeze or a command has ended the wait for the tag at ``ns`` early."""
         if self._pacer.frozen:
             handler.frozen(self.system.ns)
         elif self._wake is None:

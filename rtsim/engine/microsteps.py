@@ -127,7 +127,7 @@ class Microsteps:
     def sample(self, ns: int) -> None:
         """Read the inputs of the plants at ``ns`` if nothing else is due.
 
-        A guard that the new inputs move across zero fires in the next microstep.
+        If the new inputs move a guard across zero, the guard fires in the next microstep.
         """
         self._refresh(Tag(ns))
         if self._fires(ns):
@@ -139,7 +139,7 @@ class Microsteps:
         return self._guarded and any(p.ns == ns and p.fires for p in self._system.plants)
 
     def _repeat(self, tag: Tag, discrete: bool) -> None:
-        """Run microsteps from ``tag`` on until nothing is due at this time."""
+        """Run microsteps, beginning with ``tag``, until no event remains at the time of ``tag``."""
         system, ns = self._system, tag.ns
         while True:
             if self._guarded:
@@ -164,7 +164,10 @@ class Microsteps:
                 self._complain_of_zeno(tag)
 
     def _fire(self, tag: Tag) -> None:
-        """Run the resets of fired guards; a reset reads x- and writes like a reaction."""
+        """Run the resets of fired guards.
+
+        A reset reads the values before the microstep, and its writes take effect at the end.
+        """
         for plant in self._system.plants:
             watch = plant.watch
             if watch is None or plant.ns != tag.ns or not watch.fired:
@@ -235,7 +238,7 @@ class Microsteps:
                 self._wrote(change.owner.name)
 
     def _react(self, tag: Tag) -> None:
-        """Send due answers, deliver messages, and run the tasks in their order."""
+        """Send the answers that are due, deliver messages, and run the tasks in their order."""
         system = self._system
         if tag.step == 0:
             for controller in system.controllers:
@@ -284,7 +287,10 @@ class Microsteps:
             self._lap(task.name)
 
     def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
-        """Deliver an answer to later controllers now, and to others a microstep later."""
+        """Deliver an answer to the controllers that follow in the declared order.
+
+        Other components receive the answer in the next microstep.
+        """
         port = self._system.ports[message.topic]
         port.put_early(message.payload)
         self._writes.append((port.value, message.payload, port))
@@ -319,7 +325,7 @@ class Microsteps:
             plant.stale = True
 
     def _refresh(self, tag: Tag) -> None:
-        """Read the inputs of the plants at this tag, and record x+ of plants that changed.
+        """Read the inputs of all plants at ``tag``, and record each plant that changed.
 
         All plants read before any plant changes, so the order of plants does not matter.
         """

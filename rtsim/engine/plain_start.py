@@ -1,10 +1,11 @@
 """Runs that begin in plain Python and change to machine code only if they take long.
 
 Compilation of a model takes 1 to 14 s of processor time, and many runs end sooner.  A run without a
-wall clock therefore begins in plain Python, provided that plain Python gives the same bits as
-machine code (:mod:`rtsim.equations.same_bits`).  When the process has used up its allowance, the
-run compiles its functions between two tags and continues.  Compared with compilation at the start,
-a run is therefore longer by at most the allowance.  Many runs in one process compile only once.
+wall clock begins in plain Python if plain Python gives the same bits as machine code
+(:mod:`rtsim.equations.same_bits`).  The runs of one process may spend a limited processor time in
+plain Python.  At the limit, the present run compiles its functions between two tags and continues.
+Compared with compilation at the start, a run takes longer by at most this limit.  A process with
+many runs compiles each function only once.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def begins_plain(steps: float, guards: bool) -> bool:
 
 
 class PlainStart:
-    """The part of one run in plain Python."""
+    """The first part of a run, which executes functions in plain Python."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -61,13 +62,13 @@ class PlainStart:
 
     @staticmethod
     def of(system: System) -> PlainStart | None:
-        """Return a plain start for a run, or ``None`` if the run compiles nothing later."""
+        """Return the plain start of a run, or ``None`` if the run compiles no function later."""
         later = any(plant.bound.later for plant in system.plants)
         later = later or any(controller.later for controller in _controllers(system))
         return PlainStart(system) if later else None
 
     def resume(self) -> None:
-        """Exclude the processor time since the last measurement, when the run did not advance."""
+        """Exclude processor time since the last measurement, in which the run stood still."""
         self._seen = processor_time()
 
     @property

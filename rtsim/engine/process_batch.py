@@ -1,10 +1,10 @@
 """Execution of many reactions of processes at once, while nothing else can happen in the run.
 
-At an instant at which only processes react to their own events, they send messages at microstep 0,
-which arrive at microstep 1.  If no component reacts to these messages, nothing else happens.
-:class:`ProcessBatch` runs many such instants in one call of the task and records the messages as
-one batch.  :class:`rtsim.engine.microsteps.Microsteps` runs all other instants and defines the
-result of both.
+At some instants, only processes react, and only to their own events.  The messages that the
+processes send at microstep 0 arrive at microstep 1.  If no component reacts to the messages, the
+instant is complete.  :class:`ProcessBatch` runs many such instants in one call of the task and
+records the messages as one batch.  :class:`rtsim.engine.microsteps.Microsteps` runs all other
+instants, and is the reference for the results of a batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Messages = list[tuple[bytes, bytes, int]]
 
 
 class Ran(NamedTuple):
-    """Result of a batch of reactions: messages, number of reactions, and last time, ns."""
+    """Messages, number of reactions, and time of the last reaction (ns) of one batch."""
 
     messages: Messages
     reactions: int
@@ -41,7 +41,7 @@ class Ran(NamedTuple):
 
 
 class BatchedTask(Task, Protocol):
-    """A task that can run its reactions ahead of the run."""
+    """A task that can run several reactions in one call."""
 
     wiring: Wiring
     sends: Mapping[bytes, str]
@@ -52,7 +52,7 @@ class BatchedTask(Task, Protocol):
         ...
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
-        """Run up to ``most`` reactions before ``limit_ns``, each at its own time.
+        """Run at most ``most`` reactions before ``limit_ns``, each at the time of its events.
 
         ``event`` records the events of the reactions.
         """
@@ -73,10 +73,10 @@ class ProcessBatch:
 
     @classmethod
     def of(cls, system: System, trace: Trace) -> ProcessBatch | None:
-        """Return the batch for the processes of an unpaced run, or None if there can be none.
+        """Return the batch of an unpaced run, or None if no task can run in a batch.
 
-        Plants, faults, external inputs and event inputs act at each tag, so no task can run in
-        advance beside them.
+        A run with plants, faults, external inputs or event inputs has no batch, because these
+        components act at each tag.
         """
         if system.plants or system.faults or system.external_inputs or system.wake is not None:
             return None
@@ -118,7 +118,7 @@ class ProcessBatch:
                 self._system.ports[topic].put(np.frombuffer(mine[-1][1]))
 
     def _record(self) -> None:
-        """Record the messages and count them on the bus; all of them have arrived."""
+        """Record the messages of the batch, which have all arrived, and count them on the bus."""
         bus = self._system.bus
         for topic, (times, payloads) in self._sent.items():
             if not times:
@@ -132,7 +132,7 @@ class ProcessBatch:
 
 
 def _earliest(tasks: tuple[BatchedTask, ...], limit_ns: int) -> tuple[BatchedTask, int]:
-    """Return the task with the next reaction, and the time of the next other event, ns."""
+    """Return the task that reacts first, and the time of the next event of other components, ns."""
     first = tasks[0]
     for task in tasks[1:]:
         if task.next_ns < first.next_ns:
@@ -148,7 +148,7 @@ def _has_batches(task: Task) -> TypeGuard[BatchedTask]:
 
 
 def _unheard(task: BatchedTask, system: System) -> bool:
-    """Return whether no component, including the task, acts on messages of ``task``.
+    """Return True if no component reacts to the messages of ``task``, not even the task itself.
 
     Other components may read the last values of these messages at their own tags.  The messages
     must arrive in the microstep after the reaction.

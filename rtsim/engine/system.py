@@ -41,9 +41,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Changeable:
-    """A value that can change during a run: ``name`` of ``signals``, stored in ``vector``.
+    """A value that can change during a run.
 
-    ``owner`` is as in :class:`Change`.
+    ``signals`` declares the value under ``name``, and ``vector`` contains the value.  ``owner`` is
+    as in :class:`Change`.
     """
 
     target: str
@@ -61,7 +62,7 @@ class Changeable:
 
 @dataclass(frozen=True)
 class InitialValue:
-    """A value of a component before the run: ``name`` of ``signals``, stored in ``vectors``."""
+    """A value of a component that can be set before the run: the signal ``name`` of ``signals``."""
 
     name: str
     signals: Signals
@@ -83,17 +84,17 @@ class MessageListener(Protocol):
     def name(self) -> str: ...
 
     def listen(self, topics: Mapping[str, Signals]) -> None:
-        """Set the signals of each topic that the task receives; called before the run."""
+        """Before the run, set the signals of each topic that the task receives."""
         ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Receive a message of topic ``name``, or without payload, a fired guard ``name``."""
+        """Receive a message of topic ``name``; if ``payload`` is None, the guard ``name`` fired."""
         ...
 
 
 @dataclass
 class System:
-    """Plants, tasks, ports and messages in transit, with each list in a fixed order."""
+    """The state of a run: plants, tasks, ports, messages in transit. Lists have a fixed order."""
 
     plants: list[RunningPlant]
     ports: dict[str, SignalPort]
@@ -130,7 +131,7 @@ class System:
             self.inserted.sort()
 
     def take_inserted(self, ns: int) -> bool:
-        """Return whether an event input inserted the tag at ``ns``, and remove it from the list."""
+        """Remove the inserted tag at ``ns``; return False if no event input inserted the tag."""
         if not self.inserted or self.inserted[0] > ns:
             return False
         del self.inserted[0]
@@ -139,7 +140,7 @@ class System:
     def next_discrete_ns(self, until_ns: int, but: Collection[Task] = ()) -> int:
         """Return the time of the next event that is not a grid step of a plant, ns.
 
-        The ticks of the tasks in ``but`` are ignored.
+        The ticks of the tasks ``but`` are ignored.
         """
         ns = min(self.bus.next_ns, self.bus.next_transmission_ns)
         if until_ns < ns:
@@ -247,7 +248,7 @@ class System:
         }
 
     def _held(self) -> dict[str, list[list[float]]]:
-        """Return, by port, the values of readers that differ before the first message."""
+        """Return, by port, the values of readers with other values before the first message."""
         return {
             name: [vector.tolist() for vector in (*port.held, *port.held_early)]
             for name, port in self.ports.items()

@@ -99,7 +99,7 @@ class Trace:
         self._recorder.event(tag, kind, source, text, values)
 
     def links(self) -> list[str]:
-        """Return the links for a :class:`Tally`: topics, and controllers with time stamps."""
+        """Return the links of a :class:`Tally`: all topics, and controllers with time stamps."""
         topics = [n for n in self._topics if not n.endswith(REQUESTS)]
         return [*topics, *(f"measured/{name}" for name in self._measured)]
 
@@ -132,7 +132,7 @@ class Trace:
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: RunningPlant, steps: int) -> None:
-        """Record that the budget of a solver frame was too small for the tolerance."""
+        """Record that the error of some steps is unbounded, because the solver has a budget."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
@@ -160,8 +160,8 @@ class Trace:
     ) -> None:
         """Record k messages of one topic without delay.
 
-        The messages are numbered from ``sequence`` on and initiated at ``ns`` (k,), microstep 0.
-        ``payloads`` (k, n) contains their values.
+        The first message has the number ``sequence``.  ``ns`` (k,) contains the times at which the
+        messages are initiated, at microstep 0.  ``payloads`` (k, n) contains their values.
         """
         stamps = np.zeros((len(ns), len(STAMPS)), np.int64)
         stamps[:, 0] = np.arange(sequence, sequence + len(ns))
@@ -184,7 +184,7 @@ class Trace:
         self._external_inputs[name].append(tag.ns, (tag.step,), values)
 
     def given(self, port: SignalPort, tag: Tag) -> None:
-        """Record a component's own values if a fault gives its readers other values."""
+        """Record the values of a port if a fault changes the values that readers receive."""
         if port.name in self._given:
             self._given[port.name].append(tag.ns, (tag.step,), port.value)
 
@@ -224,15 +224,15 @@ class Trace:
         return self._timing
 
     def frame(self, ns: int, measured: tuple[int, ...]) -> None:
-        """Record the :data:`FRAME_COLUMNS` of the tag at ``ns``."""
+        """Record the timing of the frame at ``ns``, in the columns :data:`FRAME_COLUMNS`."""
         if self._timing is not None:
             self._timing.append(ns, measured)
 
 
 def _unseen(system: System) -> list[str]:
-    """Return the ports without a track whose values no reader records, because of a fault.
+    """Return the ports whose values no other track contains, because of faults at their readers.
 
-    A source needs no track either, because its values are in the header and the changes.
+    A source needs no track, because its values are in the header and in the recorded changes.
     """
     if system.faults is None:
         return []
@@ -245,6 +245,6 @@ def _unseen(system: System) -> list[str]:
 
 
 def _takes_many(recorder: Recorder) -> bool:
-    """Return False if a subclass overrides ``event``, which must then receive each overrun."""
+    """Return False if a subclass overrides ``event`` and must receive each overrun separately."""
     kinds = (vars(kind) for kind in type(recorder).__mro__)
     return "caught_up" in next((k for k in kinds if "event" in k or "caught_up" in k), ())

@@ -1,15 +1,14 @@
 """Calls of compiled functions by machine address, and arrays that are passed by address.
 
 A solver is compiled once for all models. The solver receives the address of each model function and
-calls the function with :func:`call_equation`. The same source also runs as plain Python, where the
-function itself takes the place of its address. :mod:`rtsim.equations.lowering` contains the
-compiled forms of the functions of this module.
+calls the function with :func:`call_equation`. The same source also runs as plain Python, with
+functions in place of addresses. :mod:`rtsim.equations.lowering` contains the compiled forms of the
+functions of this module.
 
 An argument table is an array with the addresses of functions and arrays and the lengths of the
 arrays. A :class:`Layout` declares one kind of argument table: the names and the order of its
 functions and arrays, and the shape of each array. The layout computes the index of each entry.
-Compiled code relies on the addresses and lengths, so the layout checks every array before it makes
-a table.
+Compiled code relies on the addresses and lengths, so every array is checked before a table is made.
 """
 
 from __future__ import annotations
@@ -70,17 +69,17 @@ def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 
 def call_tick(handle: Any, due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call the timers of a model; ``handle`` is their address, or the function."""
+    """Call the timers of a model; ``handle`` is the address of ``tick``, or the function."""
     handle(due, t, x, z, u, p)
 
 
 def call_project(handle: Any, x: Any) -> None:
-    """Call a projection; ``handle`` is its address, or the function."""
+    """Call the function ``project`` of a model; ``handle`` is its address, or the function."""
     handle(x)
 
 
 def call_step(handle: Any, words: Any, t: float, h: float) -> int:
-    """Call the step function of a solver; ``handle`` is its address, or the function."""
+    """Call a solver's step function; ``handle`` is its address, or the function."""
     return int(handle(words, t, h))
 
 
@@ -120,7 +119,7 @@ class AddressBlock:
     """An argument table for compiled code, as declared by a :class:`Layout`.
 
     ``words`` contains the addresses of functions and arrays, and the lengths of the arrays. The
-    other attributes prevent these functions and arrays from being deleted.
+    attributes ``arrays`` and ``owner`` prevent the arrays and functions from being deleted.
     """
 
     words: NDArray[np.int64]
@@ -150,7 +149,7 @@ def words_of(place: Any) -> Any:
 
 
 def records_of(place: Any, kind: Any) -> Any:  # noqa: ARG001
-    """Return the array of records of the type ``kind`` at ``place``, as :func:`vector_of` does."""
+    """Return the array of records of the type ``kind`` at ``place`` (compiled code only)."""
     return place
 
 
@@ -172,16 +171,17 @@ Shape = tuple[Size, ...]
 class PlainTable(list[Any]):
     """An argument table for plain Python, with functions and arrays in place of their addresses.
 
-    The elements have the same indices as in compiled code, and are also attributes by name.
+    Each function and array has the same index as in compiled code, and is also an attribute.
     """
 
 
 class Layout:
-    """The names and indices of the functions and arrays in one kind of argument table.
+    """Declaration of one kind of argument table.
 
-    An argument table for compiled code has one word for each function. For each array follow its
-    address and the length of each axis. In compiled code and in plain Python, functions and arrays
-    are attributes of the table: ``words.x`` is the array ``x``.
+    The layout contains the name and the index of each function and array. An argument table for
+    compiled code has one word for each function. For each array, the table has one word for the
+    address, and one word for the length of each axis. In compiled code and in plain Python,
+    ``words.x`` is the function or array ``x`` of the table ``words``.
     """
 
     def __init__(self, what: str, functions: Sequence[str], arrays: Mapping[str, Shape]) -> None:
@@ -228,7 +228,7 @@ class Layout:
     ) -> dict[str, NDArray[np.float64]]:
         """Return ``arrays``, completed by zeros for each declared array that is missing.
 
-        A length that is not in ``sizes`` is taken from a given array; see :meth:`check`.
+        If a length is not in ``sizes``, the length is taken from a given array as in :meth:`check`.
         """
         known = dict(sizes)
         for name, array in arrays.items():
@@ -247,8 +247,8 @@ class Layout:
     ) -> AddressBlock:
         """Return the argument table for compiled code.
 
-        ``functions`` are machine addresses in the declared order.  ``owner`` is the object that
-        keeps their machine code loaded.  See :meth:`check` for ``sizes`` and for errors.
+        ``functions`` are machine addresses in the declared order. ``owner`` is the object that
+        keeps their machine code loaded. See :meth:`check` for ``sizes`` and for errors.
         """
         checked = self.check(functions, arrays, sizes)
         places = [word for array in checked for word in (array.ctypes.data, *array.shape)]
@@ -282,8 +282,8 @@ class Layout:
     ) -> tuple[NDArray[np.float64], ...]:
         """Return the arrays in the declared order, after a check of their types and shapes.
 
-        ``sizes`` gives lengths by name.  A name that is not in ``sizes`` gets its length from the
-        first array that has an axis declared by this name alone, such as ``"states"``.
+        ``sizes`` gives lengths by name. If ``sizes`` lacks a name, the length is taken from the
+        first array with an axis that is declared by the name alone, such as ``"states"``.
 
         Raises :class:`TypeError` for an array that is not contiguous float64, and
         :class:`ValueError` for a wrong shape and for a function or array that is missing or extra.

@@ -1,4 +1,4 @@
-"""Repeated calls of a model's functions on the same arrays, and a check of the first call.
+"""Call a model's functions repeatedly on the same arrays, and check the first call.
 
 The derivative, the guards and the outputs of a plant are evaluated on the same arrays, and the
 result must be finite. The addresses of these arrays are collected once, in an argument table with
@@ -94,9 +94,10 @@ def _evaluation() -> Native:
 
 
 def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
-    """Return ``equation`` as a function of t (s) alone, bound to x, z, u, p and out.
+    """Return a function of t (s) that evaluates ``equation`` on the arrays ``vectors``.
 
-    The function returns -1, or the index of the first element of out that is not finite.
+    The arrays are x, z, u, p and out. The function returns -1, or the index of the first element of
+    out that is not finite.
     """
     if isinstance(equation.handle, np.intp):
         return _evaluation().on(evaluation_block(equation, *vectors))
@@ -113,8 +114,8 @@ def first_checked(
 ) -> Callable[..., Any]:
     """Return ``native.on(*arrays)`` with a check of the first call.
 
-    The first call raises :class:`IndexError` if an index is outside its array. Otherwise, the first
-    call passes the unchecked function to ``keep``, for use in later calls.
+    The first call raises :class:`IndexError` if an index is outside its array. If all indices are
+    valid, the first call passes a function without the check to ``keep``, for use in later calls.
     """
     fast = native.on(*arrays)
     if not native.unchecked:
@@ -131,8 +132,8 @@ def first_checked(
 def check(native: Native, *arguments: Any) -> None:
     """Raise :class:`IndexError` if this call would use an array element that does not exist.
 
-    Other exceptions are ignored, because the actual call raises them. The arguments are not
-    changed.
+    Other exceptions of the check are ignored, because the call after the check raises them. The
+    arguments are not changed.
     """
     if not native.unchecked:
         return

@@ -1,4 +1,4 @@
-"""The functions of Python, ``math`` and NumPy that compile, and substitutes for other functions.
+"""Lists of the functions of Python, ``math`` and NumPy that can be compiled, and of substitutes.
 
 docs/compiling.md shows these lists, and a test compiles each listed function.
 """

@@ -69,7 +69,7 @@ def plainly() -> Iterator[None]:
 class Compiled:
     """A helper function that is compiled into the equations that call it.
 
-    A call from Python also runs compiled code, with checks of the helper's own array indices. If
+    A call from Python runs compiled code, which checks the array indices of the helper itself. If
     ``with_caller`` is true, a call from Python runs plain Python. numba is imported only when the
     helper is compiled.
     """
@@ -83,7 +83,7 @@ class Compiled:
 
     @cached_property
     def _inside(self) -> dict[object, Any]:
-        """The functions that numba made from the helper, by whether they check indices."""
+        """Compiled versions of the helper, by numba's option for the check of indices."""
         return {}
 
     @property
@@ -124,7 +124,7 @@ def compiled(function: F) -> F:
 
 
 def like_its_caller(function: Any, original: Any = None) -> Any:
-    """Mark a generated ``function`` to be compiled if its caller is compiled.
+    """Mark a generated ``function``, so that rtsim compiles it if its caller is compiled.
 
     ``original`` is the function of the user from which rtsim generated ``function``. A mark by
     :func:`compiled` is kept.
@@ -138,7 +138,7 @@ _forms: SimpleQueue[Callable[[], object]] = SimpleQueue()
 
 
 def when_compiling(form: Callable[[], object]) -> Callable[[], object]:
-    """Register ``form``, which is called before the first compilation and may import numba."""
+    """Register a function that is called before the first compilation, and can import numba."""
     _forms.put(form)
     return form
 
@@ -208,7 +208,7 @@ class Native:
 
 
 def _nothing(*_: Any) -> None:
-    """Stand in for a function that a model does not have."""
+    """Do nothing, in place of a function that a model does not define."""
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -235,8 +235,8 @@ def prepared(
 ) -> Native:
     """Return ``function`` compiled or plain; see :data:`Compilation` for ``compile``.
 
-    With ``checked``, an index may lie outside its array, so the machine code checks each index. The
-    first call is also checked in Python, so that an error names the line of the source.
+    Set ``checked`` if an index may lie outside its array. The machine code then checks each index.
+    The first call is also checked in Python, so that an error names the line of the source.
     """
     if not compile:
         return Native.plain(getattr(function, "py_func", function), signature)
@@ -246,7 +246,7 @@ def prepared(
 
 @dataclass
 class _Shared:
-    """Machine code and source hashes of functions, found earlier in a :func:`shared` context."""
+    """Cache of machine code and source hashes for the duration of a :func:`shared` context."""
 
     native: dict[tuple[Any, ...], Native] = field(default_factory=dict)
     hashes: dict[Any, str] = field(default_factory=dict)
@@ -260,7 +260,7 @@ def shared() -> Iterator[None]:
     """Look up the machine code and the source hash of each function only once in this context.
 
     The hash takes milliseconds to compute. While the context is active, nothing that the functions
-    use may change. An inner context uses what an outer one has found.
+    use may change. Nested contexts share all results.
     """
     token = _shared.set(_shared.get() or _Shared())
     try:
@@ -270,7 +270,7 @@ def shared() -> Iterator[None]:
 
 
 def hash_of(function: Callable[..., Any]) -> str:
-    """Return :func:`source_hash` of ``function``, computed once in a :func:`shared` context."""
+    """Return :func:`source_hash` of ``function``; a :func:`shared` context computes it once."""
     known = _shared.get()
     if known is None:
         return source_hash(function)
@@ -384,15 +384,15 @@ _KEPT = 4
 def _place(function: Callable[..., Any], signature: Signature, checked: bool = False) -> Path:
     """Return the path of the file for the machine code of ``function``.
 
-    The name of the file is a hash of everything that the function uses, of its module, of the
-    compiler and of the processor.
+    The file name is a hash of the function with everything that it uses, and of its module, its
+    signature, ``checked``, the compiler and the processor.
     """
     text = f"{hash_of(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
 def _here(place: Path, plain: Callable[..., Any]) -> Path:
-    """Return the path for machine code that contains the source location of ``plain``.
+    """Return the path for machine code that refers to the file and line of ``plain``.
 
     Without separate files, two installations of rtsim with a common cache would overwrite each
     other's machine code.

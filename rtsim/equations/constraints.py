@@ -5,21 +5,23 @@ A model with constraints (an index-1 DAE) is
     M(t, x, y) x' = derivative(t, x, y, z, u, p),    0 = residual(t, x, y, z, u, p)
 
 :func:`explicit` returns the ordinary model. Its derivative, guards and output solve the residuals
-for ``y`` by Newton's method, in each stage of a solver. The algebraic values are the last discrete
-signals of the ordinary model. Algebraic variables are solved for at each tag, and the next step
-begins its search at these values. The derivative is therefore a pure function.
+for ``y`` by Newton's method, in each stage of a solver. The ordinary model stores the algebraic
+values as its last discrete signals. At each tag, the residuals are solved for the algebraic
+variables. The search in the next step begins at the values of the tag. The derivative is therefore
+a pure function.
 
 Newton's method is damped by the natural monotonicity test: a step is accepted if the simplified
 correction that follows is shorter than the step. The test does not depend on the units of the
 residuals. The Jacobian of the first iteration is reused during fast convergence. Source: Deuflhard,
-Newton Methods for Nonlinear Problems, 2004, sections 2.1.2 and 3.3. The result depends only on the
-arguments and on the first values of the search, so a repeated step gives equal bits.
+Newton Methods for Nonlinear Problems, 2004, sections 2.1.2 and 3.3. The solution depends only on
+the arguments and on the first values of the search. A repeated step therefore gives the same
+result, bit for bit.
 
 When a search fails, :func:`trouble` looks for the reason in plain Python. The structural rank of a
 matrix is the greatest rank that a matrix with the same non-zero elements can have. If the
 structural rank is less than the number of equations, some unknowns are undetermined for any values.
-The maximal matching of equations and unknowns shows which. Source: Dulmage, Mendelsohn, Canadian
-Journal of Mathematics 10, 1958, p. 517.
+The maximal matching of equations and unknowns shows the undetermined unknowns. Source: Dulmage,
+Mendelsohn, Canadian Journal of Mathematics 10, 1958, p. 517.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ def substitute(a: Any, order: Any, b: Any, n: int) -> None:
 
 @in_both
 def length(d: Any, y: Any, typical: Any) -> float:
-    """Return the greatest of the elements of ``d`` (n,), each divided by its tolerance at ``y``."""
+    """Return the greatest ratio of ``abs(d[i])`` to its tolerance at ``y[i]``; ``d`` is (n,)."""
     out = 0.0
     for i in range(y.size):
         part = abs(d[i]) / (TOLERANCE * max(abs(y[i]), SMALL * typical[i]))
@@ -251,7 +253,7 @@ def constrained(model: Model) -> bool:
 def typical(model: Model) -> Vector:
     """Return the magnitude of each algebraic variable.
 
-    The magnitude is that of the initial value, or 1 if the initial value is 0.
+    The magnitude is the absolute value of the initial value, or 1 if the initial value is 0.
     """
     values = np.abs(model.algebraic.initial())
     out: Vector = np.where(values > 0.0, values, 1.0)
@@ -324,7 +326,7 @@ def _tolerant(function: Any) -> Any:
 
 
 class _Functions:
-    """Builder for the functions of the ordinary model, each of which calls a given function."""
+    """Builder of the ordinary model's functions, which call the functions of the given model."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -364,9 +366,9 @@ class _Functions:
         return filling
 
     def output(self) -> Any:
-        """Return an output function that also stores the solution as the tag's algebraic values.
+        """Return an output function that also stores the algebraic values in the discrete signals.
 
-        Without a given output function, the last argument receives the algebraic values.
+        If the model has no output function, ``out`` receives the algebraic values.
         """
         solve, first, size = self._solve, self._first, self._size
         given = self._model.output
@@ -399,7 +401,7 @@ class _Functions:
         return writing
 
     def writing_first(self, function: Any) -> Any:
-        """Return a ``reset``, ``stop`` or ``tick`` that first solves for the algebraic values."""
+        """Return a reset, stop or tick function that first solves for the algebraic values."""
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
@@ -447,7 +449,7 @@ def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
 
 
 def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
-    """Return ``function`` followed by a division by the matrix that ``mass`` fills."""
+    """Return ``function``, followed by a division of ``dx`` by the matrix that ``mass`` fills."""
     elements = n * n
 
     def divide(m: Any, dx: Any) -> None:
@@ -482,9 +484,10 @@ def _standing(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None
 
 
 def coupled(origin: Model) -> Callable[..., None]:
-    """Return the equations of ``origin`` on one vector of x and y, for a DAE solver.
+    """Return the equations of ``origin`` as one function for a DAE solver.
 
-    ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the derivative of x and the residuals.
+    The vector ``xy`` contains x and then y. ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the
+    derivative of x and the residuals.
     """
     states, first = origin.states.size, origin.discrete.size
     divided = _Functions(origin)._divided(in_both(origin.derivative or _standing, inlined=False))
@@ -505,7 +508,8 @@ _SMALL = 1e-12
 def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
     """Return which equations and unknowns make ``matrix`` (n, n) singular, or "".
 
-    ``equation`` is the format of an equation's name. The rows are first scaled to equal size.
+    ``equation`` is the format of an equation's name. Each row of the matrix is first divided by the
+    magnitude of its greatest element.
     """
     sizes = np.abs(matrix).max(axis=1, initial=0.0)
     scaled = matrix / np.where(sizes > 0.0, sizes, 1.0)[:, np.newaxis]
@@ -598,9 +602,9 @@ def trouble(
 ) -> str:
     """Return why the algebraic equations of ``origin`` have no solution, or "".
 
-    ``z`` (d,) contains the discrete signals of the ordinary model, which end with the first values
-    of the search. After the start of a run (``started``), the text does not suggest other initial
-    values.
+    ``z`` (d,) contains the discrete signals of the ordinary model. The last elements of ``z`` are
+    the first values of the search. If the run has ``started``, the text does not suggest other
+    initial values.
     """
     if origin.residual is None:
         return ""
@@ -614,8 +618,8 @@ def trouble_in_step(
 ) -> str:
     """Return why the equations of ``model`` cannot be solved in a step from ``x``, or "".
 
-    ``times`` are the begin and end of the step (s). The states within the step are extrapolated
-    with the derivative at its beginning.
+    ``times`` contains the times at which the step begins and ends (s). The states within the step
+    are extrapolated with the derivative at its beginning.
     """
     origin, (t, end) = model.origin, times
     if origin is None:
@@ -722,7 +726,7 @@ class _Search:
         )
 
     def _singular(self, near: Vector) -> str:
-        """Return which residuals and unknowns make the Jacobian singular at ``near``, or ""."""
+        """Return which residuals and unknowns make the Jacobian at ``near`` singular, or ""."""
         there = self._jacobian(near)
         said = singular_matrix(there, self._names, "residual[{0}]")
         if said:
@@ -743,7 +747,7 @@ class _Search:
         return out
 
     def _nearest(self) -> Vector:
-        """Return the unknowns with the smallest sum of squared residuals near the first values."""
+        """Return the unknowns at the least sum of squared residuals near the first values."""
         with needs("scipy", "a model with constraints"):
             from scipy.optimize import least_squares
 

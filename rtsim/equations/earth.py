@@ -10,7 +10,7 @@ Gravity and altitude do not depend on longitude. Equations of motion in ECI ther
 trigonometric functions.
 
 The constants are those of WGS-84 (NIMA TR8350.2, 3rd edition) as used by NASA/TM-2015-218675. The
-value of J2 is from the file ``initial_conditions_atmospheric.csv`` of that report.
+value of J2 is from the file ``initial_conditions_atmospheric.csv`` of NASA/TM-2015-218675.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def to_ned(
 ) -> tuple[float, float, float]:
     """Return the north, east and down components of a vector in ECEF.
 
-    With the sine and cosine of the inertial longitude, the vector is in ECI.
+    If ``sin_lon`` and ``cos_lon`` are the sine and cosine of the inertial longitude, the vector is
+    in ECI.
     """
     outward = cos_lon * x + sin_lon * y
     return (

@@ -93,7 +93,7 @@ class FieldNames(ast.NodeTransformer):
         raise NotImplementedError
 
     def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:  # noqa: ARG002
-        """Return the expression that is assigned to ``target`` in place of ``value``."""
+        """Return the new right-hand side for the assignment of ``value`` to ``target``."""
         return value
 
     # -- names of fields ---------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class FieldNames(ast.NodeTransformer):
     # -- changes in place --------------------------------------------------------------------------
 
     def _changed(self, node: ast.AST) -> None:
-        """Reject a change of ``node`` in place if it is part of a field that is read-only here."""
+        """Reject a change in place of ``node`` if ``node`` is part of a read-only field."""
         if isinstance(node, ast.Attribute) and self.stands(node.value):
             place = self.place(node)
             if place is not None and place.shape:
@@ -174,9 +174,9 @@ class FieldNames(ast.NodeTransformer):
         return getattr(found, "__module__", "") == "numpy" and found.__name__ in _VIEWED
 
     def check_changes(self, node: ast.Call, found: Any, bound: int = 0) -> None:
-        """Reject a call of ``found`` that changes a read-only field in place.
+        """Reject a call of the function ``found`` if the call changes a read-only field in place.
 
-        ``bound`` is the number of arguments that precede those of the call.
+        ``bound`` is the number of arguments of ``found`` that precede the arguments of the call.
         """
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in CHANGING:
@@ -207,7 +207,7 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _gone_through(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy of each field whose parts are named in a loop."""
+        """Return the iterable ``node`` of a loop, with copies of fields whose parts are arrays."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in _GOING_THROUGH:
                 node.args = [self._gone_through(one) for one in node.args]
@@ -230,7 +230,7 @@ class FieldNames(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         """Assign a computed slice as a whole.
 
-        Machine code would otherwise update its elements in place.
+        In an augmented assignment, machine code would update the elements of the slice in place.
         """
         self.generic_visit(node)
         target = node.target
@@ -260,16 +260,16 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _whole(self, node: ast.expr) -> bool:
-        """Return whether ``node`` is a field or a part of a field, to which values are copied."""
+        """Return whether ``node`` is a field or its part, so that an assignment copies values."""
         while isinstance(node, ast.Subscript):
             node = node.value
         return isinstance(node, ast.Attribute) and self.stands(node.value)
 
     def owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with copies of vector fields that two names would otherwise share.
+        """Return ``node`` with a copy of each vector field that gets a second name.
 
-        A part of a vector is a view. Without a copy, a later change of the field would also change
-        the value under the second name.
+        A part of a vector is a view. If a variable were such a view, a later change of the field
+        would also change the variable.
         """
         if isinstance(node, (ast.Tuple, ast.List)):
             node.elts = [self.owned(e) for e in node.elts]
@@ -305,7 +305,7 @@ class FieldNames(ast.NodeTransformer):
         return copied
 
     def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
-        """Return ``self.velocity`` as a tuple of its elements, for the assignment of a tuple."""
+        """Replace a target such as ``self.velocity`` by its elements, if a tuple is assigned."""
         place = self.field(target)
         if place is None:
             return target
@@ -333,7 +333,7 @@ class FieldNames(ast.NodeTransformer):
     # -- functions that are called -----------------------------------------------------------------
 
     def called(self, node: ast.expr) -> Any:
-        """Return the outside function with a dotted name, or None if unknown."""
+        """Return the function that a dotted name denotes outside the function, or None."""
         name: ast.expr = node
         while isinstance(name, ast.Attribute):
             name = name.value

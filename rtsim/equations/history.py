@@ -1,15 +1,16 @@
 """The history of a model's signals, and the delayed signals that are computed from it.
 
-The history has one row for each internal step of the solver. A row contains a polynomial over that
-step for each delayed signal; :mod:`rtsim.solve.delayed` writes the rows.
+The history has one row for each internal step of the solver. For each delayed signal, the row
+contains a polynomial over the internal step. :mod:`rtsim.solve.delayed` writes the rows.
 
 The functions ``delayed_...`` of this module append the delayed signals to ``u`` and call a function
 of the model. The same source runs compiled and as plain Python. A plant passes the address of its
 history as the last element of ``p``, which the functions of the model do not see.
 
-A *break* is a time at which a derivative of the solution jumps: the start of the run, a write to
-the plant, and each time at which an earlier break arrives through a lag. Within an internal step, a
-delayed signal is read on one side of a break only.
+A *break* is a time at which a derivative of the solution jumps. The start of the run and each write
+to the plant are breaks, and so is each time at which a delayed signal reaches an earlier break.
+During an internal step, a delayed signal is read either before or after a break, but not on both
+sides.
 """
 
 from __future__ import annotations
@@ -149,10 +150,10 @@ INNER = LAYOUT.at.inner
 
 @cache
 def plain_tables() -> dict[int, Any]:
-    """Return the argument tables for plain Python, by the number that :func:`past_at` uses.
+    """Return all argument tables for plain Python, by the address of the history.
 
-    The tables are not a global variable, because the source hash of a function includes the
-    contents of the global variables that the function uses.
+    The tables are not stored in a global variable, because the contents of the variable would be
+    part of the source hash of each function that uses the variable.
     """
     return {}
 
@@ -185,7 +186,8 @@ def near(t: float) -> float:
 def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
     """Fill the array ``lag``.
 
-    An invalid lag becomes nan and is noted in ``live``.
+    An invalid lag becomes nan. For the first invalid lag, the array ``live`` receives the number of
+    the delay, the time and the lag.
     """
     lag, most, live, how = table.lag, table.most, table.live, table.lags
     if table.lag_function != 0:
@@ -210,7 +212,7 @@ def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 @in_both
 def earlier(table: Any, m: Any, j: int) -> float:
-    """Return the last break (s) that has arrived through delay ``j``, or -inf if there is none."""
+    """Return the last break (s) that the delayed time of delay ``j`` has passed, or -inf."""
     breaks = table.breaks
     n, places = int(m[HEAD + j]), breaks.shape[0]
     if n < 1 or n - 1 < int(table.live[TOP_BREAK]) - places:
@@ -220,7 +222,7 @@ def earlier(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def later(table: Any, m: Any, j: int) -> float:
-    """Return the next break (s) that arrives through delay ``j``, or inf if there is none."""
+    """Return the next break (s) that the delayed time of delay ``j`` will pass, or inf."""
     breaks = table.breaks
     n, count, places = int(m[HEAD + j]), int(m[BREAKS]), breaks.shape[0]
     return breaks[n % places, WHEN] if n < count else math.inf
@@ -228,7 +230,7 @@ def later(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def row_of(table: Any, count: int, key: float) -> int:
-    """Return the position of the last of ``count`` rows that begins at ``key`` (s) or before."""
+    """Search ``count`` rows for the last that begins at or before ``key`` (s); return its place."""
     rows = table.rows
     places = rows.shape[0]
     low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
@@ -244,7 +246,7 @@ def row_of(table: Any, count: int, key: float) -> int:
 
 @in_both
 def now_of(table: Any, e: int, x: Any, z: Any, u: Any) -> float:
-    """Return the present value of delayed element ``e``, or nan for a signal of ``lines``."""
+    """Return the present value of element ``e`` of the delayed signals, or nan for ``lines``."""
     elements = table.elements
     kind, i = int(elements[e, 0]), int(elements[e, 1])
     if kind == STATE:
@@ -336,7 +338,7 @@ def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
 
 
 def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
-    """Call the model's ``line`` with the delayed signals.
+    """Call the function ``line`` of the model, with the delayed signals appended to ``u``.
 
     ``live`` can request a change of one signal.
     """
@@ -354,14 +356,14 @@ def delayed_update(t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 
 def delayed_tick(due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call the model's timers with the delayed signals."""
+    """Call the timers of the model, with the delayed signals appended to ``u``."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     fed = feed(table, t, x, z, u, own)
     call_tick(table.tick, due, t, x, z, fed, own)
 
 
 def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
-    """Write u and the delayed signals to ``fed``, for a function that only Python calls."""
+    """Fill ``fed`` with u and the delayed signals, for functions that only Python calls."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     found = feed(table, t, x, z, u, own)
     for i in range(fed.size):
@@ -425,7 +427,7 @@ class History:
         weakref.finalize(self, plain_tables().pop, number, None)
 
     def _write(self) -> None:
-        """Write the addresses of all functions and arrays to the table, which does not move."""
+        """Write the addresses of functions and arrays to the table, whose own address is fixed."""
         arrays, sizes = self._arrays, self._sizes
         addresses = [int(self._functions[name][0]) for name in LAYOUT.functions]
         plain = [self._functions[name][1] for name in LAYOUT.functions]
@@ -436,7 +438,7 @@ class History:
         vars(self._plain).update(vars(table))
 
     def parameters(self, p: Vector) -> Vector:
-        """Return ``p``, shape (k,), with the address of this history appended."""
+        """Return ``p``, shape (k,), followed by the address of the history."""
         return np.append(p, float(self._words.ctypes.data))
 
     def attach(
@@ -509,7 +511,7 @@ class History:
         return replace(native, unchecked=of.unchecked)
 
     def _from_python(self, of: Native, fed: Callable[..., None]) -> Native:
-        """Return a reset or stop mode with the delayed signals, for calls from Python."""
+        """Return a function for Python that passes the delayed signals to ``of``, reset or stop."""
         if of is ABSENT:
             return ABSENT
         found, seen = np.zeros_like(self._arrays["fed"]), set()
@@ -565,7 +567,7 @@ class History:
     # -- room, and checkpoints
 
     def grow(self) -> None:
-        """Double the room for rows and breaks; entries of committed steps are kept."""
+        """Double the capacity for rows and breaks, and keep the entries of committed steps."""
         memory, live = self._arrays["memory"], self._arrays["live"]
         for name, count, top in _RINGS:
             old = self._arrays[name]

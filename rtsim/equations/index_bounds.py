@@ -1,4 +1,4 @@
-"""Proof from the source of a function that array indices are within bounds.
+"""Prove from the source of a function that array indices are within bounds.
 
 Machine code does not check indices: an index outside an array reads or changes other memory, and
 the run continues. :class:`Indices` follows the shapes of arrays and the ranges of whole numbers
@@ -44,7 +44,7 @@ _FAR = math.inf
 class _Array:
     """An array of known shape.
 
-    ``safe`` marks a tuple or a list, whose indices compiled code checks.
+    ``safe`` is True for a tuple or a list, whose indices compiled code checks.
     """
 
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ class _Array:
 
 @dataclass(frozen=True)
 class _Whole:
-    """A whole number from ``low`` to ``high``. The range is empty if ``low`` is greater."""
+    """A whole number from ``low`` to ``high``. The range is empty if ``low`` > ``high``."""
 
     low: float
     high: float
@@ -74,7 +74,7 @@ _NEVER = object()
 
 @dataclass
 class Indices:
-    """The indices in the functions of one model and in the functions that these call."""
+    """Analysis of the indices in a model's functions, and in all functions that they call."""
 
     outside: str = ""
     """An index that is proven to be out of bounds, with its location."""
@@ -94,7 +94,7 @@ class Indices:
     def check(self, function: Callable[..., Any], sizes: Sequence[int | None], what: str) -> bool:
         """Return whether all indices of ``function`` are proven to be within bounds.
 
-        ``sizes`` contains the number of elements of each vector argument, and ``None`` for a
+        For each argument, ``sizes`` contains the number of elements of a vector, or ``None`` for a
         number. Raises :class:`ModelError` for an index that is proven to be out of bounds.
         """
         plain = getattr(function, "py_func", function)
@@ -173,7 +173,7 @@ _MADE = frozenset(("empty", "full", "ones", "zeros"))
 
 
 class _Reader:
-    """Reader of one function with the known properties of its arguments."""
+    """Analysis of one function, with the known properties of its arguments."""
 
     def __init__(
         self, indices: Indices, function: Any, given: tuple[_Value, ...], depth: int
@@ -251,7 +251,7 @@ class _Reader:
             )
 
     def _range(self, over: ast.expr) -> _Value:
-        """Return the range of the counter in a loop over ``over``."""
+        """Return the range of the loop counter; ``over`` is the iterable of the loop."""
         if not (isinstance(over, ast.Call) and self._called(over.func) is range):
             return None
         bounds = [self._value(one) for one in over.args]
@@ -373,7 +373,7 @@ class _Reader:
         return None
 
     def _element(self, node: ast.Subscript) -> _Value:
-        """Return the properties of a part of a value."""
+        """Return the known properties of the result of an index expression."""
         whole = self._value(node.value)
         if isinstance(whole, _Several):
             index = self._value(node.slice)
@@ -407,7 +407,7 @@ class _Reader:
     # -- indices -----------------------------------------------------------------------------------
 
     def _is_fixed(self, test: ast.expr) -> bool:
-        """Return whether a condition may be the same in all calls, as with sizes or constants."""
+        """Return whether a condition, for example on sizes, may have one value in all calls."""
         parts = list(ast.walk(test))
         if any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in parts):
             return True
@@ -532,7 +532,7 @@ def _counted(op: ast.operator, left: _Whole, right: _Whole) -> _Value:
 
 
 def _made(shape: _Value) -> _Value:
-    """Return an array with the shape that a number or a tuple gives."""
+    """Return an array of ``shape``, a number or a tuple, or ``None`` if it is not known exactly."""
     sizes = shape.values if isinstance(shape, _Several) else (shape,)
     if all(isinstance(one, _Whole) and one.low == one.high and one.low >= 0 for one in sizes):
         return _Array(tuple(int(one.low) for one in sizes))  # type: ignore[union-attr]

@@ -142,9 +142,9 @@ def lower(
 ) -> MachineCode:
     """Compile ``plain`` for ``signature``; ``checked`` adds a check of each index.
 
-    Code that needs numba's runtime, for example because it allocates or prints, stays in numba.
-    numba saves such code in the folder ``kept``, and the result contains only its address, in
-    ``elsewhere``.
+    Code that needs numba's runtime, for example to allocate or to print, stays in numba. numba
+    saves this code in the folder ``kept``, and the result contains only its address, as the value
+    of ``elsewhere``.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -178,7 +178,7 @@ def lower(
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
     """Return the compiled function and, if its signature needs one, its extra entry function.
 
-    With ``known``, both are read from numba's files.
+    If ``known`` is True, the functions are read from numba's files.
     """
     made = [_compile(plain, tuple(map(_type, signature)), known)]
     if (entered := ENTERED.get(signature)) is not None:
@@ -291,7 +291,7 @@ def _entry(result: Any) -> bytes:
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
-    """Return the array whose address and lengths are in the words of ``block`` from ``at`` on."""
+    """Return an array from its address, which is word ``at`` of ``block``, and the next lengths."""
     word = ir.IntType(64)
     words = [
         builder.load(builder.gep(block, [ir.Constant(word, at + i)])) for i in range(1 + kind.ndim)
@@ -300,7 +300,7 @@ def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
 
 
 def _populated(context: Any, builder: Any, kind: Any, address: Any, shape: list[Any]) -> Any:
-    """Return the value of a contiguous array at an address, whose memory has no owner."""
+    """Return the value of a contiguous array at an address, without ownership of the memory."""
     item, array = ir.Constant(ir.IntType(64), 8), context.make_array(kind)(context, builder)
     strides = [item]
     for size in reversed(shape[1:]):
@@ -347,7 +347,7 @@ def _call(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> An
     """Generate machine code that calls a function by its address and passes on its errors.
 
     numba passes an array as seven words, so that a call with five arrays takes 60 ns. A call with
-    their addresses and lengths takes 8 ns.
+    only the addresses and lengths of the arrays takes 8 ns.
     """
     convention, word = context.call_conv, ir.IntType(64)
     numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
@@ -446,7 +446,7 @@ def _of_c(
 
 
 def _at(kind: Any) -> Generate:
-    """Return a generator of an array of ``kind`` from its address and lengths in a table."""
+    """Return a generator of code that reads an array of type ``kind`` from an argument table."""
 
     def generate(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
         table, words = kinds[0], values[0]
@@ -474,7 +474,7 @@ def _scratch_lowered(context: Any, builder: Any, found: Any, _: Any) -> Any:
 
 
 def table_from(kind: str) -> Any:
-    """Return a function for compiled code that makes an argument table from its address."""
+    """Return a function with which compiled code converts an address to an argument table."""
     table = _type(kind)
 
     @intrinsic

@@ -1,12 +1,12 @@
 """Machine code in files, one function per file, linked and called without the compiler.
 
 numba and LLVM's optimizer take half a second to load. A run whose functions are all in the cache
-does not load them. Instead, the run reads the object code, links it with LLVM's linker and calls
-the functions through ctypes. ``docs/decisions/093`` contains the measurements.
+does not load them. The run reads object code from the cache, links the code with LLVM's linker, and
+calls the functions through ctypes. ``docs/decisions/093`` contains the measurements.
 
-Python calls a function through its *entry*: ``entry(block, numbers...)``. ``block`` is an array of
-words: one word for an error, then the address and the length of each array (for a matrix, rows and
-columns).
+Python calls a function through its *entry*: ``entry(block, numbers...)``. The first word of the
+array ``block`` is for an error. The next words are the address and the length of each array. A
+matrix has two lengths, the numbers of rows and columns.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class MachineCode:
     """One function as object code.
 
     Compiled code calls the symbol ``handle``; Python calls the symbol ``entry``. Each symbol is
-    defined in one of ``objects`` or in ``elsewhere``, which contains the addresses of symbols that
-    another linker has loaded. ``raises_in`` is the file and line of a function that can raise an
-    error, because its object code contains both.
+    defined in one of the ``objects``, or its address is in ``elsewhere``, because another linker
+    has loaded it. If the function can raise an error, the object code contains the file and line of
+    the function, and ``raises_in`` states both.
     """
 
     objects: tuple[bytes, ...]
@@ -110,7 +110,7 @@ def processor() -> str:
 
 @cache
 def vectors_have_their_own_functions() -> bool:
-    """Return whether loops use Intel's library of vector functions, whose last bits differ."""
+    """Return whether loops use Intel's vector functions, whose results differ in the last bits."""
     names = {"linux": "libsvml.so", "darwin": "libsvml.dylib", "win32": "svml_dispmd"}
     if not llvm.targets.has_svml() or sys.platform not in names:
         return False
@@ -193,7 +193,7 @@ def _unused() -> dict[str, int]:
 
 @dataclass(frozen=True)
 class BareCall:
-    """A function whose arguments are all bound; ``function(at)`` calls it.
+    """A compiled function with bound arguments, which is called as ``function(at)``.
 
     If the call returns :data:`FAILED`, :meth:`error` returns the exception to raise.
     """
@@ -204,7 +204,7 @@ class BareCall:
     alive: object
 
     def error(self) -> BaseException:
-        """Return the exception of the latest call that returned :data:`FAILED`."""
+        """Return the exception of the latest call with the result :data:`FAILED`."""
         return _raised(int(self.block[0]))
 
 
@@ -239,7 +239,7 @@ class EntryPoint:
         return bound(*(arguments[i] for i in self._numbers))
 
     def on(self, *arrays: Array | AddressBlock, concurrent: bool = False) -> Callable[..., int]:
-        """Bind ``arrays`` and return a function that takes only the numbers.
+        """Bind ``arrays``, and return a function of the remaining arguments, which are numbers.
 
         With ``concurrent``, other Python threads run during each call. Binding checks the arrays
         and collects their addresses, which takes some 6 us. For repeated calls, bind the arrays

@@ -2,8 +2,8 @@
 
 :func:`modal` combines several modes into one :class:`rtsim.equations.model.Model`. The discrete
 signal ``mode`` contains the number of the present mode and selects the derivative. Each transition
-becomes a guard, which is watched only in its own mode, and a reset, which runs the action and
-changes the mode.
+becomes a guard and a reset. The guard is watched only in the mode of the transition. The reset runs
+the action and changes the mode.
 
 If the guard of a transition is already beyond zero when its mode begins, the transition fires in
 the next microstep, or at the start of the run.
@@ -223,7 +223,7 @@ def modal(
 def _with_names(
     mode: Mode, vectors: dict[str, NamedVector], states: Signals, outputs: Signals
 ) -> Mode:
-    """Return ``mode`` with functions that take all arguments and use signal names."""
+    """Return ``mode`` with its functions in the form that :func:`named` returns."""
     dx, y = NamedVector(states, "state"), NamedVector(outputs, "output")
     what = f"mode {mode.name}"
     return replace(
@@ -286,8 +286,8 @@ def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation
 def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
     """Return the guard function, which fills the levels of all transitions.
 
-    Outside the mode of a transition, its level is a constant with the sign from which the level
-    would cross zero.
+    Outside the mode of a transition, the level is the constant ``-direction``, which is the sign
+    before a crossing.
     """
 
     @in_both

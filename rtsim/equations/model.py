@@ -1,8 +1,8 @@
 """Plant models written as signals and equations, and their preparation for a run.
 
 The equations are ordinary Python functions that fill a vector in place. The functions must be pure:
-no random numbers, no wall clock, no log. A solver also calls them at trial points, which never
-become part of the run.
+no random numbers, no wall clock, no log. A solver also calls the equations at trial points, which
+never become part of the run.
 """
 
 from __future__ import annotations
@@ -115,13 +115,13 @@ class Model:
     """A plant with dx/dt = derivative(t, x, z, u, p) and y = output(t, x, z, u, p).
 
     Each function declares only the arguments that it needs, by name and in any order. A function
-    must declare the vector that it fills, such as ``dx``. Functions read and assign signals by
-    name or by index: ``x.speed`` or ``x[1]``. The name of a signal with a shape stands for a part
-    of the vector.
+    must declare the vector that it fills, such as ``dx``. Functions read and assign signals by name
+    or by index: ``x.speed`` or ``x[1]``. If a signal is an array, its name gives a part of the
+    vector.
 
     - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the signals in x, z, u, y
       and p. Values are in SI units unless a signal declares another unit.
-    - ``derivative``: with ``None``, the states are constant between events. A model may have no
+    - ``derivative``: ``None`` for states that are constant between events. A model may have no
       states.
     - ``update(t, x, z, u, p)``: changes z once per sample period. The scenario declares the period.
     - ``project(x)``: corrects the states after each step.
@@ -131,10 +131,10 @@ class Model:
       ``reset`` when the crossings of a guard accumulate (Zeno behavior).
     - ``tick(due, t, x, z, u, p)``: is called once at each instant at which a timer of ``timers``
       ticks.
-    - ``delays``: delayed signals of the model. The functions read them as further elements of u,
-      after the inputs (docs/delays.md).
-    - ``line(t, x, z, u, p, v)``: fills ``lines``, which are signals that are computed only to be
-      delayed.
+    - ``delays``: delayed signals of the model. The functions of the model read delayed signals as
+      further elements of u, after the inputs (docs/delays.md).
+    - ``line(t, x, z, u, p, v)``: fills the signals of ``lines``. Only the delays of the model read
+      these signals.
     - ``modes``: names for the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
     - ``sparsity``: an array or a SciPy sparse matrix of shape (n, n) for n states. A zero in
@@ -142,14 +142,14 @@ class Model:
       solvers for stiff equations find the sparsity of a large model themselves (docs/sparse.md).
     - ``jacobian(t, x, z, u, p, j)``: fills the derivatives of ``dx[i]`` with respect to ``x[k]``,
       row by row. The vector j has n * n elements, or only the elements that ``sparsity`` declares.
-    - ``algebraic`` and ``residual(t, x, y, z, u, p, r)``: algebraic variables y and the residuals
-      that are solved for them. All functions except ``project`` then have the argument y after x
-      (:mod:`rtsim.equations.constraints`).
+    - ``algebraic``: the algebraic variables y. ``residual(t, x, y, z, u, p, r)`` fills the
+      residuals, which are solved for y. In a model with algebraic variables, all functions except
+      ``project`` have the argument y after x (:mod:`rtsim.equations.constraints`).
     - ``mass``: the mass matrix M of M x' = derivative. Give rows of numbers, or a function
       ``mass(t, x, z, u, p, m)`` that fills ``m`` of shape (n, n).
     - ``assumptions`` and ``limits``: texts that every recording contains.
 
-    A parameter that is changed during a run changes in p at a tag.
+    If a parameter is changed during a run, its value in p changes at a tag.
 
     Raises :class:`ModelError` if functions and signals do not fit together, or if a function uses
     an argument or a signal that does not exist.
@@ -359,7 +359,7 @@ def _sizes(model: Model, name: str) -> list[int | None]:
 def _plain_at_first(
     model: Model, functions: Mapping[str, Any], checked: Mapping[str, bool]
 ) -> dict[str, Native]:
-    """Return plain Python functions with the same bits as machine code.
+    """Return functions in plain Python that give the same bits as machine code.
 
     Returns an empty dict if this is not possible for at least one function.
     """
@@ -432,7 +432,7 @@ def _given(values: Vector | None, layout: Signals) -> Vector:
 def sampled(model: Model) -> Signals:
     """Return the signals that the output function fills.
 
-    A model without outputs fills its algebraic variables instead.
+    In a model without outputs, the output function fills the algebraic variables.
     """
     if model.outputs.size or model.origin is None:
         return model.outputs

@@ -1,12 +1,13 @@
-"""Functions of vectors whose arguments and signals are found by name.
+"""Wrappers for functions of vectors, which find arguments and signals by name.
 
 In ``def derivative(x, u, dx)``, the function declares only the arguments that it needs, in any
 order. ``x.speed`` becomes an element of ``x``, or a part of ``x`` if the signal is an array.
 ``x[1]`` is left unchanged.
 
 A function that takes all arguments in the documented order, and that reads signals only by index,
-is used without changes. Any other function is rebuilt from its source, as a function of all
-arguments. A function without readable source is called through a wrapper.
+is used without changes. A function with other arguments or with signal names is rebuilt from its
+source, and then takes all arguments. A function without readable source is called through a
+wrapper.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Arguments:
     - ``fills``: the vector that the function must fill. The function can also name it
       :data:`OUT`.
     - ``changes``: the vectors whose signals the function may assign. The default is ``fills``.
-    - ``does``: the task of the function, for messages.
+    - ``does``: the task of the function, as a text for messages.
     """
 
     text: str
@@ -91,13 +92,13 @@ def named(
     what: str,
     vectors: Vectors,
 ) -> Callable[..., Any]:
-    """Return ``function`` as a function of all ``arguments``, in their order.
+    """Return ``function`` in a form that takes all ``arguments`` in order.
 
     ``what`` names the function in messages, and ``vectors`` contains the signals of the arguments.
     If the function has ``*arguments``, these receive the remaining arguments by position.
 
     Raises :class:`ModelError`, with file and line, for an unknown argument or signal, for an
-    assignment to a vector that the function may only read, and if the filled vector is missing.
+    assignment to a vector that the function may only read, and for a missing vector to fill.
     """
     wanted = _wanted(function, arguments, what, vectors)
     if wanted is None or wanted.starred:
@@ -183,7 +184,7 @@ class _Wanted:
         )
 
     def _nearest(self, name: str) -> str:
-        """Return the argument that is meant by ``name``, judged by spelling, role or position."""
+        """Return the argument that ``name`` probably means by its spelling, role or position."""
         names = self.arguments.names
         words = {n: n for n in names}
         for letter, vector in self.vectors.items():
@@ -267,7 +268,7 @@ class _Wanted:
         given.defaults, given.kwonlyargs, given.kw_defaults = [], [], []
 
     def by_call(self) -> Callable[..., Any]:
-        """Return a function of all arguments that calls the original with the declared ones."""
+        """Return a wrapper that takes all arguments and passes only the declared arguments."""
         taken = [p for p in self.parameters if self.arguments.meaning(p.name)]
         call = ", ".join(
             f"{p.name}={letter}" if p.kind is _KEYWORD else letter
@@ -341,9 +342,9 @@ class _Scope:
 class _SignalNames(FieldNames):
     """Transformer that replaces signal names by elements; :attr:`definition` is the result.
 
-    ``letters`` pairs arguments of the function with names of vectors. An argument that the function
-    reassigns no longer counts as a vector. ``made`` contains the helpers that were rewritten for
-    the same function; ``callers`` contains the helpers that are being rewritten.
+    ``letters`` contains pairs of names: an argument of the function, and its vector. An argument
+    that the function reassigns no longer counts as a vector. ``made`` contains the helpers that
+    were rewritten for the same function; ``callers`` contains the helpers that are being rewritten.
     """
 
     def __init__(

@@ -26,10 +26,10 @@ def value_of(struct: Any) -> Any:
 
 
 def name_files_by_signature(jitted: Any) -> None:
-    """Make numba identify the files of a function by its signature alone.
+    """Make numba find its cache files by the signature of a function alone.
 
     numba's own key contains the pickled closure, which differs between processes if it contains a
-    compiled function. The folder of the files must therefore identify the function.
+    compiled function. The folder of the files must therefore belong to one function only.
     """
     jitted._cache._index_key = lambda kinds, codegen: (kinds, codegen.magic_tuple())
 
@@ -54,7 +54,7 @@ class _Raised(ctypes.Structure):
 def exception_at(address: int) -> BaseException:
     """Return the exception of compiled code, with a traceback to the line that raised it.
 
-    ``address`` is the address of an ``excinfo``, which is unpacked like after numba's own calls.
+    ``address`` is the address of an ``excinfo``, which is unpacked in the same way as by numba.
     """
     from numba import _helperlib as helpers
     from numba.core import serialize
@@ -95,9 +95,9 @@ def counting_allocations() -> Iterator[Callable[[], int]]:
 def optimised_as_a_whole() -> Iterator[None]:
     """Optimise a function only when its machine code is requested, in this context.
 
-    Otherwise numba optimises each function and generates its machine code, and does so again with
-    each caller, which takes a third of the compilation time of the engine. In this context, a
-    function that others call is optimised once, as a part of the function that Python calls.
+    By default, numba optimises each function, generates its machine code, and repeats both for each
+    caller. The repetition takes a third of the compilation time of the engine. In this context, a
+    helper function is optimised only once, as a part of the function that Python calls.
     """
     from numba.core.registry import cpu_target
 
@@ -123,7 +123,7 @@ def _late_library(codegen: Any) -> type:
     engine, set_env, waiting = codegen._engine, codegen.set_env, dict[str, Any]()
 
     def set_env_late(name: str, env: object) -> None:
-        """Set a variable of compiled code as soon as the code has an address."""
+        """Set a variable of compiled code, or store its value until the code has an address."""
         if engine.is_symbol_defined(name):
             set_env(name, env)
         else:
@@ -132,7 +132,7 @@ def _late_library(codegen: Any) -> type:
     codegen.set_env = set_env_late
 
     class LateLibrary(JITCodeLibrary):  # type: ignore[misc]
-        """Code that is linked into its callers unchanged, and optimised on request."""
+        """Code that is linked into its callers without optimisation, and optimised on request."""
 
         _emitted = False
 

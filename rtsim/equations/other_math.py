@@ -1,4 +1,4 @@
-"""Copies of functions with replacements for functions of ``math`` and other modules.
+"""Copy functions, and replace functions of ``math`` and other modules in the copies.
 
 :func:`like_compiled_code` evaluates an equation like compiled code where plain Python raises an
 error: a division by zero, a root of a negative number, and an overflow give inf or nan.
@@ -21,7 +21,10 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Names:
-    """Replacements by name; ``refusal`` is the error for all other names, or "" to allow them."""
+    """Replacements for the functions of a module, by name.
+
+    ``refusal`` is the text of the error for other names, or "" to allow other names.
+    """
 
     replaced: Mapping[str, Any]
     refusal: str = ""
@@ -42,7 +45,7 @@ class _Module:
 
 
 class Replacements:
-    """Replacements in a copy, for names of modules and for built-in functions."""
+    """Copier of functions, which replaces functions of modules and built-in functions."""
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class Replacements:
         """Prepare copies of functions.
 
         With ``copy_arrays``, a later change of an array does not affect the copy of a function.
-        ``code`` returns the code of the copy, which may use the names of ``operators``.
+        ``code`` returns the bytecode of the copy, which may use the names in ``operators``.
         """
         self._copy_arrays, self._operators, self._code = copy_arrays, operators or {}, code
         self._modules = {id(module): _Module(module, names) for module, names in modules.items()}
@@ -118,7 +121,10 @@ _NO_INTEGER = -(2**63)
 
 
 def as_number(function: Function) -> Function:
-    """Return ``function`` with a result whose division by zero is inf or nan."""
+    """Return ``function`` with a NumPy number as its result, whose division by 0 gives inf or nan.
+
+    The result is nan if ``function`` raises an arithmetic error or a :class:`ValueError`.
+    """
 
     def computed(*arguments: Any) -> Any:
         try:
@@ -139,7 +145,7 @@ def _whole(function: Function) -> Function:
 def _first(name: str, otherwise: Function) -> Function:
     """Return the function of ``math``, with ``otherwise`` as a substitute when it raises an error.
 
-    The last bits of the two functions can differ, and machine code uses the library of ``math``.
+    Machine code uses the library of ``math``, whose last bits can differ from ``otherwise``.
     """
     own: Function = getattr(math, name)
 
@@ -183,13 +189,13 @@ _COMPILED = Replacements(
 def like_compiled_code(
     function: Function, in_place: bool = False, without_errors: Function | None = None
 ) -> Function:
-    """Return a function that gives the results of compiled code in place of arithmetic errors.
+    """Return ``function`` with inf or nan in place of arithmetic errors, as in compiled code.
 
     The returned function first calls ``function``, so that a debugger can stop there. After an
-    arithmetic error, or a :class:`ValueError` such as "math domain error", the returned function
-    evaluates a copy of ``function`` that gives inf or nan. If the copy also fails, the error is
-    raised. With ``in_place``, the function changes its vectors, which are restored before the copy
-    is evaluated. ``without_errors`` is an existing copy.
+    arithmetic error, or a :class:`ValueError` such as "math domain error", it evaluates a copy of
+    ``function`` that gives inf or nan. If the copy also raises an error, the error of ``function``
+    is raised. If ``in_place`` is True, ``function`` changes its vectors, which are restored before
+    the copy is evaluated. ``without_errors`` is an existing copy.
     """
     copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 

@@ -1,10 +1,10 @@
-"""Operations for plain Python that give the bits of machine code.
+"""Operations whose results in plain Python equal the results of machine code, bit for bit.
 
-Python, NumPy and machine code compute some operations differently. For example, ``x**2`` is ``pow``
-in Python and a multiplication in machine code, and ``math.hypot`` and ``np.sin`` have their own
-implementations. Each function of this module computes like machine code: with the same basic
-operations in the same order, or with the same function of the C library. :data:`MATH`,
-:data:`NUMPY` and :data:`BUILTIN` list the replaced functions, and
+Python, NumPy and machine code compute some operations differently. For example, Python calls the C
+function ``pow`` for ``x**2``, but machine code multiplies. Machine code also has other
+implementations of ``math.hypot`` and ``np.sin``. Each function of this module computes like machine
+code: with the same basic operations in the same order, or with the same function of the C library.
+:data:`MATH`, :data:`NUMPY` and :data:`BUILTIN` list the replaced functions, and
 :func:`in_operations_of_machine_code` replaces operators.
 
 Only the sign of NaN can differ, because neither Python nor the processor defines this sign.
@@ -46,7 +46,7 @@ def whole_power(x: float, n: int) -> float:
 
 
 def power(x: float, y: float) -> float:
-    """Return ``x**y`` for a float ``y`` that is written in the source."""
+    """Return ``x**y`` for an exponent ``y`` that the source contains as a float constant."""
     x = float(x)
     if y == 2.0:
         return x * x
@@ -164,7 +164,7 @@ NUMBER, WHOLE, TRUTH = "float", "long", "truth"
 def _known(
     replaced: Mapping[str, tuple[Function | None, int, str]],
 ) -> Mapping[str, tuple[Function, int, str]]:
-    """Return the entries of ``replaced`` that exist on this machine."""
+    """Return the replacements that are valid on this machine."""
     return MappingProxyType(
         {
             name: (function, arguments, result)
@@ -232,7 +232,7 @@ BUILTIN = _known({"int": (truncated, 1, WHOLE), "round": (rounded, 1, WHOLE)})
 
 
 class _Operators(ast.NodeTransformer):
-    """Transformer that replaces the operators that machine code computes differently."""
+    """Transformer that replaces the operators that Python and machine code compute differently."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)

@@ -102,7 +102,7 @@ _IN_PLACE = 13
 
 
 def _can_assign(function: Any) -> bool:
-    """Return whether the bytecode of ``function`` can assign elements: reading a source is slow."""
+    """Return whether the bytecode of ``function`` can assign elements; a source is slow to read."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None or any(isinstance(one, CodeType) for one in code.co_consts):
         return True
@@ -232,7 +232,7 @@ def never_written(function: Callable[..., Any], position: int, size: int) -> lis
     """Return the elements of a vector argument that no path through ``function`` writes.
 
     ``position`` is the position of the argument and ``size`` the length of the vector. The list is
-    empty if the source does not show which elements are written. This is the case if the function
+    empty if the source does not show which elements are written, for example because the function
     computes an index, uses a slice, or passes the vector to a function without source.
     """
     try:
@@ -330,7 +330,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def _index(function: Any, node: ast.expr) -> int:
-    """Return the value of an index that is a number, or a name from outside ``function``."""
+    """Return the value of an index: a number, or a name that is defined outside ``function``."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_index(function, node.operand)
     value = node.value if isinstance(node, ast.Constant) else _value(function, node)
@@ -353,8 +353,9 @@ def _value(function: Any, node: ast.expr) -> Any:
 def check_locals(function: Callable[..., Any], what: str) -> None:
     """Raise :class:`ModelError` if ``function`` reads a variable that only an ``if`` assigns.
 
-    If the condition is false, Python raises an error, but machine code continues with another
-    value. Reads under a condition are not checked, because the conditions can be the same.
+    If the condition of the ``if`` is false, Python raises an error at the read, but machine code
+    continues with some other value. The check ignores a read inside an ``if``, because the
+    conditions of the read and of the assignment can be the same.
     """
     try:
         plain, definition, _ = _source(function, ())
@@ -385,7 +386,7 @@ class _Locals:
     def block(
         self, body: Iterable[ast.stmt], known: frozenset[str], outside: bool
     ) -> frozenset[str] | None:
-        """Return the variables with a value after ``body``; ``None`` if its end is not reached."""
+        """Return the variables that have a value after ``body``; ``None`` if no path ends there."""
         for node in body:
             after = self._statement(node, known, outside)
             if after is None:
@@ -423,7 +424,10 @@ class _Locals:
     def _read(
         self, nodes: Iterable[ast.AST], known: frozenset[str], outside: bool
     ) -> frozenset[str]:
-        """Record reads without a value; return ``known`` plus the assigned variables."""
+        """Record the variables that ``nodes`` read before the variables have a value.
+
+        Returns ``known`` plus the variables that ``nodes`` assign.
+        """
         every = [one for node in nodes for one in ast.walk(node)]
         if any(isinstance(one, ast.Lambda | ast.comprehension | ast.NamedExpr) for one in every):
             raise _Unknown  # with variables of their own, or in an order of their own
@@ -436,12 +440,12 @@ class _Locals:
 
 
 def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) -> dict[int, int]:
-    """Return the elements of a vector argument that a path through ``function`` leaves unwritten.
+    """Return the elements of a vector argument that some path through ``function`` does not write.
 
-    The result maps each element to the line of the ``if`` or the ``return`` that causes the gap.
-    See :func:`never_written` for the arguments. A chain with ``elif`` counts as complete. An
-    element that several statements write counts as written, because the source does not show a
-    missing case. A loop counts as executed.
+    The result maps each unwritten element to the line of the responsible ``if`` or ``return``. See
+    :func:`never_written` for the arguments. A chain with ``elif`` counts as complete. No ``if`` is
+    responsible for an element that several statements write, because the source does not show
+    whether the statements cover all cases. A loop counts as executed.
     """
     try:
         plain, definition, arguments = _source(function, ())
@@ -470,7 +474,7 @@ class _Paths:
         self._line: int | None = None
 
     def block(self, body: Iterable[ast.stmt], written: frozenset[int]) -> frozenset[int] | None:
-        """Return the written elements after ``body``, or ``None`` if no path reaches its end."""
+        """Return the elements that are written after ``body``; ``None`` if no path ends there."""
         for node in body:
             if isinstance(node, ast.Return):
                 called = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
@@ -655,7 +659,7 @@ class _Dependences:
         return found
 
     def _change(self, place: ast.expr, inputs: Inputs) -> None:
-        """Record that the variable at ``place``, or its part, depends on ``inputs``."""
+        """Record that ``a`` depends on ``inputs``, if ``place`` is ``a``, ``a[0]`` or ``a.b``."""
         while isinstance(place, (ast.Subscript, ast.Attribute)):
             place = place.value
         if not isinstance(place, ast.Name) or self._is(place, self._read):
@@ -677,7 +681,7 @@ class _Dependences:
         return Inputs().union(*(self._variables[n] for n in alike))
 
     def _vectors(self, value: ast.expr) -> set[str]:
-        """Return the local variables with which the value can share a vector."""
+        """Return the local variables that can refer to the same vector as the value."""
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant)):
             return set()
         code = self._function.__code__
@@ -689,7 +693,7 @@ class _Dependences:
         return isinstance(node, ast.Name) and node.id == name
 
     def _inputs_of(self, node: ast.AST, around: Inputs = frozenset()) -> Inputs:
-        """Return the inputs on which the value of ``node`` depends; record changes by its calls."""
+        """Return the inputs on which the value of ``node`` depends; record changed variables."""
         if isinstance(node, ast.Subscript) and self._is(node.value, self._read):
             try:
                 return frozenset({range(self._inputs)[_index(self._function, node.slice)]})

@@ -1,9 +1,10 @@
-"""Functions of the user that are parsed, changed, and turned into functions again.
+"""Parse a user's function, and make a new function from the changed syntax tree.
 
 A rewritten function has the globals, the closure, the defaults and the line numbers of the
-original. Changed constants, debuggers and tracebacks therefore work as before. The attribute
-``definition`` is the changed syntax tree, for :mod:`rtsim.equations.reading_functions`. The
-attribute ``rewritten`` marks a function that rtsim made, with all arguments in order.
+original. Debuggers, tracebacks and changes of global constants work as with the original function.
+The attribute ``definition`` is the changed syntax tree, for
+:mod:`rtsim.equations.reading_functions`. The attribute ``rewritten`` marks a function that rtsim
+made; the function takes all arguments, in order.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _same(one: types.CodeType, other: types.CodeType) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Return whether two codes, or two constants of codes, are equal instruction by instruction."""
+    """Return whether two code objects, or two constants of code objects, are equal."""
     if not (isinstance(one, types.CodeType) and isinstance(other, types.CodeType)):
         return repr(one) == repr(other)
     return (
@@ -120,7 +121,7 @@ def _equal(one: Any, other: Any) -> bool:
 def _steps(code: types.CodeType) -> list[Any]:
     """Return the instructions of ``code`` in a form that is independent of the surrounding file.
 
-    Jumps, and the parts of a ``try``, contain instruction numbers instead of offsets.
+    Jump targets and exception table entries are instruction numbers instead of byte offsets.
     """
     jumps = {*dis.hasjrel, *dis.hasjabs}
     bytecode = dis.Bytecode(code)
@@ -143,7 +144,7 @@ def _steps(code: types.CodeType) -> list[Any]:
 
 
 def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
-    """Return the code of ``definition`` inside a function with the variables ``free``."""
+    """Return the code of ``definition`` inside a function that has the variables ``free``."""
     known = like.__globals__
     modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
     imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so
@@ -175,7 +176,7 @@ _ADDED = " of rtsim"
 
 
 def told(text: str) -> str:
-    """Return a source text without the mark of :func:`generated_name`."""
+    """Return a source text without the suffix that :func:`generated_name` adds."""
     return text.replace(_ADDED, "")
 
 
@@ -203,7 +204,7 @@ class Outside:
 
 
 def value_of(node: ast.expr, space: Outside) -> Any:
-    """Return the value of a dotted name in ``space``."""
+    """Return the value of a dotted name, such as ``np.pi``, from outside a function."""
     if isinstance(node, ast.Name):
         return space[node.id]
     if isinstance(node, ast.Attribute):
@@ -220,7 +221,7 @@ def rebuilt(
     """Return the function of ``definition``, with the globals and the closure of ``original``.
 
     ``own`` contains further variables of the enclosing scope, and ``defaults`` the default values
-    of the last arguments.
+    of the last positional arguments.
     """
     at(definition.args, definition)
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
@@ -278,7 +279,7 @@ def calling(
 def read_helper(function: Any) -> None:
     """Parse a function that is marked with ``@rtsim.compiled``, and the functions that it calls.
 
-    With these definitions, a run can begin as plain Python (:mod:`rtsim.equations.same_bits`).
+    The parsed definitions let a run begin as plain Python (:mod:`rtsim.equations.same_bits`).
     """
     if not isinstance(function, Compiled) or hasattr(function.py_func, "definition"):
         return

@@ -1,9 +1,9 @@
 """Detection of functions that give equal bits as plain Python and as machine code.
 
-A run that begins with plain Python and continues with machine code may use only such functions.
-:func:`same_bits` reads the source of a function. The result is False unless Python and the compiler
-compute each operation alike, or :mod:`rtsim.equations.plain_operations` has a function that
-computes the operation like machine code. The allowed operations are:
+A run that begins with plain Python and continues with machine code may use only functions that give
+equal bits. :func:`same_bits` reads the source of a function. The result is False unless Python and
+the compiler compute each operation alike, or :mod:`rtsim.equations.plain_operations` has a function
+that computes the operation like machine code. The allowed operations are:
 
 - the four basic operations, comparisons and choices, on values that are floats in both languages,
   and on vectors element by element;
@@ -13,7 +13,8 @@ computes the operation like machine code. The allowed operations are:
 - helpers that are marked with ``@rtsim.compiled`` and follow the same rules.
 
 Matrix products and ``np.linalg`` are excluded, because machine code calls another library than
-NumPy. NumPy functions that NumPy implements by itself are excluded too.
+NumPy. NumPy functions without a replacement in :mod:`rtsim.equations.plain_operations` are excluded
+too.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ _LARGEST = 2.0**52
 
 
 class _Unsure(Exception):
-    """Raised if the source does not prove that the results are equal."""
+    """Raised if the source does not prove that plain Python and machine code give equal bits."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties of a value that the source proves.
+    """The properties of a value that follow from the source of a function.
 
     ``name`` is one of the following:
 
-    - ``float``: a float that depends on a vector.
+    - ``float``: a floating-point number that depends on a vector.
     - ``constant``: a Python float that does not depend on a vector. A division by a constant can
       raise an error.
     - ``whole``: a whole number up to ``bound``.
-    - ``mixed``: a float in machine code that can be a whole number in Python.
+    - ``mixed``: a number that is a float in machine code, but can be an integer in Python.
     - ``long``: a 64-bit whole number.
     - ``truth``, ``vector``, ``nothing``.
 
@@ -75,7 +76,7 @@ class _Kind:
     known: bool = False
 
     def joined(self, other: _Kind) -> _Kind:
-        """Return the kind of a value that has one of two kinds."""
+        """Return the common kind for a value that has either this kind or the kind ``other``."""
         names = {self.name, other.name}
         if len(names) == 1:
             return _Kind(self.name, max(self.bound, other.bound), self.known or other.known)
@@ -106,8 +107,8 @@ def _whole(bound: float) -> _Kind:
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
     """Return whether ``function`` certainly gives equal bits in plain Python and in machine code.
 
-    The answer applies to the functions of :func:`plain_at_first`, in which operations are replaced.
-    The answer is False if the source of the function cannot be read.
+    Plain Python means the copy that :func:`plain_at_first` makes, with replaced operations. The
+    answer is False if the source of the function cannot be read.
     """
     kinds = tuple(map(_argument, signature))
     try:
@@ -124,11 +125,12 @@ def _argument(kind: str) -> _Kind:
 
 
 def plain_at_first(functions: Mapping[str, tuple[Any, Signature, bool]]) -> dict[str, Native]:
-    """Return functions as plain Python with the bits of compiled code.
+    """Return functions in plain Python whose results equal the results of compiled code.
 
     ``functions`` contains, by name, each function, its signature, and whether its machine code
     checks indices. As in compiled code, global numbers and arrays are constants. The result is
-    empty if a bit can differ, or if the cache already contains the machine code of all functions.
+    empty if plain Python and compiled code can differ in a bit, or if the cache already contains
+    the machine code of all functions.
     """
     plain = {name: (getattr(f, "py_func", f), *rest) for name, (f, *rest) in functions.items()}
     if vectors_have_their_own_functions():
@@ -165,7 +167,7 @@ def _definition(function: Any) -> ast.FunctionDef:
 
 
 def _code(function: Any) -> CodeType:
-    """Return the code of ``function`` with operations that compute like machine code."""
+    """Return the code of ``function``, with operators that give the results of machine code."""
     try:
         changed = operations.in_operations_of_machine_code(_definition(function))
     except _Unsure:  # a function that the equations do not call
@@ -177,9 +179,9 @@ def _code(function: Any) -> CodeType:
 
 @cache
 def _copies() -> tuple[Replacements, Replacements]:
-    """Return two replacers that copy functions with operations that compute like machine code.
+    """Return two objects that copy functions for plain Python with the results of machine code.
 
-    Copies of the second replacer give inf or nan where copies of the first raise an error.
+    Where a copy by the first object raises an error, the copy by the second gives inf or nan.
     """
 
     def safe(function: Any, result: str) -> Any:
@@ -206,7 +208,7 @@ def _copies() -> tuple[Replacements, Replacements]:
 
 
 class _Reader:
-    """Interpreter that follows the kinds of the variables of one function."""
+    """Interpreter that determines the kind of each variable in one function."""
 
     def __init__(
         self, function: Any, definition: ast.FunctionDef, kinds: Sequence[_Kind], callers: Any
@@ -238,7 +240,7 @@ class _Reader:
         self._sure = True
 
     def _written_by_helpers(self, definition: ast.FunctionDef) -> Iterator[ast.expr]:
-        """Yield the call arguments that helpers write to."""
+        """Yield the call arguments whose elements the called helper changes."""
         for node in ast.walk(definition):
             if not isinstance(node, ast.Call):
                 continue
@@ -380,7 +382,7 @@ class _Reader:
         return kind
 
     def _kind(self, node: ast.expr) -> _Kind:
-        """Return the kind of an expression; raise ``_Unsure`` if its bits can differ."""
+        """Return the kind of an expression; raise ``_Unsure`` if machine code can differ."""
         if isinstance(node, ast.Constant):
             return _constant(node.value)
         if isinstance(node, ast.Name):
@@ -491,7 +493,7 @@ class _Reader:
         return _FLOAT if "float" in names else _CONSTANT
 
     def _power(self, base: _Kind, by: ast.expr) -> _Kind:
-        """Return the kind of a power whose exponent is a number in the source.
+        """Return the kind of the result of ``base**by``, where ``by`` is a number in the source.
 
         The compiler replaces powers with some exponents, and evaluates a power of known numbers.
         """

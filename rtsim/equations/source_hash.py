@@ -3,15 +3,15 @@
 The hash is the key of the cache of compiled models. A recording also contains the hash, so that a
 replay can check that it runs the same equations.
 
-From a function, the hash follows global names, defaults and the closure. The hash covers helpers
-(the Python function of a numba dispatcher), tables (the bytes of an array), constants, classes and
-instances. The hash is equal in all processes, because file names, line numbers, docstrings,
-addresses and the order of sets have no influence.
+The hash of a function covers the values of its global names, defaults and closure: helpers (of a
+numba dispatcher, the Python function and the options), tables (the bytes of an array), constants,
+classes and instances. The hash is equal in all processes, because file names, line numbers,
+docstrings, addresses and the order of sets have no influence.
 
-The standard library and installed packages contribute only their names and versions. The hash does
-not cover modules imported inside a function, registrations by ``numba.extending.overload``, and
-names that a function looks up as text. The hash differs between versions of Python, because
-bytecode does.
+For code of the standard library and of installed packages, the hash covers only names and
+versions. The hash does not cover modules imported inside a function, registrations by
+``numba.extending.overload``, and names that a function looks up as text. The hash differs between
+versions of Python, because bytecode does.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ _WEAK = frozenset(
 
 
 class _Walk:
-    """Traversal that writes each object as length-prefixed tokens into one SHA-256.
+    """Traversal that adds objects to one SHA-256 hash, as tokens that begin with their length.
 
-    ``seen`` numbers objects with identity (functions, classes, mutable containers, instances), so
-    that cycles end. Values without identity are written each time, because the interpreter decides
-    whether two equal tuples are one object.
+    The dictionary ``seen`` contains a number for each function, class, mutable container and
+    instance, so that cycles end. Values such as numbers and tuples are written each time, because
+    the interpreter decides whether two equal tuples are one object.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -148,7 +148,7 @@ class _Walk:
         return True
 
     def _sequence(self, value: object) -> bool:
-        """Write ``value`` if it is an immutable collection or code.
+        """Write ``value`` if it is an array, a tuple, a frozen set or a code object.
 
         Returns whether the value was written.
         """
@@ -232,7 +232,7 @@ class _Walk:
                 self.add(value)
 
     def _attributes(self, module: types.ModuleType, names: set[str]) -> None:
-        """Write the names of a module that the code may read, with their values."""
+        """Write each name of a module that the code may read, and the value of the name."""
         if self._opaque(module.__name__, ""):
             return
         self.token("module", module.__name__)
@@ -273,7 +273,7 @@ class _Walk:
                 self.add(value)
 
     def _wrapper(self, value: object) -> bool:
-        """Write a wrapper of a function: the function and the type of the wrapper."""
+        """Write ``value`` if it wraps functions, and return whether it was written."""
         inner: tuple[object, ...]
         python = getattr(value, "py_func", None) or getattr(value, "_pyfunc", None)
         if isinstance(python, types.FunctionType):
@@ -329,9 +329,9 @@ class _Walk:
 
 
 def _packages_of(objects: Iterable[object]) -> frozenset[str]:
-    """Return the top-level packages of ``objects``.
+    """Return the top-level packages of ``objects``, whose code is hashed even if it is installed.
 
-    The hash covers these packages even if they are installed.
+    The result omits the standard library, NumPy and numba.
     """
     out = set()
     for one in objects:
@@ -376,7 +376,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
-    """Yield opcode and argument of each instruction, ten times as fast as :mod:`dis`."""
+    """Yield the opcode and the argument of each instruction, ten times as fast as :mod:`dis`."""
     bytecode, more = code.co_code, 0
     for at in range(0, len(bytecode), 2):
         opcode, argument = bytecode[at], bytecode[at + 1] | more
@@ -422,8 +422,8 @@ def _reduced(value: object) -> Iterator[object]:
 
     The state contains no addresses. An object that cannot be copied (a lock, an open file, a
     pointer) has no state on which equations could depend. Python 3.14 does not copy objects of
-    ``itertools``. Their state consists of the objects to which they refer, and of the text of
-    ``count`` and ``repeat``.
+    ``itertools``. The state of ``itertools.count`` and ``itertools.repeat`` is their text. The
+    state of other ``itertools`` objects consists of the objects to which they refer.
     """
     if type(value).__module__ == "itertools":
         if isinstance(value, (itertools.count, itertools.repeat)):

@@ -1,7 +1,7 @@
 """The sparsity of a Jacobian: its possible non-zero elements, and groups of columns.
 
-The columns of a group have no row in common. One evaluation of the derivative, with all states of a
-group changed, therefore gives the difference quotients of all columns of this group. SciPy's
+The columns of a group have no row in common. To get the difference quotients of all columns of a
+group, rtsim changes all states of the group and evaluates the derivative once. SciPy's
 ``group_columns`` forms the groups. Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13, 1974,
 p. 117.
 """
@@ -37,7 +37,7 @@ class Sparsity:
     def of(cls, pattern: Any, size: int, what: str) -> Sparsity:
         """Return the sparsity of ``pattern``, an array or SciPy sparse matrix, shape (size, size).
 
-        ``what`` names the pattern in the :class:`ModelError` that is raised for any other shape.
+        Any other shape raises :class:`ModelError`, in which ``what`` names the pattern.
         """
         if isinstance(pattern, cls):
             found, shape = pattern, (pattern.size, pattern.size)
@@ -120,13 +120,14 @@ _DENSE_FROM = 64
 def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
     """Return which states each element of ``function`` depends on near ``x`` (n,), or ``None``.
 
-    Blocks of states are changed by ``changes`` (n,) and halved down to single states. Blocks that
-    affect different elements are changed together, so a banded pattern takes some 10 log2(n)
-    evaluations. An element depends on a state if its value changes in any bit.
+    Blocks of states are changed by ``changes`` (n,), and halved until each block is one state.
+    Blocks that affect different elements are changed together, so a banded pattern takes some
+    10 log2(n) evaluations. An element depends on a state if its value changes in any bit.
 
-    Returns ``None`` if a quarter of the elements are not zero, or if the results of different
-    blocks contradict each other. A dependence without effect at ``x`` is missed, such as a product
-    with zero or a branch that is not taken.
+    Returns ``None`` if a value at ``x`` is not finite, if more than a quarter of the elements for
+    64 or more blocks are not zero, or if the results of different blocks contradict each other. A
+    dependence that has no effect at ``x`` is missed, for example in a product with zero or in a
+    branch that is not executed.
     """
     n, base = x.size, function(x)
     if not np.all(np.isfinite(base)):
@@ -145,7 +146,7 @@ def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
 
 
 def _columns(reach: Sparsity, which: Indices) -> Sparsity:
-    """Return the sparsity with the columns ``which`` of ``reach``, followed by empty columns."""
+    """Return the columns of ``reach`` with the numbers ``which``, followed by empty columns."""
     sizes = np.diff(reach.starts)[which]
     rows = [reach.rows[reach.starts[k] : reach.starts[k + 1]] for k in which]
     ends = np.cumsum(sizes)
@@ -156,7 +157,7 @@ def _columns(reach: Sparsity, which: Indices) -> Sparsity:
 def _reached(
     function: Function, x: Vector, base: Vector, changes: Vector, edges: Indices, within: Sparsity
 ) -> tuple[Indices, Indices] | None:
-    """Return the rows that change with each block of columns, and the numbers of these blocks.
+    """Return the rows that change, and for each row the number of the block that changes the row.
 
     ``within`` contains the rows that may change. Returns ``None`` if another row changes.
     """

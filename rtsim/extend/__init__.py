@@ -1,4 +1,4 @@
-"""What a package of your own needs to extend rtsim: base classes, contracts and registrations.
+"""Base classes, contracts and registrations for packages that extend rtsim.
 
 docs/extending.md has examples.
 """

@@ -2,9 +2,9 @@
 
 All addresses are checked before the simulation starts.
 
-A browser reports the site of a page in the header ``Origin``. Without a check of this header, any
-page open in a browser of this machine could connect to the run and send its data anywhere. The
-check works for browsers only: other programs can send any origin, or none.
+A browser reports the site of a page in the header ``Origin``. Without a check of ``Origin``, any
+page open in a browser of this machine could connect to the run and send the run's data anywhere.
+The check works for browsers only: other programs can send any origin, or none.
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ def check_foxglove(text: str, unencrypted: bool = False) -> None:
 
 
 def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> socket.socket:
-    """Return a socket that listens at ``text``, or raise :class:`ScenarioError` with the reason."""
+    """Return a socket that listens at the address ``text``.
+
+    Raises :class:`ScenarioError`, with the reason, if the address cannot be used, or if other
+    machines could connect and ``unencrypted`` is False.
+    """
     host, port = read_address(text.removeprefix("tcp://"))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     end = socket.socket(family, socket.SOCK_STREAM)
@@ -162,7 +166,7 @@ class OriginCheck:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether the name or address ``host`` can only mean this machine."""
+    """Return whether the name or address ``host`` always refers to this machine."""
     if host == "localhost":
         return True  # not shop.localhost, which a local proxy can serve for others
     try:

@@ -35,7 +35,7 @@ _REQUEST_LIMITS = Limits(depth=6, values=20_000, extensions=False)
 
 
 class RequestError(RtsimError):
-    """A request is malformed or refused. ``number`` is its id, or -1 if it has none."""
+    """A request is malformed or refused; ``number`` is the request's id, or -1 without an id."""
 
     def __init__(self, text: str, number: int = -1) -> None:
         super().__init__(text)
@@ -99,7 +99,8 @@ NEXT_TAG = -1
 class At(int):
     """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
 
-    ``wait_s`` is the wall-clock time from the answer to this tag, s, or 0 if the command has acted.
+    ``wait_s`` is the wall-clock time (s) from the answer to the tag. The time is 0 if the tag has
+    passed or is not known, or if the run is not paced.
     """
 
     wait_s: float
@@ -227,7 +228,7 @@ class Run:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The run's description of itself: process, scenario, signals, parameters and more."""
+        """The description of the run, for example its process, scenario, signals and parameters."""
         return self._run
 
     @property
@@ -242,7 +243,7 @@ class Run:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Entries that are too large to show, by name, each with its number of values."""
+        """For each entry that is too large to show, its name and its number of values."""
         return dict(self._run["left_out"])
 
     @property
@@ -251,7 +252,7 @@ class Run:
 
     @property
     def telemetry(self) -> dict[str, ViewerCounts]:
-        """The numbers of messages ``sent`` and ``lost`` so far, by plotting tool.
+        """For each plotting tool, the numbers of messages that were ``sent`` and ``lost`` so far.
 
         For a tool that receives nothing any more, ``failure`` contains the reason.
         """
@@ -346,7 +347,7 @@ class Run:
     def step(
         self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
     ) -> At:
-        """Run for ``tags`` tags, to the next tick of ``task`` or for ``duration`` s; then pause."""
+        """Run for ``duration`` s, a number of tags, or to the next tick of ``task``; then pause."""
         given = {"tags": tags, "task": task, "duration": duration}
         return self.tell("step", **{k: v for k, v in given.items() if v is not None})
 

@@ -1,4 +1,4 @@
-"""Server for Foxglove: a live run with one channel per component, timing, and a scene of bodies.
+"""Server that shows a live run in Foxglove: components, timing, and a scene with the bodies.
 
 Topics and fields have the same names as in a recording, so that one layout shows both. ``log_time``
 is the wall-clock time at the run's start plus the simulated time.
@@ -144,7 +144,7 @@ class Described:
 
 
 class _Connection(ServerConnection):
-    """Connection that makes room if too many programs connect without sending a request."""
+    """Connection that aborts an older one if too many programs connect but send no request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         opening = [c for c in self.server.handlers if c.protocol.state is State.CONNECTING]
@@ -295,7 +295,7 @@ class ViewerServer(threading.Thread):
         self._closing.set()
 
     def _on_error(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        """Report an error outside the connections, only once if it persists."""
+        """Report an error that belongs to no connection; report a lack of resources only once."""
         error = context.get("exception", context["message"])
         if not isinstance(error, OSError):
             self._fail(error)
@@ -307,7 +307,7 @@ class ViewerServer(threading.Thread):
             )
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Refuse a request from a foreign page, or beyond the limit of viewers."""
+        """Refuse a request from a foreign page, and refuse any request at the limit of viewers."""
         with self._reported():
             if why := self._origin_check.objection(request.headers.get_all("Origin")):
                 return connection.respond(http.HTTPStatus.FORBIDDEN, f"rtsim: {why}\n")
@@ -534,7 +534,7 @@ class _Scene:
         self._draw_ground(stamp, at_ns)
 
     def _draw_ground(self, stamp: fg.Timestamp, at_ns: int) -> None:
-        """Send the ground every 5 s, because a viewer can connect at any time."""
+        """Send the shape of the ground every 5 s, because a viewer can connect at any time."""
         now = stopwatch()
         if self._hills is None or now < self._hills_ns or not self._hills.wanted:
             return

@@ -1,4 +1,4 @@
-"""The gateway's side in the loop: reads commands at tags and sends samples, without waiting."""
+"""Read commands from the gateway at tags, and send samples to the gateway, without waiting."""
 
 from __future__ import annotations
 
@@ -171,8 +171,8 @@ def check_reach(bind: str, keys: Path | None) -> None:
 class Gateway:
     """The gateway process; a context manager that returns the inbox for :func:`simulate`.
 
-    The block begins when all services have started. If one cannot start, :class:`ScenarioError` is
-    raised.
+    The ``with`` block begins when all services of the gateway have started. If a service cannot
+    start, :class:`ScenarioError` is raised.
 
     Args:
         about: Plain data for clients, such as scenario and recording.

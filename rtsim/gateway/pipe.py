@@ -56,7 +56,7 @@ class Pipe:
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """Send ``message``; return False if message or queue is too long, or the pipe closed."""
+        """Send ``message``; return False if it or the queue is too long, or the pipe is closed."""
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False
@@ -148,9 +148,10 @@ _START_S, _END_S = 60.0, 5.0
 class PipedProcess:
     """A process beside the run: ``python -m MODULE PIPE PASSED... ARGUMENTS...``.
 
-    PIPE is the descriptor of the process's end of :attr:`pipe`. PASSED are the descriptors of the
-    sockets ``passed``, which are closed in this process. The first message of the process is
-    ``{"ready": true}`` or ``{"failed": TEXT}``. With ``quiet``, its standard output is discarded.
+    PIPE is the file descriptor of the new process's end of the pipe. PASSED are the descriptors of
+    the sockets ``passed``, which the starting process then closes. The first message of the new
+    process is ``{"ready": true}`` or ``{"failed": TEXT}``. With ``quiet``, its standard output is
+    discarded.
     """
 
     def __init__(
@@ -208,8 +209,8 @@ class PipedProcess:
 class Order:
     """The content of a page: a run in progress (``run``, ``keys``) or the file ``recording``.
 
-    ``wait_s`` is how long the page waits for a run that has not begun, s. With ``control``,
-    browsers can send commands to the run.
+    The field ``wait_s`` is the longest time (s) that the page waits for the run to begin. With
+    ``control``, browsers can send commands to the run.
     """
 
     run: str = ""
@@ -220,7 +221,7 @@ class Order:
 
 
 class WebPage:
-    """The process of a page; a context manager that starts and ends it.
+    """Context manager that starts and ends the process that serves a web page.
 
     ``port`` is the port of the page, or ``None`` for the default. Raises :class:`RtsimError` if the
     page cannot be served or shown.
@@ -303,7 +304,7 @@ class WebPage:
 
 
 def page_line(figures: dict[str, Any]) -> str:
-    """Return the figures of a page as one line for a run's summary."""
+    """Return the line about the web page for the summary of a run."""
     if figures["lost"]:
         return (
             f"web page: its process {figures['lost']}; the run continued without it, and rtsim "

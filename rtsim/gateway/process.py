@@ -61,7 +61,7 @@ class Client:
 
 
 class GatewayProcess:
-    """Forwards requests of clients to the loop, and samples and answers of the loop to clients."""
+    """Forwarder of requests from clients to the loop, and of answers and samples to the clients."""
 
     def __init__(
         self, pipe: Pipe, listeners: Sequence[ListeningSocket], publisher: SamplePublisher

@@ -49,7 +49,7 @@ class _Room:
         self.left_out: dict[str, int] = {}
 
     def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
-        """Return the result of ``make()``, or ``None`` if the list has no room for it.
+        """Return the catalogue entries that ``make()`` creates, or ``None`` if they do not fit.
 
         ``make()`` returns the entries of the component ``name``, which has ``size`` values. If
         ``size`` alone is too large, ``make()`` is not called.
@@ -68,8 +68,8 @@ class _Room:
 def catalogue(system: System) -> dict[str, Any]:
     """Return the catalogue: signals, parameters, topics, faults and tasks of ``system``.
 
-    The signals are in the order of :class:`Sampler`. ``left_out`` maps the name of each entry that
-    did not fit to its number of values.
+    The list of signals has the same order as the values in a sample of :class:`Sampler`.
+    ``left_out`` maps the name of each entry that did not fit to its number of values.
     """
     vectors, room = _vectors(system)
     parameters, topics = _Room("parameters"), _Room("topics")
@@ -93,9 +93,10 @@ def catalogue(system: System) -> dict[str, Any]:
 
 
 def without_signals(run: dict[str, Any]) -> dict[str, Any]:
-    """Return the description ``run`` without its lists, for a run with too many signals.
+    """Return a short description of a run that has too many signals for one message.
 
-    Clients can still pause the run, change its rate and end it.
+    The lists of signals, parameters, topics, faults and tasks are empty. Clients can still pause
+    the run, change its rate and end it.
     """
     none: dict[str, Any] = {"signals": [], "parameters": [], "topics": {}, "faults": {}}
     return {**run, **none, "tasks": [], "left_out": {"all of it": len(run["signals"])}}
@@ -254,7 +255,7 @@ class DecodedSample(NamedTuple):
 
 
 def decode_sample(data: bytes, links: int) -> DecodedSample:
-    """Decode a sample of a run with ``links`` links.
+    """Decode a sample of a run that has the number ``links`` of links.
 
     Raises :class:`ValueError` if the length of ``data`` is wrong.
     """
@@ -386,7 +387,7 @@ class Viewer(Protocol):
 
     @property
     def failure(self) -> str:
-        """Why the viewer receives nothing any more; empty if it is served."""
+        """The reason why the viewer receives no more messages; empty while the viewer is served."""
         ...
 
     def close(self) -> None: ...
@@ -445,8 +446,8 @@ class SamplePublisher:
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
         """Return the topics that are due.
 
-        A topic may be sent half a sample period early. Otherwise a topic that becomes due just
-        after a sample would wait for the next one.
+        A topic may be sent half a sample period early. Without this tolerance, a topic that becomes
+        due just after a sample would wait for the next sample.
         """
         slack = round(NS_PER_S / self.rate_hz) // 2
         due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]

@@ -138,8 +138,8 @@ def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
 def _check_own(where: Path) -> None:
     """Check that only this user can access the folder.
 
-    Without a runtime folder of the login session, the folder has a path that another user could
-    create first.
+    If the login session has no runtime folder, another user could create the registry's folder
+    first.
     """
     if sys.platform == "win32":
         return

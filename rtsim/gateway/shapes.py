@@ -194,7 +194,7 @@ _KNOWN: dict[str, tuple[Sequence[Panel], Corner, bool]] = {
 
 
 class BodyTrail:
-    """Past positions of a body, at most ``most`` points even in a long run.
+    """Past positions of a body; ``most`` limits the number of points even in a long run.
 
     A new point is kept if it is at least ``spacing`` m from the last one. When the list is full,
     every second point is removed and the spacing doubles.
@@ -311,7 +311,8 @@ class PlacedBody:
     def numbers(self, values: Vector) -> tuple[Vector, Vector]:
         """Return the numbers of position and attitude as the body declares them, in m and rad.
 
-        The numbers depend linearly on ``values``, so rates of change can be converted too.
+        Position and attitude depend linearly on ``values``, so the method can also convert rates of
+        change.
         """
         return self._where.numbers(values), self._turned.numbers(values)
 
@@ -332,14 +333,14 @@ class PlacedBody:
 
 
 def world_over(ground: Ground | None) -> World:
-    """Return the world at the origin of ``ground``, or else at the first position of a body."""
+    """Return the world at the origin of ``ground``, if any, or at the first position of a body."""
     if ground is None or ground.latitude is None or ground.longitude is None:
         return World()
     return World((math.radians(ground.latitude), math.radians(ground.longitude)))
 
 
 class _Columns:
-    """The elements of a position or attitude: constants, and columns of a sample with factors."""
+    """The elements of a position or attitude: constants, or values of the sample times factors."""
 
     def __init__(
         self, body: Body, field: str, index: Mapping[str, int], units: Mapping[str, str]

@@ -46,9 +46,9 @@ class Margins:
     - ``crossover``: frequency (rad/s) of the oscillation at the delay margin. If the gain of a
       continuous loop does not fall below 1 at high frequencies, ``crossover`` is infinite and
       ``delay`` is 0.
-    - ``searched_above``: 0 if the search for gain crossings was complete. Otherwise, the lowest
-      frequency (rad/s) of the search. At this frequency, the gain still approached 1 towards lower
-      frequencies.
+    - ``searched_above``: the lowest frequency (rad/s) of the search for gain crossings, if a lower
+      crossing is possible because the gain approaches 1 towards lower frequencies. The value is 0
+      if the search was complete.
     """
 
     stable: bool
@@ -83,11 +83,12 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     ratio L of textbooks. Use +1 for the system of :func:`rtsim.linear.open_loop`, because this
     system includes the sign of the feedback.
 
-    Crossings are searched from 1/10,000 of the smallest to 10,000 times the largest frequency of a
-    pole or zero, up to half the sample rate. The search for gain crossings continues beyond this
-    range until the gain no longer changes, or until rounding could cause a crossing
-    (``searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. Raises
-    :class:`ScenarioError` for a loop with several inputs or outputs.
+    The search for crossings begins at 1/10,000 of the lowest frequency of a pole or zero, and ends
+    at 10,000 times the highest frequency. In a sampled loop, the search ends at half the sample
+    rate. The search for gain crossings continues beyond this range where the gain can still cross
+    1, but not where rounding could cause a crossing (:attr:`Margins.searched_above`). Poles and
+    crossings below ``slow`` (rad/s) are ignored. Raises :class:`ScenarioError` for a loop with
+    several inputs or outputs.
     """
     if loop.d.shape != (1, 1):
         raise ScenarioError(
@@ -118,7 +119,7 @@ def delay_after(
 ) -> tuple[float, float]:
     """Return the first delay beyond ``after`` (s) that puts a pole on the stability boundary.
 
-    The second value is the frequency of this pole (rad/s). The samples are treated as a
+    The second value is the frequency (rad/s) of this pole. The samples are treated as a
     band-limited signal.
 
     If no gain crossing was found, the delay is infinite and the second value is
@@ -151,9 +152,9 @@ def _gains(loop: StateSpace, omega: Vector) -> Vector:
 def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float]:
     """Extend the frequencies ``omega`` (rad/s) to the range in which the gain can cross 1.
 
-    At high frequencies, the gain of a continuous loop approaches the gain of D. At low frequencies,
-    the gain changes only if poles or zeros are at 0 or below the grid. The second value is
-    :attr:`Margins.searched_above`.
+    At high frequencies, the gain of a continuous loop approaches the gain of the direct feedthrough
+    D. At low frequencies, the gain changes only if poles or zeros are at 0 or below the grid. The
+    second value is :attr:`Margins.searched_above`.
     """
     if not omega.size:
         return omega, 0.0

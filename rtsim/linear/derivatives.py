@@ -85,7 +85,7 @@ def jacobian(
 
 @dataclass(frozen=True)
 class _Look:
-    """Central differences (k,) with one step, and the distance between the two points."""
+    """Central differences (k,) for one step size, and the distance of the evaluated points."""
 
     value: Vector
     near: Vector
@@ -110,7 +110,7 @@ def _looks(function: Function, at: Vector, i: int, middle: Vector) -> list[_Look
 
 
 def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector) -> Vector:
-    """Return the size (k,) of the terms of which each function is the sum.
+    """Return the size (k,) of the largest term in the sum that each function computes.
 
     At a trim point, large terms cancel to a sum of 0, but the rounding error depends on the terms.
     To first order, the terms are the slopes times the variables.
@@ -125,10 +125,10 @@ def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector)
 def _differences(
     looks: Sequence[_Look], size: Vector, middle: Vector, scale: float
 ) -> tuple[Vector, Vector, Vector]:
-    """Return a column of the Jacobian, its errors, and the jumps of the slopes at kinks.
+    """Return a Jacobian column, the estimated errors, and the changes of slope at kinks.
 
-    All three arrays have the shape (k,). Without a kink, the jump is 0. ``size`` (k,) is the size
-    of the terms of the functions.
+    All three arrays have the shape (k,). Without a kink, the change of slope is 0. The array
+    ``size`` (k,) is the result of :func:`_size_of_terms`.
     """
     best = np.full(middle.size, np.nan)
     least = np.full(middle.size, np.inf)
@@ -145,8 +145,9 @@ def _differences(
 def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:
     """Return the difference between left and right slope for each function with a kink.
 
-    ``bends`` contains these differences for steps that shrink by a factor of 10. For a smooth
-    function, the differences shrink by the same factor. At a kink, they remain constant.
+    The vectors ``bends`` contain the difference between left and right slope for steps that shrink
+    by a factor of 10. For a smooth function, the difference also shrinks by a factor of 10. At a
+    kink, the difference remains constant.
     """
     if len(bends) < 3:
         return np.zeros_like(slope)

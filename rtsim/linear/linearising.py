@@ -373,8 +373,8 @@ class DelayMargin(NamedTuple):
 class Loop:
     """A loop of a scenario, cut open at the signal ``start``.
 
-    The system keeps the sign of the signal, so the loop is closed by ``input = output``. With
-    negative feedback, the return ratio of textbooks is ``-system``.
+    The system includes the sign of the feedback, so ``input = output`` closes the loop. For
+    negative feedback, textbooks call ``-system`` the return ratio.
     """
 
     network: Network
@@ -388,9 +388,9 @@ class Loop:
         """The open loop from ``start`` to ``end`` as a sampled system.
 
         All components that read ``start`` receive the input of the open loop instead of the signal.
-        If the signal is read several times in a common period, each reading has its own input and
-        output. If ``end`` and ``start`` are different signals, ``end`` is sampled at the start of
-        each period, before the events at this time.
+        If ``start`` is sent or read at several instants of a common period, the open loop has one
+        input and one output for each instant. If ``end`` differs from ``start``, the only output is
+        ``end``, sampled at the start of each period, before the events at this time.
         """
         port, rows = self._rows(self.start)
         found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())
@@ -440,7 +440,7 @@ class Loop:
     def delay_margin(
         self, *, slow: float = 0.0, longest: float | None = None
     ) -> DelayMargin | None:
-        """Return the additional delay of the signal at which the closed loop becomes unstable.
+        """Return the additional delay of the signal that makes the closed loop unstable.
 
         The delay is added to the latency of the message. For each delay, the eigenvalues of the
         closed loop are computed, so the only approximation is the linear model. Beyond 120 common
@@ -448,21 +448,21 @@ class Loop:
         band-limited signal. Poles with a frequency below ``slow`` (rad/s) are ignored.
 
         The result is ``None`` if the loop is stable up to the delay ``longest`` (s). Without
-        ``longest``, ``None`` means that a loop with one signal is stable at every delay. A loop
-        with several signals is searched up to 60 common periods. :meth:`searched_delay_margin` also
-        returns the end of the search. Raises :class:`ModelError` for a loop that is unstable
-        without additional delay.
+        ``longest``, ``None`` means that a loop with one signal is stable at every delay, unless the
+        second value of :meth:`searched_delay_margin`, the end of the search, is finite. A loop with
+        several signals is searched up to 60 common periods. Raises :class:`ModelError` for a loop
+        that is unstable without additional delay.
         """
         return self.searched_delay_margin(slow=slow, longest=longest)[0]
 
     def searched_delay_margin(
         self, *, slow: float = 0.0, longest: float | None = None
     ) -> tuple[DelayMargin | None, float]:
-        """Return :meth:`delay_margin`, and the largest delay (s) that was searched.
+        """Return the delay margin of :meth:`delay_margin`, and the largest searched delay (s).
 
-        The second value is infinite if the loop is stable at every delay, because its gain is 1 at
-        no frequency. The second value is finite if the gain may be 1 at a frequency below the range
-        of the search (:attr:`Margins.searched_above`).
+        If the gain of the loop is 1 at no frequency, the loop is stable at every delay, and the
+        largest searched delay is infinite. If the gain may be 1 at a frequency below the range of
+        the search (:attr:`Margins.searched_above`), the largest searched delay is finite.
         """
         step = self.period.seconds
         limit = _PERIODS * step if longest is None else longest
@@ -570,10 +570,10 @@ def open_loop(
 
     Args:
         scenario: The scenario.
-        start: ``"component.signal"``, or ``"component"`` for all its signals. All components that
-            read the signal receive the input of the open loop instead.
+        start: ``"component.signal"``, or ``"component"`` for all its signals. The input of the open
+            loop replaces the signal in all components that read the signal.
         end: The signal that is the output of the open loop. The default is ``start``.
-        time: Time of the run whose values are the operating point, s.
+        time: Simulated time (s) at which the values of the run are the operating point.
         compile: Whether to compile the models.
 
     Raises:

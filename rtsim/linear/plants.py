@@ -140,7 +140,8 @@ def check_undelayed(model: Model) -> None:
 def check_ordinary(model: Model) -> None:
     """Raise :class:`ModelError` for a model with delays or with algebraic variables.
 
-    A loop would treat algebraic variables as discrete signals and keep them constant.
+    The linear model of a loop would treat algebraic variables as discrete signals, which stay
+    constant.
     """
     check_undelayed(model)
     if model.origin is not None and model.origin.algebraic.size:
@@ -151,10 +152,10 @@ def check_ordinary(model: Model) -> None:
 
 
 def solved(bound: BoundModel, at: Point) -> Point:
-    """Solve the algebraic equations at ``at``, and return the point with the solution.
+    """Return the operating point ``at`` with solved algebraic equations.
 
-    The search begins at the algebraic values of ``at``. For a model without algebraic variables,
-    the result is ``at``. Raises :class:`ModelError` if no solution is found.
+    The search begins at the algebraic values in ``at``. For a model without algebraic variables,
+    the function returns ``at`` unchanged. Raises :class:`ModelError` if no solution is found.
     """
     model = bound.model
     if model.origin is None or not model.origin.algebraic.size:
@@ -213,11 +214,11 @@ class Equations:
 
 
 def eliminated(found: Jacobian, model: Model, n: int, d: int) -> tuple[Matrix, Matrix]:
-    """Eliminate the algebraic variables from the Jacobian ``found`` of :class:`Equations`.
+    """Eliminate the algebraic variables from a Jacobian of :class:`Equations`.
 
-    Returns the derivatives of rates and outputs, and estimates of their errors. Both matrices have
-    the columns of ``found``, which are (x, z, y, u). z are the first ``d`` discrete signals. The
-    columns of y are 0. Raises :class:`ModelError` for a singular Jacobian.
+    Returns the derivatives of rates and outputs, and estimates of the errors. The columns of the
+    two matrices are the same as in ``found``: x, z, y and u. The vector z contains the first ``d``
+    discrete signals. The columns of y are 0. Raises :class:`ModelError` for a singular Jacobian.
     """
     assert model.origin is not None
     names = model.origin.algebraic.columns
@@ -246,7 +247,7 @@ DISCRETE_HELD = "discrete values are held constant"
 
 @dataclass(frozen=True)
 class PlantSlopes:
-    """Derivatives of a plant by the vector (x, z, u) of n + d + m elements.
+    """Derivatives of a plant by the n states, d discrete signals and m inputs (x, z, u).
 
     ``rate`` (n, n + d + m) contains the derivatives of dx/dt, ``output`` (r, n + d + m) those of
     the outputs. ``errors`` (n + r, n + d + m) estimates their errors. ``exact`` contains the
@@ -264,8 +265,8 @@ class PlantSlopes:
 def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
     """Return the derivatives of a plant at an operating point.
 
-    In a model with modes, the mode is kept. Raises :class:`ModelError` if a value near the point is
-    not finite.
+    In a model with modes, the mode is constant. Raises :class:`ModelError` if a value near the
+    point is not finite.
     """
     model = bound.model
     check_undelayed(model)
@@ -370,7 +371,7 @@ Rows = list[int]
 
 @dataclass(frozen=True)
 class Link:
-    """Connection from the rows ``out`` of ``port`` to the rows ``into`` of a component's inputs."""
+    """Connection from the elements ``out`` of a port to the inputs ``into`` of a component."""
 
     port: str
     into: Rows
@@ -405,9 +406,10 @@ class LinearTask:
 
 @dataclass(frozen=True)
 class Sender(LinearTask):
-    """A controller or a sensor, which computes (s', y) = matrix (s, u) and sends y as a message.
+    """A controller or a sensor, which computes its outputs and sends them as a message.
 
-    s is the memory and u are the inputs. A sensor has no memory, and its matrix is the unit matrix.
+    The vector of next memory and outputs is ``matrix`` times the vector of memory and inputs. A
+    sensor has no memory, and the matrix of a sensor is the unit matrix.
     """
 
     matrix: Matrix

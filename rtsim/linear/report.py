@@ -60,7 +60,7 @@ class LoopReport:
 
 @dataclass(frozen=True)
 class LinearReport:
-    """A plant at the time ``time`` (s), an open loop between two signals, and margins of loops."""
+    """The linear model of a plant at ``time`` (s), an open loop, and the margins of loops."""
 
     plant_name: str
     time: float
@@ -126,9 +126,10 @@ def linear_report(
 ) -> LinearReport:
     """Return the poles of a plant and the margins of its loops at ``time`` s of a run.
 
-    By default, the loops are cut at each message that the plant reads: once at the whole message,
-    and once at each of its signals. ``start`` selects another signal for the cut. With both
-    ``start`` and ``end``, the report contains one open loop and no margins.
+    By default, the report contains the loops through each message that the plant reads: one loop
+    through the whole message, and one loop through each signal. The parameter ``start`` selects the
+    loop through another signal. If ``start`` and ``end`` are given, the report contains the open
+    loop between the two signals and no margins.
 
     If a default loop has no linear model, the report contains a note with the reason, and the poles
     of the plant. If the loop that ``start`` selects has no linear model, the error is raised.

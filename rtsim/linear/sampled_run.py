@@ -27,10 +27,10 @@ MOST_INSTANTS = 20_000
 
 @dataclass(frozen=True)
 class Cut:
-    """The place at which a signal is changed: the rows ``rows`` of the port ``port``.
+    """Change of a signal on its way to the components that read it.
 
-    If ``open`` is true, the components that read the signal receive new inputs instead. The signal
-    is multiplied by ``gain`` and delayed by ``delay_ns``.
+    The signal consists of the elements ``rows`` of the port ``port``. If ``open`` is true, new
+    inputs replace the signal. The signal is multiplied by ``gain`` and delayed by ``delay_ns``.
     """
 
     port: str
@@ -42,7 +42,7 @@ class Cut:
 
 @dataclass
 class Transit:
-    """A message in transit, which changes the rows ``rows`` of a port when it arrives."""
+    """A message in transit, which replaces the elements ``rows`` of a port at its arrival."""
 
     arrival: tuple[Time, int]
     port: str
@@ -69,7 +69,7 @@ class PlantValues:
 
 @dataclass
 class SampledRun:
-    """A simulation in which all matrices have ``columns`` columns."""
+    """A simulation with matrices as values; ``columns`` is the number of columns of each matrix."""
 
     network: Network
     cut: Cut | None
@@ -280,7 +280,7 @@ class SampledRun:
         return (self.early if link.early else self.ports)[link.port]
 
     def _seen(self, cut: Cut, link: Link, value: Matrix, at: Time) -> Matrix:
-        """Return ``value`` of a plant or a source as its reader receives it, changed by the cut."""
+        """Return the value that a component reads from a plant or a source, changed by ``cut``."""
         out = value.copy()
         mine = [i for i, row in enumerate(link.out) if row in cut.rows]
         if not mine:
@@ -325,9 +325,9 @@ def over_a_period(
 ) -> PeriodMatrices:
     """Return the sampled system that describes ``network`` over one period.
 
-    The period begins before the events at its start. If ``cut`` is open, the inputs are the values
-    that replace the cut signal. The outputs are the values of the cut signal, or the values of the
-    elements ``end`` at the start of the period.
+    The period includes the events at its start. If ``cut`` opens a loop, the inputs of the system
+    replace the signal of ``cut``. The outputs are the values of this signal, or the values of
+    ``end`` at the start of the period, before the events.
     """
     run = SampledRun(network, cut)
     first = _settled(network, period, cut)

@@ -99,7 +99,7 @@ def shown_system(
     """Return a linear system as HTML.
 
     ``poles`` contains the value (rad/s), frequency (rad/s) and damping of each pole. ``matrix`` is
-    [A B; C D]. ``rows`` and ``columns`` are the names of its rows and columns.
+    [A B; C D]. ``rows`` and ``columns`` are the names of the matrix rows and columns.
     """
     seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
     head = ("pole", "frequency [rad/s]", "damping")
@@ -297,8 +297,8 @@ class StateSpace:
     def to_control(self) -> Any:
         """Return the system as a ``StateSpace`` of python-control (extra ``control``).
 
-        Labels have the form ``"name [unit]"``, or ``"name"`` without a unit. :meth:`of` converts
-        the result back to an equal system.
+        Labels have the form ``"name [unit]"``, or ``"name"`` without a unit. The method :meth:`of`
+        converts the result back to an equal :class:`StateSpace`.
         """
         matrices = (self.a, self.b, self.c, self.d)
         signals = (self.states, self.inputs, self.outputs)

@@ -1,4 +1,4 @@
-"""Trim: values of a model, within bounds, for which chosen states are steady."""
+"""Search for a trim: values of a model, within bounds, that keep chosen states steady."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
 def _known(model: Model, name: str) -> tuple[str, str, int]:
     """Return the name, the vector and the index of a free value.
 
-    The vector is "" if the model has no scalar value of this name.
+    The name of the vector is empty if the model has no scalar value with the name ``name``.
     """
     try:
         found = _elements(model, name)
@@ -395,7 +395,7 @@ _SAME = 1e-6
 class Trim:
     """A trimmed operating point.
 
-    - ``free``: the values that were found, by name.
+    - ``free``: the values that were found for the free values, by name.
     - ``values``: all states, discrete values, inputs and parameters, by name of the signal.
     - ``outputs``: the outputs, by name of the element.
     - ``residuals``: the remaining error of each equation, in its unit. ``residual`` is the largest.
@@ -492,8 +492,8 @@ def trim(
     """Find ``free`` values for which the states in ``steady`` have the wanted rates.
 
     SciPy's ``least_squares`` solves the equations, and Newton's method improves the solution. With
-    more free values than equations, the result is one of many solutions, and its ``unique`` is
-    false.
+    more free values than equations, the result is one of many solutions, and the attribute
+    ``unique`` of the result is false.
 
     Args:
         what: A :class:`Model`, a ``Diagram`` or a :class:`Scenario`.
@@ -501,7 +501,8 @@ def trim(
             values.
         fixed: Values of other states, inputs and parameters (default: as declared), and of outputs.
             Each fixed output adds an equation.
-        bounds: ``(low, high)`` by name. The default is the range of the signal.
+        bounds: Limits ``(low, high)`` of free values, by name. The default is the range of the
+            signal.
         steady: Names of states that must be steady, or a mapping of states to wanted rates per s.
             By default, all states must be steady.
         place: Function that computes values of the model, by name, from the free values. The free

@@ -1,12 +1,12 @@
 """A bouncing ball that comes to rest: the smallest model with an event.
 
-The ball falls freely. When its height crosses zero downwards, it bounces with ``restitution``
+The ball falls freely. When the height crosses zero downwards, the ball bounces with ``restitution``
 times its speed. The durations of the bounces are a geometric series with a finite sum (Zeno). In
 the stop mode the ball lies still.
 
 Let h0 be the initial height, v0 the initial speed, g gravity and e the restitution. The first
-impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). Impact n + 1 follows impact n
-after 2 v1 e^n/g. The ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
+impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). The time between impact n and
+impact n + 1 is 2 v1 e^n/g. The ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class RigidBody(rt.Plant):
         d.rates[2] = inverse * (ixz * l + ixx * n)
 
     def describe_flow(self, u: float, v: float, w: float) -> None:
-        """Assign the outputs that depend on the air velocity: airspeed to equivalent airspeed.
+        """Assign airspeed, flow angles, Mach number, dynamic pressure and equivalent airspeed.
 
         ``u``, ``v`` and ``w`` are the velocity relative to the air in body axes, m/s.
         """
@@ -284,7 +284,7 @@ class RigidBody(rt.Plant):
         self.yaw_rate = rr
 
     def describe_in_air(self, vx: float, vy: float, vz: float) -> None:
-        """Assign the outputs from airspeed to equivalent airspeed again, for moving air.
+        """Assign the outputs of :meth:`describe_flow` again, for moving air.
 
         ``vx``, ``vy`` and ``vz`` are the velocity of the air in body axes, m/s.
         """
@@ -391,8 +391,8 @@ def initial_state(
         altitude: altitude above the ellipsoid in m.
         velocity_ned: velocity relative to the Earth in m/s.
         euler: roll, pitch and yaw in rad.
-        rates: body rates relative to inertial space in rad/s.
-            With None, the Euler angles are constant.
+        rates: body rates relative to inertial space in rad/s. The default None gives the rates that
+            keep the Euler angles constant.
         parameters: parameters of the Earth. The default is WGS-84.
     """
     defaults = dict(zip(BODY_PARAMETERS.names, BODY_PARAMETERS.initial(), strict=True))

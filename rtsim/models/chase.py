@@ -5,8 +5,8 @@ away from the fox. Each animal sees where the other was before the tick. Therefo
 with the difference of their speeds until the fox bites.
 
 ``acausal=True`` adds a modelling error: the rabbit sees the new position of the fox at the same
-tick. With this error, the gap is never shorter than the distance that the rabbit runs in one tick.
-A fox with a shorter bite never reaches the rabbit.
+tick. With ``acausal=True``, the gap is never shorter than the distance that the rabbit runs in one
+tick. If ``bite`` is shorter than this distance, the fox never bites the rabbit.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def shop(furnaces: int) -> Processes:
 
 
 def scenario(furnaces: int = 2, hours: float = 24.0, step: Duration = 60) -> rt.Scenario:
-    """A job shop: pieces arrive at random and wait for one of ``furnaces`` furnaces."""
+    """A job shop: pieces arrive at random and wait for a free furnace."""
     out = rt.Scenario("job-shop", until=hours * 3600.0)
     solver = Adaptive(rtol=1e-11, atol=1e-11)
     names = [f"furnace_{k}" for k in range(1, furnaces + 1)]

@@ -1,10 +1,10 @@
 """A machine shop: machines that break down, and one repairman who also has less urgent jobs.
 
-SimPy has an example of the same name. Each of ten machines makes a part in about ten minutes.
-After 300 minutes of work on average a machine breaks down and waits for the repairman, who needs
-30 minutes for a repair. Between repairs the repairman does less urgent jobs, which a breakdown
-interrupts. Times to failure are exponential, so queueing theory gives the means in the long run:
-M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
+SimPy has an example with the name Machine Shop. Each of ten machines makes a part in about ten
+minutes. After 300 minutes of work on average a machine breaks down and waits for the repairman, who
+needs 30 minutes for a repair. Between repairs the repairman does less urgent jobs, which a
+breakdown interrupts. Times to failure are exponential, so queueing theory gives the means in the
+long run: M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Streams:
         self._agenda = agenda
 
     def part(self) -> float:
-        """Return a normally distributed time > 0 for one part."""
+        """Return a random time (s) > 0 to make a part, from a normal distribution."""
         mean, deviation = self._agenda.read("part"), self._agenda.read("part_deviation")
         while (drawn := self._parts.normal(mean, deviation)) <= 0.0:
             pass
@@ -113,7 +113,7 @@ class Shop:
     def breaking(self, i: int, draws: Draws, working: simpy.Process) -> Generator[Any, Any, None]:
         """Break the machine at exponential times.
 
-        A time that ends during a repair is ignored, because exponential times have no memory.
+        A breakdown during a repair is ignored, because exponential times have no memory.
         """
         while True:
             yield self.agenda.timeout(draws.failure())
@@ -139,7 +139,7 @@ class Shop:
 
 
 def setup(agenda: Agenda) -> None:
-    """Start the processes of a shop that uses named random streams."""
+    """Start the processes of a machine shop, with times from named random streams."""
     Shop(agenda, Streams)
 
 

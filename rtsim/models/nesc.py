@@ -133,8 +133,8 @@ def launched(yaw_deg: float) -> Vector:
     """Return the state (13,) of a body thrown up at latitude 0, longitude 0, altitude 0.
 
     The body moves up with 1000 ft/s, and with 1000 ft/s horizontally in the direction ``yaw_deg``
-    (deg). The x axis points in this direction and the y axis is level. The body does not turn
-    relative to the Earth.
+    (deg). The x axis of the body points in the direction ``yaw_deg``, and the y axis is level. The
+    body does not turn relative to the Earth.
     """
     yaw, speed = yaw_deg * DEG, 1000.0 * FT
     return initial_state(

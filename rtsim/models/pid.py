@@ -3,7 +3,7 @@
 The proportional term has a setpoint weight. The derivative term uses only the measurement, through
 a first-order filter. Derivative and filter are backward differences. The limit of the command is
 applied before the limit of its rate. Back-calculation with ``tracking_time`` (s) prevents
-integrator wind-up by both limits.
+integrator wind-up while a limit of the command or of its rate is active.
 
 Source: K. J. Åström and R. M. Murray, Feedback Systems (Princeton, 2008), sections 10.4 and 10.5.
 """

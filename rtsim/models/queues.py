@@ -105,7 +105,7 @@ class LongRun(NamedTuple):
 def in_the_long_run(arrival: float, service: float, servers: int = 1) -> LongRun:
     """Return the means of an M/M/c queue by Erlang's C formula; rates in 1/s.
 
-    Raises :class:`ScenarioError` if the line grows without limit.
+    Raises :class:`ScenarioError` if the waiting line would grow without limit.
     """
     a = arrival / service
     if not a < servers:

@@ -1,9 +1,9 @@
 """A small generated terrain around a runway: hills, plains, lakes, fields, forests and two roads.
 
 The height is a sum of plane waves. The terrain uses no data and no random numbers, so it is the
-same in each run and on each machine. Where the sum is negative, the ground is flat at 0 m. Where
-the sum is far below 0, the ground is a lake. The ground is also flat around the runway and along
-its extended centre line.
+same in each run and on each machine. Where the sum of the waves is negative, the ground is flat at
+0 m. Where the sum of the waves is far below 0, the ground is a lake. Around the runway and along
+its extended centre line, the ground is flat.
 
 Positions are in m north and east of the middle of the runway. The axes assume a flat world, as in
 :mod:`rtsim.pilot.scenes.hud`, and are valid within about 100 km.
@@ -86,9 +86,9 @@ def _waves(north: float, east: float) -> tuple[float, float, float]:
 
 @compiled
 def _hilliness(north: float, east: float) -> tuple[float, float, float]:
-    """Return how much of the hills remains at a place (0 near the runway, else up to 1).
+    """Return the factor for the height of the hills: 0 near the runway, otherwise up to 1.
 
-    The two other values are its slopes towards north and east, 1/m.
+    The function also returns the slopes (1/m) of the factor towards north and east.
     """
     along, across = along_runway(north, east)
     beyond = abs(along) - _FLAT_ALONG
@@ -169,10 +169,11 @@ def _fill(north: Vector, east: Vector, height: Vector, kind: Vector) -> None:
 def ground_grid(reach: float = 12_000.0, spacing: float = 200.0) -> GroundGrid:
     """Return the terrain as a grid for viewers, up to ``reach`` (m) from the runway's middle.
 
-    The kind of a cell is the kind of ground at its middle. Roads have narrow cells of their own. A
-    scene draws the runway separately, because the runway is not parallel to the cells. A viewer
-    draws planes between the grid points. With the default ``spacing`` (m) the planes are within 4 m
-    of the true height. On the flat ground around the runway they have the true height.
+    The kind of a cell, such as forest, is the kind of the ground in the middle of the cell. Roads
+    have narrow cells of their own. A scene draws the runway separately, because the runway is not
+    parallel to the cells. A viewer draws planes between the grid points. With the default
+    ``spacing`` (m) the planes are within 4 m of the true height. On the flat ground around the
+    runway, the planes have the true height.
     """
     axis = np.arange(-reach, reach + 0.5 * spacing, spacing)
     edges = np.array([-_ROAD_HALF, _ROAD_HALF])

@@ -71,8 +71,8 @@ def scenario(
 
     The arguments from ``gain`` to ``damping`` configure the scripted pilot
     (:class:`rtsim.models.piloting.PilotModel`). ``remnant`` is the density of the noise that is
-    added to the error, rad/sqrt(Hz). ``realisation`` selects the phases of the target; 0 keeps the
-    phases of the task. With ``until=0`` the run ends with the task.
+    added to the error, rad/sqrt(Hz). ``realisation`` selects the phases of the target; with 0, the
+    phases are those of the task. With ``until=0`` the run ends with the task.
     """
     chosen = task_named(task, realisation)
     out = rt.Scenario("tracking", until=until if until else chosen.duration)

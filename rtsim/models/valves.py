@@ -1,9 +1,9 @@
 """A computer that opens two remote valves: an example of compute and network latency.
 
-A tank fills until its pressure exceeds a limit. At its next sample, the computer decides to open
-both valves. The computer computes one command after the other and sends each over a network, so
-the commands arrive some time after the sample. The sample is at 53.100 s. The commands are
-completed at 53.212 and 53.213 s, and arrive at 53.217 and 53.218 s.
+A tank fills until its pressure exceeds a limit. At the next sample, the computer begins to compute
+the commands that open both valves. The computer computes one command after the other and sends each
+over a network, so the commands arrive some time after the sample. The sample is at 53.100 s. The
+commands are completed at 53.212 and 53.213 s, and arrive at 53.217 and 53.218 s.
 """
 
 from __future__ import annotations

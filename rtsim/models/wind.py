@@ -1,10 +1,10 @@
 """Wind, wind shear and turbulence as inputs of the rigid bodies.
 
-The bodies of rtsim compute their air loads from the velocity relative to the air. Their method
-``air_motion`` returns the motion of the air. In a :class:`rtsim.models.body.RigidBody` the air is
-at rest relative to the rotating Earth. :class:`MovingAir` adds inputs for the motion of the air,
-and :func:`in_moving_air` adds these inputs to a body. With all inputs at 0 the results of the body
-are the same bits as without the inputs.
+The bodies of rtsim compute their air loads from the velocity relative to the air. The method
+``air_motion`` of a body returns the motion of the air. In a :class:`rtsim.models.body.RigidBody`
+the air is at rest relative to the rotating Earth. :class:`MovingAir` adds inputs for the motion of
+the air, and :func:`in_moving_air` adds these inputs to a body. If all inputs are 0, the results of
+the body are bit-identical to the results without the inputs.
 
 :func:`dryden` makes the wind and turbulence of MIL-F-8785C: mean wind with shear near the ground,
 and Dryden gusts.
@@ -23,8 +23,8 @@ filter; between ticks the output is constant. L is a scale length and b the span
     q:  -(s/V) / (1 + 4b/(pi V) s) of w          r:  (s/V) / (1 + 3b/(pi V) s) of v
 
 The specification does not fix the signs of q and r. In this module, p, q and r are the rotation of
-the air. The loads depend on the body rates minus this rotation. q is minus the change of w along
-the x axis.
+the air. The loads depend on the body rates minus the rotation of the air. The rate q is the
+negative gradient of w along the x axis.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ MOVING_AIR = "the air moves as the inputs say; its velocity and rotation are tho
 class MovingAir(RigidBody):
     """Body in moving air. Every input is 0 by default.
 
-    Wind and shear are in north, east and down axes. The air at the centre of mass has the velocity
-    ``wind`` + ``shear`` times the altitude above the ellipsoid, plus ``turbulence`` in body axes.
+    Wind and shear are in north, east and down axes. The velocity of the air at the centre of mass
+    is the sum of three parts: the wind, the shear times the altitude above the ellipsoid, and the
+    turbulence in body axes.
     """
 
     wind_north = rt.input("m/s", optional=True, description="velocity of the air over the Earth")
@@ -119,7 +120,7 @@ AIR_INPUTS = MovingAir.signals("input")
 
 
 def in_moving_air(model: rt.Model) -> rt.Model:
-    """Return the body ``model`` with the inputs of :class:`MovingAir` after its own inputs.
+    """Return the body ``model`` with the inputs of :class:`MovingAir` added after its inputs.
 
     ``model`` is ``Body.model()`` of a class that derives from
     :class:`rtsim.models.body.RigidBody`. Raises :class:`ModelError` for any other model, and if
@@ -217,12 +218,12 @@ def high_intensity(altitude: float, exceedance: float) -> float:
 
 @compiled
 def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
-    """Return the scale lengths of u and v, and of w (m), and their standard deviations (m/s).
+    """Return two scale lengths (m) and two standard deviations (m/s): each for u and v, then w.
 
     ``altitude`` is in m above the ground, ``wind_20ft`` in m/s. Below 1000 ft the values are from
-    the low-altitude model (at 10 ft or more). Above 2000 ft the values are from the
-    medium/high-altitude model. The specification has no values between 1000 and 2000 ft; as usual,
-    they are interpolated.
+    the low-altitude model. Below 10 ft the values are those at 10 ft. Above 2000 ft the values are
+    from the medium/high-altitude model. The specification has no values between 1000 and 2000 ft;
+    as usual, they are interpolated.
     """
     low = max(_LOWEST, min(_LOW, altitude))
     ratio = 0.177 + 0.000823 * low / FT
@@ -250,7 +251,7 @@ def transition(slow: float, fast: float) -> tuple[float, float, float, float, fl
 
         x1' = -a x1 + sqrt(2a) n,   x2' = a (x1 - x2),   x3' = b (component - x3)
 
-    The component is ``_V x1 + _W x2``. ``slow`` is a times the period, ``fast`` is b times the
+    The component is ``_V x1 + _W x2``. ``slow`` is a times the period, and ``fast`` is b times the
     period.
     """
     e, f, d = math.exp(-slow), math.exp(-fast), fast - slow
@@ -290,7 +291,7 @@ def move_pair(x: Vector, noise: Vector, slow: float, fast: float, started: bool)
     """Advance the three states ``x`` by one period with the random numbers ``noise`` (3,).
 
     Let P be the stationary covariance and F the transition matrix. The added noise has the
-    covariance P - F P F'. At the first call the states are drawn from P.
+    covariance P - F P F'. At the first call, the states are random numbers with the covariance P.
     """
     p13, p23, p33 = stationary(slow, fast)
     x1, x2, x3 = 0.0, 0.0, 0.0
@@ -334,15 +335,15 @@ def _moved(x: float, noise: float, slow: float, started: bool) -> float:
 def mean_wind(altitude: float, wind_20ft: float, roughness: float) -> float:
     """Return the mean wind (m/s) of the low-altitude model: logarithmic from 3 ft to 1000 ft.
 
-    Outside this range, the wind is that at the nearer end. ``altitude`` and ``roughness`` are in
-    m.
+    Outside this range, the wind is the wind at the nearer end. ``altitude`` and ``roughness`` are
+    in m.
     """
     height = max(_LOWEST_WIND, min(_LOW, altitude))
     return wind_20ft * max(0.0, math.log(height / roughness)) / math.log(20.0 * FT / roughness)
 
 
 class DrydenAir(rt.Plant, name="dryden"):
-    """Wind and turbulence of MIL-F-8785C, without the ticks that :func:`dryden` adds."""
+    """Wind and turbulence of MIL-F-8785C, without the periodic update that :func:`dryden` adds."""
 
     airspeed = rt.input("m/s", description="of the aircraft")
     altitude = rt.input("m", description="above the ground")

@@ -18,8 +18,8 @@ class Controller(NamedSignals):
     Declare fields with :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter` and
     :func:`rtsim.memory`.  ``step`` can read all fields, and assigns outputs and memory.
 
-    ``period = 0.1`` in the class declares the sample period, s; ``step`` reads it as
-    ``self.period``, and the scenario need not give a period.  ``class Brake(rtsim.Controller,
+    The class attribute ``period = 0.1`` declares a sample period of 0.1 s; ``step`` reads it as
+    ``self.period``, and the scenario need not give one.  ``class Brake(rtsim.Controller,
     compile=True)`` compiles ``step`` to machine code; the default is plain Python.
 
     Example:
@@ -45,7 +45,7 @@ class Controller(NamedSignals):
         raise NotImplementedError
 
     def sample_period(self, given: Duration | Period | None) -> Any:
-        """Return the period that the class declares, s, or otherwise ``given``.
+        """Return the sample period that the class declares (s), or else the period ``given``.
 
         Two different periods raise :class:`ModelError`, because ``step`` reads the period of the
         class.

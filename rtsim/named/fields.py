@@ -58,7 +58,7 @@ class Field(Generic[R, W]):
     @overload
     def __get__(self, part: object, owner: type) -> R: ...
     def __get__(self, part: Any, owner: type) -> Any:
-        """Return the field itself for a class, and the field's initial value for an object."""
+        """Return this field if read from a class, or the initial value if read from an object."""
         if part is None:
             return self
         return part._values.get(self._name(owner), self.signal.initial)
@@ -237,8 +237,8 @@ def memory(
 ) -> Any:
     """Declare a memory: a value that events of a plant or steps of a controller keep and change.
 
-    ``name`` is the name of the signal if it differs from the field's name; another field can then
-    have that name.  Other arguments are those of :func:`state`.
+    ``name`` is the name of the signal if it differs from the name of the field; another field can
+    then have this name.  Other arguments are those of :func:`state`.
 
     Example:
         bounces = memory()
@@ -356,7 +356,7 @@ def algebraic(
 ) -> Field[float, float]:
     """Declare an algebraic variable of a plant, which the equations in ``residual`` determine.
 
-    The first search for its value starts at ``initial``.
+    The first search for the value of the variable starts at ``initial``.
 
     Example:
         current = algebraic("A")
@@ -366,7 +366,7 @@ def algebraic(
 
 
 def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
-    """Declare a value that the method ``lines`` computes only as the source of a delayed signal.
+    """Declare a value of the method ``lines``, which serves only as source of a delayed signal.
 
     Example:
         twice = line("m")
@@ -376,10 +376,10 @@ def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
 
 
 def mode(*names: str, initial: str = "", description: str = "") -> Field[str, str]:
-    """Declare the mode of a plant: one of ``names``, which methods compare and assign as text.
+    """Declare the mode of a plant: one of the texts ``names``, which methods compare and assign.
 
-    The default of ``initial`` is the first name.  Fewer than two names, equal names, or an unknown
-    ``initial`` raise :class:`ModelError`.
+    The default of ``initial`` is the first of ``names``.  Fewer than two names, equal names, or an
+    unknown ``initial`` raise :class:`ModelError`.
 
     Example:
         heating = mode("off", "on")
@@ -530,7 +530,7 @@ class NamedSignals:
 
     @classmethod
     def signals(cls, role: str) -> Signals:
-        """Return the signals of a role in the order of declaration, with a mode last.
+        """Return the signals of a role in the order of declaration; a mode is the last signal.
 
         Equal names raise :class:`ModelError`.
         """
@@ -545,7 +545,7 @@ class NamedSignals:
 
     @classmethod
     def aliases(cls) -> dict[str, str]:
-        """Return the names of signals that differ from the names of their fields, by field."""
+        """Return the signal name of each field whose signal has another name than the field."""
         return {name: f.signal.name for name, f in cls.fields.items() if f.alias}
 
 

@@ -1,9 +1,9 @@
 """Translation of methods of classes with fields into functions of vectors.
 
-``self.speed`` becomes an element of a vector, and ``self.attitude`` a slice of one.  Methods,
-properties and functions that receive ``self`` become functions of the vectors too.  The result is
-an ordinary Python function.  Compilation, plain execution, the cache and linearisation therefore
-treat the result like any other model function (docs/decisions/200).
+A scalar field, such as ``self.speed``, becomes an element of a vector.  A vector field, such as
+``self.attitude``, becomes a slice of a vector.  The translation also covers methods, properties and
+functions that receive ``self``.  The result is an ordinary Python function.  rtsim compiles, runs,
+caches and linearises the result like any other model function (docs/decisions/200).
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ SELF = "self"
 
 @dataclass(frozen=True)
 class Form:
-    """The arguments of a lowered method, and the roles that the method may write.
+    """The arguments of a translated method, and the roles of the fields that it may assign.
 
-    ``second`` names the vector of the method's second argument and the role of its fields.  This
-    vector holds the derivatives of the states or the residuals of the algebraic variables.
+    The pair ``second`` contains the name of the vector that replaces the second argument of the
+    method, and the role of the fields in the vector.  The vector holds the derivatives of the
+    states or the residuals of the algebraic variables.
     """
 
     arguments: tuple[str, ...]
@@ -83,7 +84,7 @@ class Form:
 
 
 def places(cls: Any) -> dict[str, Place]:
-    """Return the place of each field of ``cls``; delayed signals follow the inputs."""
+    """Return the place of each field of ``cls``; delayed signals follow the inputs in a vector."""
     layouts = {role: cls.signals(role) for role in VECTORS}
     out = {}
     for name, one in cls.fields.items():
@@ -95,7 +96,7 @@ def places(cls: Any) -> dict[str, Place]:
 
 @dataclass(frozen=True)
 class _Helper:
-    """A lowered method or function, with its arguments and the roles that it writes."""
+    """A translated method or function, its arguments, and the roles of the assigned fields."""
 
     name: str
     function: Any
@@ -103,12 +104,12 @@ class _Helper:
     writes: frozenset[str]
 
     def fits(self, form: Form) -> bool:
-        """Return whether a method of this form may call the helper."""
+        """Return whether a method of the form ``form`` may call the helper."""
         return form.writes >= self.writes and set(form.arguments) >= set(self.arguments)
 
 
 class Lowered:
-    """Helpers shared by the methods of one class, and the outside names that the methods read."""
+    """Helper functions of one class, and the names outside the class that its methods read."""
 
     def __init__(self, cls: type[NamedSignals]) -> None:
         self.places = places(cls)
@@ -122,7 +123,7 @@ class Lowered:
         """Functions whose results depend only on their arguments, according to the check."""
 
     def current(self) -> bool:
-        """Return whether all outside names still have the same values."""
+        """Return whether outside names and mutable constants of the class have the same values."""
         for function, node, value in self.read:
             try:
                 if value_of(node, Outside(function)) is not value:
@@ -137,7 +138,7 @@ T = TypeVar("T")
 
 
 def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
-    """Return ``make(cls, ...)``, repeated only if the class or an outside name has changed."""
+    """Return ``make(cls, ...)``, called again only if the class or a name that it reads changed."""
     known = vars(cls).get("_made")
     if known is not None and _unchanged(cls, known[0]) and known[1].current():
         out: T = known[2]
@@ -149,7 +150,7 @@ def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
 
 
 def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
-    """Return whether ``cls`` and its bases still have the attributes ``known``."""
+    """Return whether the attributes of ``cls`` and of its bases are still those in ``known``."""
     return len(known) == len(cls.__mro__) and all(
         base is there
         and (own := vars(base)).keys() == before.keys()
@@ -161,9 +162,9 @@ def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
 def lowered(
     cls: type[NamedSignals], method: Callable[..., Any], form: Form, made: Lowered
 ) -> Callable[..., Any]:
-    """Return ``method`` of ``cls`` as a function of ``form.arguments``.
+    """Translate ``method`` of ``cls`` into a function of vectors, with the arguments of ``form``.
 
-    Methods with the same ``made`` share their helpers.
+    Methods that are translated with the same object ``made`` share their helper functions.
 
     Raises:
         ModelError: The method uses a name that is not a field, writes a value that it may only
@@ -176,7 +177,7 @@ def lowered(
 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
-    """Return the positions and meanings of a method's arguments: ``self`` and the second vector."""
+    """Return position and meaning of each argument: ``self`` and, if any, the second vector."""
     code = method.__code__
     names = code.co_varnames[: code.co_argcount]
     wanted = 1 + (form.second is not None)
@@ -192,11 +193,12 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
 
 
 class _Lowering(FieldNames):
-    """Translation of one function; :attr:`function` is the result.
+    """Translation of one function; :attr:`function` is the translated function.
 
     - ``bound``: positions of the arguments that stand for vectors.
-    - ``made``: helpers that were already lowered for the same class.
-    - ``whole``: True if the result takes all arguments of the form, not only those that it uses.
+    - ``made``: helpers that were already translated for the same class.
+    - ``whole``: True if the translated function takes all arguments of ``form``, even those that it
+      does not use.
     - ``callers``: helpers whose translation is in progress.
     """
 
@@ -246,7 +248,7 @@ class _Lowering(FieldNames):
     # -- names of fields ---------------------------------------------------------------------------
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Return the expression for ``self.NAME`` or ``d.NAME``, to read or write as in ``ctx``."""
+        """Return the expression for ``self.NAME`` or ``d.NAME``, read or assigned as in ``ctx``."""
         assert isinstance(node.value, ast.Name)
         what, name = self.meanings[node.value.id], node.attr
         stored = not isinstance(ctx, ast.Load)
@@ -396,7 +398,7 @@ class _Lowering(FieldNames):
         return node
 
     def _check_free(self, node: ast.AST, name: str) -> None:
-        """Reject a name of the user that rtsim uses for a vector or the time."""
+        """Reject a variable name in a method if rtsim uses the name for a vector or the time."""
         if name in self.form.arguments:
             self.refuse(node, f"the name {name} is used by rtsim; give it another name")
 
@@ -579,7 +581,7 @@ class _Lowering(FieldNames):
         return self.refuse(node, f"no base class of {self.cls.__name__} has {node.attr}")
 
     def _helper(self, node: ast.AST, function: Any, bound: tuple[tuple[int, str], ...]) -> _Helper:
-        """Return ``function`` as a function of the vectors that it uses."""
+        """Translate ``function`` into a function of vectors, or return an earlier translation."""
         plain = getattr(function, "py_func", function)
         plain = getattr(plain, "__func__", plain)
         if not isinstance(plain, types.FunctionType):
@@ -633,7 +635,10 @@ def _call(helper: _Helper, more: list[ast.expr], keywords: list[ast.keyword]) ->
 
 
 def element_of_call(function: Any) -> tuple[Any, str, int] | None:
-    """Return helper, arguments and index of a lowered ``return self.METHOD()[index]``, or None."""
+    """Return helper, arguments and index of a translated ``return self.METHOD()[index]``.
+
+    The result is ``None`` for any other body of ``function``.
+    """
     body = function.definition.body[ast.get_docstring(function.definition) is not None :]
     match body:
         case [

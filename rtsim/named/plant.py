@@ -119,7 +119,7 @@ def rising(level: Level | None = None, **options: Any) -> Any:
       crossings accumulate.
     - ``failure`` gives the reason why such a run counts as failed.
     - ``at_start=True`` also fires the guard at the start if its value is above zero.
-    - ``report`` gives the names of memory fields that the recorded event contains.
+    - ``report`` contains the names of memory fields that rtsim records with the event.
 
     Example:
         class Fall(Plant):
@@ -168,7 +168,9 @@ def crossing(
     *, terminal: Terminal = False, failure: str = "", report: Sequence[str] = ()
 ) -> Callable[[Level], guard]: ...
 def crossing(level: Level | None = None, **options: Any) -> Any:
-    """Declare a guard that fires when its value crosses zero; options as for :func:`rising`.
+    """Declare a guard that fires when the value of the method crosses zero.
+
+    The options ``terminal``, ``failure`` and ``report`` are those of :func:`rising`.
 
     Example:
         class Fall(Plant):
@@ -238,10 +240,10 @@ class Plant(NamedSignals):
 
     - ``derivative(self, d)`` assigns the time derivative ``d.NAME`` of each state.
     - ``outputs(self)`` assigns each output.
-    - ``update(self)`` changes memory, every ``update_period`` of the scenario.
+    - ``update(self)`` changes memory once in each ``update_period`` that the scenario declares.
     - ``residual(self, r)`` assigns ``r.NAME`` for each algebraic variable; the solver finds the
       values at which all residuals are zero.
-    - ``lines(self)`` assigns each line, which can be delayed.
+    - ``lines(self)`` assigns each line, a value that serves as the source of a delayed signal.
     - ``project(self)`` moves the states back to their constraint after each step.
 
     Class attributes ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of
@@ -395,7 +397,7 @@ def _events(
 
 
 def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
-    """Return a function that fills ``vector`` with the value of each of ``levels``.
+    """Return a function that writes the values of the guard functions ``levels`` to ``vector``.
 
     A method that returns several levels is called only once.
     """

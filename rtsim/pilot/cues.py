@@ -83,8 +83,8 @@ class Pulse:
 class Shaker:
     """Determines when and how strongly a device shakes.
 
-    Sending a command can take a millisecond, so :meth:`due` returns a pulse only when one is
-    needed.
+    Because sending a command to a device can take a millisecond, :meth:`due` returns a command only
+    when the device needs a new one.
     """
 
     def __init__(self) -> None:

@@ -50,7 +50,8 @@ class FlightState:
     """The state of one aircraft; geodetic on WGS-84, lengths in m, angles in rad, times in s.
 
     ``attitude`` contains roll, pitch and heading of the body axes (forward, right, down) relative
-    to local axes (north, east, down). ``turning`` contains the rates of change of these angles.
+    to local axes (north, east, down). ``turning`` contains the rates of change of roll, pitch and
+    heading.
     """
 
     latitude: float
@@ -111,7 +112,7 @@ def outside_body(bodies: Sequence[Body], plants: Mapping[str, Signals], scenario
     """Return the body that FlightGear shows: the first aircraft, or else the first body.
 
     Only bodies that have a geodetic position and whose signals come from plants are considered.
-    Raises :class:`ScenarioError` if the scenario has no such body.
+    Raises :class:`ScenarioError` if the scenario has no body that FlightGear can show.
     """
     found = [
         body
@@ -181,8 +182,8 @@ def euler(quaternion: Vector) -> tuple[float, float, float]:
 def _velocity(latitude: float, altitude: float, rates: Vector) -> tuple[float, float, float]:
     """Return the velocity north, east and down, m/s.
 
-    ``rates`` contains the rates of latitude, longitude (rad/s) and altitude (m/s). The radii of
-    curvature follow from WGS-84.
+    The array ``rates`` contains the rates of change of latitude and longitude (rad/s) and of
+    altitude (m/s). The radii of curvature follow from WGS-84.
     """
     root = math.sqrt(1.0 - _SQUARED_ECCENTRICITY * math.sin(latitude) ** 2)
     across = EQUATORIAL_RADIUS / root

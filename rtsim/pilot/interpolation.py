@@ -1,4 +1,4 @@
-"""Interpolation between two states of a plant, for a picture at a given wall-clock time.
+"""Interpolate between two states of a plant, to draw the plant at a given wall-clock time.
 
 The kind of a signal, which the model declares, selects the method:
 
@@ -32,7 +32,7 @@ class StatePair:
     """The states of a plant at both ends of a step.
 
     ``last_ns`` and ``next_ns`` are simulated times, ns. ``last_wall`` and ``next_wall`` are the
-    wall-clock times at which they are due, ns.
+    wall-clock times at which the two states are due, ns.
     """
 
     last_ns: int
@@ -46,7 +46,7 @@ class StatePair:
 
     @classmethod
     def of(cls, record: Record) -> StatePair:
-        """Return the pair of states from a plant's record."""
+        """Return the states at both ends of a step, from a plant's record."""
         last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers[:5])
         half = record.floats.size // 2
         ends = record.floats[:half], record.floats[half:]
@@ -60,8 +60,8 @@ class StatePair:
     def fraction(self, wall: int, ahead: int = 0) -> float:
         """Return where wall-clock time ``wall``, ns, is in the step: 0 at its start, 1 at its end.
 
-        After the end of the step the result exceeds 1, up to the value for ``ahead`` ns after the
-        end.
+        After the end of the step, the fraction grows above 1 for ``ahead`` ns, but at most for the
+        length of the step. If the next state is withdrawn, the fraction is at most 1.
         """
         length = self.next_wall - self.last_wall
         if length <= 0:
@@ -86,7 +86,8 @@ class Interpolation:
     def at(self, pair: StatePair, fraction: float) -> Vector:
         """Return the state vector (n,) at ``fraction`` of the step; 0 and 1 give the exact states.
 
-        Above 1, values are extrapolated with the slope and rate of rotation at the end of the step.
+        For a fraction above 1, values are extrapolated with the slope and rate of rotation at the
+        end of the step.
         """
         if fraction <= 0.0:
             return pair.last.copy()
@@ -157,7 +158,7 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the indices of elements whose derivatives are elements, and of these derivatives."""
+    """Return the indices of values whose derivative is also a signal, and of their derivatives."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

@@ -151,7 +151,7 @@ class Pictures:
         self._offset = 0
 
     def attach(self, system: System, clock: Clock) -> None:
-        """Set the plants of ``system`` and the clock that paces the run; call before the run."""
+        """Set the plants of ``system`` and the clock that paces the run, before the run starts."""
         self._clock, self._offset = clock, getattr(clock, "offset_ns", 0)
         self._plants = {plant.name: plant for plant in system.plants}
         self._next_y = {plant.name: plant.y.copy() for plant in system.plants}
@@ -212,7 +212,7 @@ twice per second.
 
 
 class LoopFigures:
-    """Latencies of a change at a device, to the tag that uses it and to the picture."""
+    """Latencies from a change at an input device to its use in the run and to its display."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick
@@ -224,7 +224,7 @@ class LoopFigures:
         return self._viewer.number
 
     def viewer(self) -> dict[str, int]:
-        """Return the figures of the viewer's last report, or zeros if there is no report."""
+        """Return the statistics of the viewer's last report, or zeros if there is no report."""
         record = self._viewer.read()
         if record is None:
             return dict.fromkeys(VIEWER, 0)
@@ -256,7 +256,7 @@ class LoopFigures:
 
 
 class PilotInbox(Inbox):
-    """Inbox for orders from the window, which also publishes the state of the run for viewers.
+    """Inbox for orders from the window, and publisher of the run's state for viewers.
 
     ``gateway`` is the inbox of a gateway, or ``None``. Commands from this inbox are executed too.
     """
@@ -322,10 +322,7 @@ class PilotInbox(Inbox):
             self.take(command, initiated, partial(self._answer, kind))
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """Process the result of an order.
-
-        If it was refused, send the reason ``wrong`` to the window.
-        """
+        """Process the result of an order; if it was refused, send the reason ``wrong``."""
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT
@@ -441,7 +438,7 @@ class Cockpit:
         self.inbox = PilotInbox(self.shared, self.pictures, self.figures, gateway)
 
     def latencies(self) -> dict[str, Any]:
-        """Return the latencies from a change at a device to the tag and to the picture."""
+        """Return the latencies from a change at an input device to its use and to its display."""
         return self.figures.to_json()
 
     def __enter__(self) -> Cockpit:

@@ -1,8 +1,8 @@
 """Deadlines of video frames, with polling of devices between frames.
 
 As in the simulation, the deadlines are ticks of a rational period, counted from the start. A late
-frame therefore does not delay the next ones; with waits of fixed length the frame rate would be too
-low and irregular. If a frame's whole period has passed, the frame is dropped and counted.
+frame therefore does not delay later frames. Waits of fixed length would give a frame rate that is
+too low and irregular. If a frame's whole period has passed, the frame is dropped and counted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _BLOCK = 64
 class VideoFrames:
     """Deadlines at ``rate_hz`` on ``clock``, whose simulated time starts at 0.
 
-    ``idle`` is the clock for the waits between polls. On a real machine, this clock should not
-    busy-wait.
+    ``idle`` is the clock for the waits between polls. On a real machine, it should not busy-wait.
     """
 
     def __init__(self, rate_hz: float, clock: Clock, idle: Clock | None = None) -> None:
@@ -48,8 +47,8 @@ class VideoFrames:
     def wait(self, poll: Callable[[], object]) -> int:
         """Wait for the next deadline and return it on the clock's wall time, ns.
 
-        The picture must show the state at this time. Meanwhile, ``poll`` is called about every
-        millisecond, and just before the deadline.
+        The window must draw the state at the returned time. Meanwhile, ``poll`` is called about
+        every millisecond, and just before the deadline.
         """
         clock, tick = self._clock, self.period.tick
         number = self.number
@@ -91,7 +90,8 @@ class Durations:
     def count_buffered(self) -> None:
         """Add the buffered durations to the statistics, which takes about 20 us.
 
-        ``add`` does the same at every 64th call. Call this method earlier if time is available.
+        The method ``add`` also does this whenever the buffer of 64 durations is full. A caller with
+        spare time can call ``count_buffered`` earlier.
         """
         self._spread.add(self._block[: self._filled])
         self._filled = 0

@@ -90,7 +90,7 @@ def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]
 
 
 class _Plant:
-    """The recorded rows of a plant. At each tag, the row of x- precedes the row of x+."""
+    """The recorded rows of a plant. At a tag, x- (before the changes) precedes x+ (after them)."""
 
     def __init__(self, track: TrackData) -> None:
         rows = track.rows
@@ -100,7 +100,7 @@ class _Plant:
         self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
 
     def at(self, ns: int) -> Shown:
-        """Return the state at ``ns``, interpolated from x+ of one tag to x- of the next."""
+        """Return the state at ``ns``, interpolated from x+ of a tag to x- of the next tag."""
         ns = min(max(ns, self.first_ns), self.end_ns)
         behind = int(np.searchsorted(self._ns, ns, side="right"))
         last, next_ = behind - 1, min(behind, len(self._ns) - 1)
@@ -111,7 +111,7 @@ class _Plant:
         return Shown(between.signals, between.at(pair, share), between.slope(pair), ns)
 
     def past(self, ns: int, span: int) -> ScenePast:
-        """Return the rows of the ``span`` ns before ``ns``.
+        """Return the rows of the ``span`` ns before the time ``ns``, and the state at ``ns``.
 
         If there are too many rows, every k-th row is returned. Successive calls choose the same
         rows.

@@ -1,4 +1,4 @@
-"""Processes beside a simulation: viewer, relay to other machines, and sender to FlightGear.
+"""Helper processes of a simulation: viewer, relay to other machines, and sender to FlightGear.
 
 Each process prints a line when it is ready, and ends when its standard input closes.
 """
@@ -52,7 +52,7 @@ _MOST_WORDS = 4096
 
 
 class ViewerError(RtsimError):
-    """The viewer could not open. The message is the one that the viewer printed."""
+    """A viewer or another helper process did not become ready. The message states the reason."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ class Window:
     """Address and key file for a window on another machine; ``None`` for a local window."""
 
     def each(self) -> list[Window]:
-        """Return one window for each of ``views``, or this window alone. The first has the stick.
+        """Return one window for each of ``views``, or only this window if ``views`` is empty.
 
-        With several windows, the pictures of each go to a subfolder named after its view.
+        Only the first window can use the stick, the horn and the stick shaker. Each of several
+        windows saves its pictures in a subfolder named after its view.
         """
         if not self.views:
             return [self]

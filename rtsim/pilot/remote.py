@@ -2,7 +2,7 @@
 
 The relay, ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT``, is a process beside the
 simulation. Like a viewer, the relay maps FILE, the memory that the run shares. Network traffic
-therefore takes no time of the loop and cannot block it.
+therefore cannot delay or block the loop of the simulation.
 
 A message is a list in MessagePack: version, kind, first 8 bytes of the schema's hash, ``number``,
 ``heard``, ``sent``, ``echo``, ``received``, body. In every version, the first two elements are
@@ -16,11 +16,11 @@ difference in version. The sockets encrypt and sign each message. The bodies are
 
 ``number`` counts the messages with records. ``heard`` acknowledges the other side's messages: it is
 the highest number up to which no message is missing. ``sent``, ``echo`` and ``received`` are times
-for :class:`ClockOffset`, ns. Each time is on the clock of the side that took the time;
-``echo`` is a time of the receiver.
+for :class:`ClockOffset`, ns. ``sent`` and ``received`` are times on the sender's clock, and
+``echo`` is a time on the receiver's clock.
 
-Only a few messages may be in transit. A record that changes meanwhile is sent with the next
-message, which contains its value at the time of sending. This module therefore skips values. For a
+Only a few messages may be in transit. If a record changes while too many messages are in transit,
+the next message contains the record's latest value. This module therefore skips values. For a
 complete stream of samples, use :mod:`rtsim.gateway`.
 """
 
@@ -204,14 +204,14 @@ def _printable(reason: str) -> str:
 
 
 def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> bytes:
-    """Return a record as bytes, with its times converted to a clock that is ``later_ns`` ahead."""
+    """Return a record as bytes, with ``later_ns`` added to its wall-clock times."""
     if later_ns:
         integers = shifted(name, integers, later_ns)
     return integers.tobytes() + floats.tobytes()
 
 
 def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
-    """Return the integers with times converted to a clock that is ``later_ns`` ahead.
+    """Return a record's integers, with ``later_ns`` added to their wall-clock times.
 
     The value zero means that there is no time stamp, and stays zero.
     """
@@ -237,7 +237,7 @@ class Changes:
         self._seen = dict.fromkeys(readers, 0)
 
     def send_all(self) -> None:
-        """Make the next :meth:`take` return all records, because messages may have been lost."""
+        """Treat all records as unsent, because earlier messages may have been lost."""
         self._seen = dict.fromkeys(self._readers, 0)
 
     def take(self, later_ns: int = 0) -> dict[str, bytes]:
@@ -263,7 +263,7 @@ class ClockOffset:
         self._kept: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def add(self, head: Head, now: int) -> None:
-        """Add the times of a message that arrived at ``now`` on this side's clock."""
+        """Add the times of a message that arrived at the local time ``now``."""
         if not head.echo:
             return
         way = (now - head.echo) - (head.sent - head.received)
@@ -296,7 +296,7 @@ _LOST_NS = 1_000_000_000
 
 
 class Flow:
-    """Determines which messages to send and when, given the messages received."""
+    """Determines which messages one side sends and when, given the messages that it received."""
 
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
         self.offset = ClockOffset()
@@ -324,7 +324,7 @@ class Flow:
     def due(self, now: int, clock: Callable[[], int], later_ns: int = 0) -> list[bytes]:
         """Return the messages to send now.
 
-        Wall-clock times in the records are converted to a clock that is ``later_ns`` ahead.
+        ``later_ns`` is added to the wall-clock times in the records.
         """
         if now - self._sent_ns < _EVERY_NS:
             return []
@@ -408,7 +408,7 @@ class RemoteExchange:
         patience_s: float = PATIENCE_S,
         clock: Callable[[], int] = stopwatch,
     ) -> Self:
-        """Connect like :meth:`connect`, over the open connection ``line``."""
+        """Connect to a run over the open connection ``line``, as :meth:`connect` does."""
         until = stopwatch() + round(patience_s * NS_PER_S)
         try:
             self = cls(line, _request_schema(line, until), clock)
@@ -514,7 +514,7 @@ def _request_schema(line: RunConnection, until: int) -> Schema:
 
 
 def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
-    """Return ``schema``; raise :class:`SharedError` if this side has another record layout."""
+    """Return ``schema``; raise :class:`SharedError` if the sides use different record layouts."""
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(
             f"{endpoint} uses the record layout of another release of rtsim; use the same release "
@@ -579,7 +579,7 @@ class ViewerRelay:
                 self._line.send(who, data)
 
     def end(self, why: str) -> None:
-        """Send all viewers the reason ``why`` the run is no longer served."""
+        """Send all viewers the reason ``why`` the relay no longer serves the run."""
         for who in self._viewers:
             self._line.send(who, self._format.over(why))
 

@@ -2,8 +2,8 @@
 
 A mapped file works on Linux, macOS and Windows. On Linux the file is in ``/dev/shm``, so it is
 never written to a disk. ``multiprocessing.shared_memory`` has three disadvantages. Before Python
-3.13, a process that only reads the memory removes it when the process ends. The module also starts
-a tracker process, and it belongs to a package that unpickles data.
+3.13, a process that only reads the memory removes it when the process ends. The module starts a
+tracker process. Its package ``multiprocessing`` unpickles data.
 
 The file begins with a header (magic, version, sizes, hash) and the schema as JSON. Then one
 :class:`Record` follows for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`,
@@ -15,17 +15,17 @@ have 64 bits and are aligned. The layout in memory is::
 
     latest | slot 0: sequence, checksum, integers, floats | slot 1: ...
 
-The writer uses the slots in turn. For each record, it marks a slot as unfinished, fills the slot,
-writes the record's number into it, and finally sets ``latest``. The previous record therefore stays
-intact while the next one is written, even if the writer dies meanwhile. A reader copies the latest
-slot and accepts the copy if the number in the slot did not change during the copy. Neither side
-ever waits. On x86, the number alone would suffice. On processors such as ARM, another core can see
-stores in another order, and Python has no memory barrier. A checksum, seeded with the number,
-detects this case.
+The writer uses the slots in turn. For each record, the writer marks a slot as unfinished, fills the
+slot, writes the record's number into it, and finally sets ``latest``. The previous record therefore
+stays intact while the next one is written, even if the writer dies meanwhile. A reader copies the
+latest slot and accepts the copy if the number in the slot did not change during the copy. Neither
+side ever waits. On x86, the number alone would suffice. On processors such as ARM, the writes of
+one core can become visible to another core in a different order, which Python cannot prevent. A
+checksum, seeded with the record's number, detects reordered writes.
 
-One viewer at a time has the control authority; the others only watch. The authority belongs to the
-viewer that wrote the stick's record last, while it keeps renewing the record. A lock would be
-worse, because a viewer that hangs would keep it.
+One viewer at a time has the control authority; the others only watch. The viewer that wrote the
+stick's record last has the authority, as long as it keeps renewing the record. A lock would be less
+suitable, because a viewer that hangs would keep the lock.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """Size of all slots of a record, bytes."""
+        """Size of a record with all its slots, bytes."""
         return LINE + SLOTS * self.slot
 
 
@@ -214,8 +214,8 @@ def memory_folder() -> Path:
 def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
     """Create a file with ``data``, readable by this user only, and map it into memory.
 
-    All bytes are written at once, so that full memory raises :class:`OSError` here. Otherwise the
-    system could kill a process that later touches an unallocated part of the file.
+    The function writes all bytes at once, and raises :class:`OSError` if the memory is full. If a
+    part of the file were unallocated, the system could kill a process that uses the part later.
     """
     number, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     path = Path(name)
@@ -280,10 +280,10 @@ _REASON_BYTES = 8 * REASON_WORDS
 def order_to_command(
     kind: int, value: float, began_ns: int = 0, kept_ns: int = 0
 ) -> dict[str, Any] | None:
-    """Return the command (:mod:`rtsim.engine.commands.commands`) for an order; ``None`` if unknown.
+    """Convert a viewer's order to a command (:mod:`rtsim.engine.commands.commands`).
 
-    RESET goes back to ``began_ns``, the simulated time at which the run began. RETURN goes back to
-    ``kept_ns``, the time of the last CHECKPOINT.
+    An unknown order becomes ``None``. RESET goes back to ``began_ns``, the simulated time at which
+    the run began. RETURN goes back to ``kept_ns``, the time of the last CHECKPOINT.
     """
     commands: dict[int, dict[str, Any]] = {
         PAUSE: {"kind": "pause"},
@@ -446,7 +446,7 @@ class Schema:
         return hashlib.sha256(fixed.encode() + self._text).digest()
 
     def places(self) -> tuple[dict[str, tuple[int, Shape]], int]:
-        """Return the position and shape of each record, and the size of the file, bytes."""
+        """Return the position (bytes) and shape of each record, and the file size (bytes)."""
         at = _whole_lines(_HEAD.size + len(self._text))
         found = {}
         for name, shape in self.shapes():
@@ -632,7 +632,7 @@ def new_viewer_number() -> int:
 
 
 class ControlAuthority:
-    """Checks from the stick's record whether the control authority is free."""
+    """Reads the stick's record to find out whether the control authority is free."""
 
     def __init__(self, stick: Reader, clock: Callable[[], int] = stopwatch) -> None:
         self._stick, self._clock = stick, clock

@@ -23,7 +23,7 @@ _ANGLE = re.compile(r"([-+]?[0-9]+(?:\.[0-9]+)?)deg")
 class Viewpoint:
     """A view and a direction in this view: ``yaw`` to the right, ``pitch`` up, deg.
 
-    ``view`` is the name of a view of the scene. If empty, the scene's first view is used.
+    ``view`` is the name of a view of the scene. An empty name means the scene's first view.
     """
 
     view: str = ""
@@ -75,7 +75,7 @@ def read_viewpoint(text: str) -> Viewpoint:
 def main_first(views: tuple[str, ...]) -> Iterator[str]:
     """Yield ``views``, first the one that looks most nearly straight ahead.
 
-    The window of this view has the stick.
+    The window of the first view controls the stick.
     """
     yield from sorted(views, key=lambda view: sum(map(abs, read_viewpoint(view).look)))
 
@@ -114,6 +114,6 @@ def default_scene(scenario: str) -> dict[str, Any]:
 
 
 def with_views(shown: dict[str, Any], views: Sequence[object]) -> dict[str, Any]:
-    """Return the window's description ``shown``, with ``views`` added if its scene draws strips."""
+    """Return the window's description ``shown``, with ``views`` if its scene draws strip charts."""
     strips = shown.get("scene", "") in ("", "bodies", "strips")
     return {**shown, "views": list(views)} if strips and views else shown

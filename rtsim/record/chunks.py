@@ -186,7 +186,7 @@ class Messages:
         """Yield the blocks from message ``first`` on.
 
         Each tuple contains the number of the block's first message, the number of messages, the
-        data of the chunk, and the first byte of the block in these data.
+        data of the chunk, and the position of the block in the data.
         """
         begin = max(0, bisect_right(self._first, first) - 1)
         for k in range(begin, len(self._where)):
@@ -550,7 +550,7 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Return whole columns. The columns behind them are read in the same pass and cached."""
+        """Return whole columns. The columns that follow are read in the same pass and cached."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]
@@ -607,8 +607,8 @@ Table: TypeAlias = Words | StoredWords
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
     """Yield the rows of several tables in pieces of ``size`` bytes.
 
-    Each piece contains the number of its first row and these rows of each table. The iteration ends
-    at the end of the shortest table.
+    Each piece consists of the number of its first row and one array of rows for each table. The
+    iteration ends at the end of the shortest table.
     """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))

@@ -5,18 +5,18 @@
     |candidate - baseline| <= max(absolute, relative * |baseline|)
 
 If both tolerances are 0, two doubles must be equal bit for bit. NaN equals NaN, and an infinity
-equals itself. Against any other value, NaN or an infinity fails at any tolerance. The difference of
-two signals of kind ``angle`` is the shorter of the two arcs. A quaternion equals its negative.
+equals itself; compared with any other value, they fail at any tolerance. The difference of two
+signals of kind ``angle`` is the shorter of the two arcs. A quaternion equals its negative.
 
-The candidate must reach the end of the baseline; its later rows are ignored. Up to this end, both
-recordings must have the same rows: the same tags (time, microstep, side) in the same order. Use
-``tags="common"`` for runs with different steps. The comparison then uses the last row at each time
-that occurs in both runs, without interpolation. The common times must span nine tenths of the
-baseline. Signals and tracks that occur only in the candidate are listed and do not fail. Tracks
-with wall-clock times are ignored.
+The candidate must reach the end of the baseline; its later rows are ignored. Up to the end of the
+baseline, both recordings must have the same rows: the same tags (time, microstep, side) in the same
+order. Use ``tags="common"`` for runs with different steps. The comparison then uses the last row at
+each time that occurs in both runs, without interpolation. The times that occur in both runs must
+span nine tenths of the baseline. Signals and tracks that occur only in the candidate are listed,
+but do not make the comparison fail. Tracks with wall-clock times are ignored.
 
 If the baseline did not reach its requested end, or the candidate was stopped from outside, the
-comparison uses the rows that occur in both recordings. If these rows agree, the outcome is
+comparison uses the rows that occur in both recordings. If the common rows agree, the outcome is
 undecided. The outcome is also undecided if there are no rows to compare.
 """
 
@@ -169,9 +169,9 @@ def compare(
         baseline: The recording with the expected values.
         candidate: The recording to check.
         tolerances: Maps patterns of ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
-            ``(absolute, relative)``.  The last pattern that matches counts; without a match, both
-            are 0.  The pattern ``"*"`` does not apply to integers beside the signals, such as time
-            stamps.
+            ``(absolute, relative)``.  If several patterns match a signal, the last pattern applies.
+            Without a match, both tolerances are 0.  The pattern ``"*"`` applies to signals only,
+            not to integers such as time stamps.
         tags: ``"exact"`` pairs rows by tag, ``"common"`` by time.
         until_ns: Time in ns up to which rows are compared, and which both runs must reach.  The
             default is the end of the baseline.
@@ -262,7 +262,7 @@ def _checked(
 
 
 def _columns(track: TrackData) -> dict[str, Signal | str]:
-    """Return the columns to compare: signals, and integers other than those of the tag.
+    """Return the columns to compare: all signals, and the integers that are not part of the tag.
 
     The name of an integer gets the suffix ``(stamp)`` if a signal has the same name.
     """
@@ -376,7 +376,7 @@ class Growth:
 
 
 def growth(baseline: Recording, candidate: Recording, found: Comparison) -> Growth | None:
-    """Return how the difference grows of the signal that differs first.
+    """Return the growth of the difference in the signal that differs first.
 
     The result is ``None`` if all values are equal.
     """

@@ -1,9 +1,9 @@
-"""Values of each component of a recorded run by name, from tracks and from recorded changes.
+"""Collect the values of all components in a recording, from tracks and from recorded changes.
 
 Plants, controllers, sensors, processes and external inputs have tracks. Sources and parameters have
 no tracks: their values are in the header and in the recorded changes. The values of other
-components, such as noise, are known from the components that read them. Such a component has a
-track only if a fault alters its values for the readers.
+components, such as noise, are taken from the recorded inputs of their readers. Such a component has
+a track only if a fault alters the values that its readers receive.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OTHER = ("measured/", "stamps/")
 
 
 class Rows(Protocol):
-    """Interface of the rows of a component: times (n,) in ns, and columns by name."""
+    """Interface for reading the rows of a component: times (n,) in ns, and columns by name."""
 
     @property
     def spec(self) -> TrackSpec: ...
@@ -65,7 +65,7 @@ class Recorded(Protocol):
 
     @property
     def changes(self) -> Sequence[Event]:
-        """All changes of values since the start of the run, even before the first row."""
+        """All changes of values from the start of the run on, also before the first row."""
         ...
 
 
@@ -113,7 +113,7 @@ class _Set:
 
 @dataclass(frozen=True)
 class _Read:
-    """The signals of a component, as another component recorded them in its own rows."""
+    """The signals of a component, from the rows of another component that reads the signals."""
 
     spec: TrackSpec
     of: Rows
@@ -140,7 +140,7 @@ class _Read:
 
 
 def values_of(recording: Recorded) -> list[Values]:
-    """Return the values of all components; those with a track come first."""
+    """Return the values of all components. Components with a track come first."""
     out = [
         Values(
             owner,
@@ -266,7 +266,7 @@ def _wires(recording: Recorded) -> Iterator[_Wire]:
 
 
 def _read(recording: Recorded) -> Iterator[Values]:
-    """Yield the values of each component without a track, as its first reader received them."""
+    """For each component without a track, yield the values that its first reader received."""
     found: dict[tuple[str, str], dict[str, _Wire]] = {}
     seen: set[str] = set()
     parts = described(recording.header)

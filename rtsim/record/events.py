@@ -165,9 +165,8 @@ def spans(
 ) -> list[Span]:
     """Return all activations in order of time.
 
-    ``described`` contains the faults as described in the header. Some activations have no recorded
-    end. If the fault acts over a time, such an activation lasts until ``end_ns``; otherwise, it has
-    no duration.
+    ``described`` contains the faults as described in the header. An activation without a recorded
+    end lasts until ``end_ns`` if the fault acts over a period, and otherwise has no duration.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
@@ -262,7 +261,7 @@ class RunEnding:
 
     @classmethod
     def of(cls, recording: Recording) -> RunEnding:
-        """Return the end of a recorded run, from its header, its footer and any damage."""
+        """Return how a recorded run ended, according to header, footer and any truncation."""
         until = recording.header.get("until")
         asked = None if until is None else int(until)
         footer = recording.footer
@@ -275,7 +274,7 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return how the run ended, as seen by a comparison that stops at ``ns``.
+        """Return the ending of the run for a comparison that stops at the time ``ns``.
 
         A run that reached ``ns`` is complete. A recording that was cut off is always incomplete,
         because any of its last rows may be missing.
@@ -286,7 +285,7 @@ class RunEnding:
 
     @property
     def complete(self) -> bool:
-        """Return whether the run reached its end, or its end is unknown."""
+        """Return True if the run reached its end, or if the end of the run is unknown."""
         return self.reason in TO_THE_END or self.reason == UNKNOWN
 
     @property

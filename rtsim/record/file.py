@@ -57,7 +57,7 @@ class _Outbox:
 
     Normally, the recording thread appends and sends the frames. A loop in compiled code calls
     Python only four times per second, and a call sends no more than the socket accepts. In this
-    case, :meth:`start` lets a separate thread send, until :meth:`stop`.
+    case, a separate thread sends the frames from :meth:`start` to :meth:`stop`.
     """
 
     def __init__(self, outlet: socket.socket, reader: int) -> None:
@@ -216,7 +216,7 @@ class FileRecorder:
         now: Function that returns the time of a monotonic clock in ns.
         overwrite: True to overwrite an existing recording. Other files are never overwritten.
         patience: Timeout in s for a writing process that makes no progress.
-        keep_aside: Maximum number of bytes that may wait in memory. Beyond this limit, the
+        keep_aside: Maximum number of bytes that may wait in memory. If more bytes wait, the
             recording fails, and further rows are dropped and counted.
 
     Raises:
@@ -451,7 +451,7 @@ class FileRecorder:
             self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
-        """Send queued data. With ``wait``, continue until at most ``_ahead`` bytes remain."""
+        """Send queued data. With ``wait``, continue until the queue is shorter than ``_ahead``."""
         if wait:
             self._outbox.stop()
         try:

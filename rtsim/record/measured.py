@@ -80,16 +80,16 @@ _IN_WORDS = {
 def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     """Return the latencies of ``controller``'s answers in a recorded run.
 
-    If the run waited for the answers, or if ``received`` is the arrival of the answer, a latency is
-    the time from ``sent`` to ``received``.
+    A latency is the time from ``sent`` to ``received`` if the run waited for the answers, or if
+    ``received`` is the arrival of the answer.
 
-    If the run read an answer only when it was due, ``received`` is not the time of arrival. A
+    If the run read each answer only at its due time, ``received`` is not the time of arrival. A
     latency is then the time from ``sent`` to ``ended``. If the header contains ``reply_ns``
     (transmission time of the answer) and ``handling_ns`` (the board's time outside the step), these
     times are added.
 
-    Raises :class:`RecordingError` if the controller was not measured, if there are fewer than 100
-    answers, or if ``ended`` is a time of another machine's clock.
+    Raises :class:`RecordingError` for a controller without measurements, for fewer than 100
+    answers, and if ``ended`` was measured with the clock of another machine.
     """
     track = _track(recording, controller)
     took, to = _took(recording, controller, track)
@@ -152,7 +152,7 @@ def _about(recording: Recording, controller: str) -> Mapping[str, Any]:
 
 
 def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all latencies. More than ``MOST`` latencies are reduced to quantiles.
+    """Return all latencies, or evenly spaced quantiles if there are more than ``MOST`` latencies.
 
     The quantiles include the smallest and the largest latency.
     """
@@ -276,7 +276,7 @@ def average(
 
     The average starts at ``begin_ns``. ``before`` is the value before the first row. The default is
     the declared initial value. If the recording continues from a checkpoint and ``before`` is not
-    given, this value is unknown, and the average starts at the first row.
+    given, the earlier value is unknown. The average then starts at the first row.
     """
     ns, values = _held(track, column)
     columns = track.signals.columns
@@ -290,7 +290,7 @@ def average(
 def _held(track: TrackData, column: str) -> tuple[NDArray[np.int64], Vector]:
     """Return the values of a column, and the time [ns] from which each is valid.
 
-    This time is the time of the row or, for a message, its arrival.
+    A value is valid from the time of its row or, for a message, from the arrival.
     """
     values = single(track, column)
     if "arrival" not in track.integers:

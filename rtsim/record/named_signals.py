@@ -1,8 +1,8 @@
 """Access to the signals of a run by name: ``run["cart.x"]``, ``run[cart.x]`` and ``run.cart.x``.
 
-Results and recordings share this interface. All signals have the times :attr:`SignalsByName.time`
-in s, which do not repeat. If a signal changes at one of these times, the value after the change is
-returned.
+Results and recordings share this interface. All signals have the same times,
+:attr:`SignalsByName.time` in s. No time occurs twice. If a signal changes at one of these times,
+the value after the change is returned.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SignalsByName(ABC):
         """Times of the rows of all plants [s], shape (n,), without repetitions.
 
         Without plants, the times are those at which messages or external inputs arrive, controllers
-        sample or sources change, and the start and end of the run.
+        sample or sources change, and the start and the end of the recording.
         """
         return self.time_ns / NS_PER_S
 

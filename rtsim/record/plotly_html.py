@@ -41,7 +41,7 @@ def plotted(
 ) -> go.Figure:
     """Return a figure of ``columns`` (n,) over ``time`` (n,) in s, with one plot for each unit.
 
-    Columns in ``held`` are drawn as steps, because each value is constant until the next.
+    Columns in ``held`` are drawn as steps, because their values stay constant between rows.
     """
     groups: dict[str, list[str]] = {}
     for name in columns:

@@ -182,7 +182,7 @@ class TrackData:
         return out
 
     def tag(self, row: int) -> Tag:
-        """Return the tag of a row. The microstep is 0 if the track does not record microsteps."""
+        """Return the tag of a row. In a track without microsteps, the microstep of the tag is 0."""
         step = self.integers.index("step") + 1 if "step" in self.integers else None
         words = self.words[row]
         return Tag(int(words[0]), 0 if step is None else int(words[step]))
@@ -237,12 +237,12 @@ class Recording(SignalsByName):
 
     @property
     def changes(self) -> list[Event]:
-        """All changes of values since the start of the run, even before the first row."""
+        """All changes of values from the start of the run on, also before the first row."""
         return [*self.changed_before, *(e for e in self.events if e.kind == CHANGE)]
 
     @cached_property
     def component_values(self) -> list[Values]:
-        """The values of all components, with and without a track."""
+        """The values of all components, including components without a track."""
         return values_of(self)
 
     @property
@@ -294,8 +294,8 @@ class Recording(SignalsByName):
     def span_ns(self) -> tuple[int, int]:
         """First and last time of the recording [ns].
 
-        The first time is 0, the time of the checkpoint from which the run continued, or the start
-        of a copy of a time span.
+        The first time is 0 for a run from the start, and the time of the checkpoint for a continued
+        run. For a copy of a time span, the first time is the start of the span.
         """
         first, last = self._part
         ended = (self.footer or {}).get("ended")
@@ -339,7 +339,7 @@ class Recording(SignalsByName):
     ) -> Recording:  # fmt: skip
         """Return a copy with ``tracks`` and ``events`` of the time span ``part`` [ns].
 
-        ``gone`` contains the earlier events. ``cut`` is True if earlier rows are also missing.
+        ``gone`` contains the earlier events. ``cut`` is True if rows before the span are missing.
         """
         changes = (e for e in gone if e.kind == CHANGE)
         before = (*self.changed_before, *changes)

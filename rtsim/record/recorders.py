@@ -31,8 +31,8 @@ class Recorder(Protocol):
 
     - ``beside`` contains the process numbers of helper processes, which the run keeps off the CPU
       of the loop.
-    - ``on_failure`` is a function that the run assigns. The recorder calls the function with the
-      cause if recording fails during the run.
+    - ``on_failure`` is a function that the recorder calls with the cause if recording fails during
+      the run. The run sets this attribute.
     - ``kept_ns`` is the simulated time up to which every row is stored, or ``None``.
     - The method ``caught_up`` records many overruns at once. Without this method, each overrun is
       recorded by :meth:`event`.
@@ -104,7 +104,7 @@ class NullRecorder:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Rows and events that a :class:`MemoryRecorder` has stored up to a tag."""
+    """Copy of the rows and events that a :class:`MemoryRecorder` has stored so far."""
 
     rows: Mapping[str, tuple[NDArray[np.int64], ...]] = field(default_factory=dict)
     """Rows (k, width) of each track, in batches."""
@@ -195,7 +195,7 @@ The data of failed attempts are discarded.
 
 
 class TrackPool:
-    """Memory of tracks, used by consecutive runs of one system."""
+    """Buffers of recorded tracks, which consecutive runs of one system share."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Track] = {}
@@ -260,7 +260,7 @@ class PooledRecorder(MemoryRecorder):
         return lambda words: keep(words.copy())
 
     def release(self) -> None:
-        """Copy all rows, so that the next run can use the memory of the tracks."""
+        """Copy all rows, so that the next run can reuse the buffers of the tracks."""
         self._collect()
 
     def recording(self) -> Recording:
@@ -293,7 +293,7 @@ class ReducingRecorder(PooledRecorder):
     """Recorder that calls ``take`` with the rows of each track, in order.
 
     With ``keep``, the rows are also stored in memory, and :meth:`recording` returns them. ``pool``
-    contains the tracks that the runs of a prepared scenario share.
+    contains the track buffers that all runs of a prepared scenario share.
     """
 
     def __init__(self, take: TakeRows, keep: bool, pool: TrackPool | None = None) -> None:
@@ -302,9 +302,9 @@ class ReducingRecorder(PooledRecorder):
         self._given: set[str] = set()
 
     def drain(self) -> None:
-        """Pass the remaining rows on after the end of the run.
+        """Call the function ``take`` with the remaining rows, after the end of the run.
 
-        For a track without rows, an empty array is passed on.
+        For a track without rows, ``take`` receives an empty array.
         """
         self._collect()
         for name, spec in self._pool.specs.items():

@@ -80,7 +80,7 @@ def _first_in(a: TrackData, b: TrackData, prefix: bool) -> Difference | None:
 
 
 def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
-    """Return row and column of the first word that differs, among the rows of both tracks."""
+    """Return row and column of the first value that differs, up to the end of the shorter track."""
     for first, (ours, theirs) in pieces(a.words, b.words):
         unequal = ours != theirs
         rows = np.flatnonzero(unequal.any(axis=1))
@@ -105,11 +105,10 @@ _NOT_HERE = "a resource that it needs is missing here, so the run cannot be repe
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
-    """Return whether ``error`` is a result of the repeated run ``again``.
+    """Return whether the repeated run ``again`` itself caused ``error``.
 
-    The result is False if the run never began. The result is also False if ``error`` is due to a
-    missing file, library or memory that the recorded run did not miss. The runs are then not
-    comparable.
+    The result is False if the run never began. The result is also False if a file, a library or
+    memory is missing that the recorded run had. The runs are then not comparable.
     """
     if again.footer is None:
         return False
@@ -150,10 +149,10 @@ def said_no_more(recording: Recording, again: Recording) -> None:
 def ended_otherwise(
     recording: Recording, again: Recording, last_ns: int | None = None
 ) -> Difference | None:
-    """Return the difference if the runs ended with different errors, or only one with an error.
+    """Return the difference if only one run ended with an error, or if the errors differ.
 
     Returns ``None`` if both runs ended in the same way. ``last_ns`` is the requested end of the
-    repeated run. Errors of the recorded run from this time on are ignored.
+    repeated run. Errors of the recorded run at or after the time ``last_ns`` are ignored.
     """
     ours, theirs = died_of(recording), died_of(again)
     if ours is not None and last_ns is not None and ours.tag.ns >= last_ns:
@@ -170,7 +169,7 @@ def ended_otherwise(
 def end_of(recording: Recording) -> int:
     """Return the time [ns] up to which a run must be repeated.
 
-    The time is the end of the run. After an error, the time is 1 ns later.
+    The time is the end of the recording, or 1 ns later if the run ended with an error.
     """
     return recording.end_ns + (died_of(recording) is not None)
 
@@ -202,7 +201,7 @@ class TemporaryRecorder(FileRecorder):
         return replace(out, source="this run")
 
     def recording(self) -> Recording:
-        """Return the recording. Its rows are in the open file, which has no name any more."""
+        """Return the recording. Its rows are in an open file without a name."""
         return self._recorded
 
 

@@ -128,11 +128,11 @@ class TrackSpec:
         return row
 
     def blank(self, count: int) -> NDArray[np.void]:
-        """Return ``count`` encoded rows in which all values are zero, for :meth:`fill`."""
+        """Return ``count`` encoded rows with zeros, into which :meth:`fill` writes values."""
         return np.repeat(self._blank, count)
 
     def fill(self, rows: NDArray[np.void], words: Words) -> None:
-        """Write ``words`` (n, width), without the times, to n rows that :meth:`blank` returned."""
+        """Write the values ``words`` (n, width), except the times, to rows from :meth:`blank`."""
         at = 1
         for name in self.wire.names or ():
             values = rows[name]["value"]
@@ -164,7 +164,7 @@ class TrackSpec:
         return words
 
     def decode_columns(self, rows: NDArray[np.void], first: int, into: Words) -> None:
-        """Decode columns of the messages ``rows`` (n,) and store them in ``into`` (n, k).
+        """Decode ``k`` columns of the messages ``rows`` (n,) into the array ``into`` (n, k).
 
         The columns are ``first`` to ``first + k - 1`` of a row, where ``first`` is at least 1.
         Raises :class:`RecordingError` if the messages do not have the layout of this track.
@@ -241,7 +241,7 @@ class TrackSpec:
 
 
 def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
-    """Return the message type of each track. If two types would be equal, one gets a number."""
+    """Return the message type of each track. A number distinguishes types that would be equal."""
     out: dict[str, str] = {}
     taken = {EVENT_TYPE.lower()}
     for spec in specs:
@@ -280,7 +280,7 @@ def sealed(data: Mapping[str, object]) -> dict[str, str]:
 
 
 def unsealed(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the data from the texts of :func:`sealed`, or ``None`` if the checksum is wrong."""
+    """Return the data that :func:`sealed` encoded, or ``None`` if the checksum is wrong."""
     data = {key: text for key, text in texts.items() if key != "crc32"}
     if texts.get("crc32") != _checksum(data):
         return None

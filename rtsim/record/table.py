@@ -33,7 +33,7 @@ MOST_CELLS = 500_000_000
 
 
 class Recorded(Protocol):
-    """Interface that a recording must have for tables."""
+    """Interface of a recording from which tables can be made."""
 
     @property
     def source(self) -> str: ...
@@ -195,10 +195,10 @@ def signal_table(
     Args:
         recording: The recording to read.
         names: Components (``"f16"``), signals (``"f16.altitude"``), patterns (``"*.x"``), handles
-            and their signals, sampled inputs of controllers, or parameters. Without names, all
+            and their signals, sampled inputs of controllers, or parameters. The default is all
             signals that other components can read.
         side: ``"plus"`` or ``"+"`` for the value after the discrete changes at a time, ``"minus"``
-            or ``"-"`` for the value before them. No time repeats.
+            or ``"-"`` for the value before them. Each time occurs once in the table.
         rate: Frequency in Hz of a time grid that begins at the first row. Without a rate, the table
             has the times of all selected rows. Without names, the times of :func:`common_times` are
             included.
@@ -207,8 +207,9 @@ def signal_table(
         ns: Increasing times (n,) of the table, instead of ``rate`` and ``span``.
 
     Raises:
-        UnknownName: A name is no signal, or the side is unknown.
-        ScenarioError: The rate is impossible, the table is too large, or an object is no name.
+        UnknownName: A name matches no signal, or ``side`` has an unknown value.
+        ScenarioError: The rate or the span is impossible, the table is too large, or an element of
+            ``names`` is neither a text nor a handle or its signal.
         RecordingError: No names are given, and the recording has no signals.
     """
     if side not in _AFTER + _BEFORE:
@@ -269,7 +270,7 @@ def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> V
 def common_times(recording: Recorded) -> NDArray[np.int64]:
     """Return the times of all rows of plants in ns (n,), without repetitions.
 
-    Without plants, the result contains the times of all other rows and of all changes, and the
+    For a recording without plants, the result contains the times of all rows and changes, and the
     first and last time of the recording.
     """
     known, (first, last) = recording.component_values, recording.span_ns
@@ -304,7 +305,7 @@ def _end_ns(recording: Recorded) -> int:
 def message_table(
     recording: Recorded, port: str, span: tuple[Duration, Duration] | None = None
 ) -> SignalTable:
-    """Return all messages of ``port`` with their integers, such as the three time stamps in ns.
+    """Return a table of the messages of ``port``, including integers such as the time stamps [ns].
 
     ``span`` is the first and last time of the rows in s. Raises :class:`UnknownName` if the
     recording has no messages of ``port``.
@@ -481,7 +482,7 @@ def _times(
 def _taken(
     one: _Chosen, ns: NDArray[np.int64], own: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the index of the valid row at each time, and a mask of the times.
+    """Return the indices of the rows that are valid at the times ``ns``, and a mask of these times.
 
     Times at which no row is valid are False in the mask and have no index.
     """

@@ -58,10 +58,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class BorrowedBuffer:
-    """Two buffers (capacity, width) of a track, which compiled code fills from ``row`` on.
+    """Two buffers (capacity, width) of a track, lent to compiled code.
 
-    If the buffers have no rows, compiled code only counts rows. ``addresses`` are the addresses of
-    both buffers.
+    Compiled code writes the first row at the index ``row``. If the capacity is 0, compiled code
+    counts the rows without storing them. ``addresses`` are the addresses of both buffers.
     """
 
     block: NDArray[np.int64]
@@ -161,9 +161,9 @@ class Track:
         return BorrowedBuffer(block.words, spare.words, self._row, self._capacity, self._width, at)
 
     def returned(self, row: int, rolled: bool) -> None:
-        """Add the rows up to ``row`` that compiled code wrote, and end the use by compiled code.
+        """Take the buffers back from compiled code, and add the rows that it wrote up to ``row``.
 
-        If ``rolled``, the first buffer is full, and ``row`` is a row of the spare buffer.
+        If ``rolled`` is True, the first buffer is full, and ``row`` is a row of the spare buffer.
         """
         self._spare += [] if self._lent is None else [self._lent]
         self._lent = None
@@ -303,7 +303,7 @@ class NullTrack(Track):
         self._rolled += row
 
     def wrote(self, row: int) -> None:
-        """Do nothing, because :meth:`returned` already counts these rows."""
+        """Do nothing, because :meth:`returned` counts the rows of compiled code."""
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1

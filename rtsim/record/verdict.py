@@ -40,10 +40,10 @@ class Tolerance(NamedTuple):
 
 
 def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
-    """Return ``values``, (absolute, relative), as the tolerance of ``pattern``.
+    """Return the tolerance of ``pattern``; ``values`` are the absolute and the relative tolerance.
 
-    Raises :class:`ScenarioError` unless both values are finite and >= 0. With an infinite tolerance
-    every value would pass, and with NaN none.
+    Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0. With an infinite
+    tolerance every value would pass, and with NaN none.
     """
     if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
         raise ScenarioError(
@@ -93,7 +93,7 @@ class SignalResult(Judged):
 
     @property
     def in_words(self) -> str:
-        """The name of the signal and its verdict."""
+        """The name and the verdict of the signal, as text."""
         return f"{self.name}: {self.verdict}"
 
     @property
@@ -142,7 +142,7 @@ class SignalResult(Judged):
 
 
 class Measured(NamedTuple):
-    """Absolute, relative and allowed differences, and masks of the values that are equal or pass.
+    """Absolute, relative and allowed differences, with masks of equal and of passing values.
 
     All arrays have the shape (n, size).
     """
@@ -182,7 +182,7 @@ class ComparedSignal:
     def judge(self, a: Values, b: Values) -> SignalResult:
         """Compare ``a`` and ``b``, shape (n, size), row by row, and return the result.
 
-        Rows are compared in pieces, because the comparison needs ten times their memory.
+        Rows are compared in pieces, because a comparison needs ten times the memory of its rows.
         """
         tally = _Tally(self, a.shape[1])
         for at in range(0, len(a), TOGETHER):
@@ -212,7 +212,7 @@ class _Tally:
         self._used, self._allowed, self._extent = np.zeros(size), np.zeros(size), Extent(size)
 
     def add(self, at: int, a: Values, b: Values) -> None:
-        """Add a piece of rows that begins with row ``at``."""
+        """Add consecutive rows of both runs; ``at`` is the number of the first row."""
         gap, rel, allowed, same, good = self._pair.measure(a, b)
         x, y = a.astype(np.float64), b.astype(np.float64)
         differs, failed = np.flatnonzero(~same.all(axis=1)), np.flatnonzero(~good.all(axis=1))
@@ -262,7 +262,7 @@ class _Tally:
 
 
 class Extent:
-    """The ranges of the values of several columns."""
+    """The value ranges of several columns."""
 
     def __init__(self, size: int) -> None:
         self._low, self._high = np.full(size, math.inf), np.full(size, -math.inf)
@@ -285,7 +285,7 @@ class Extent:
 
 
 def ranges(x: Matrix) -> Matrix:
-    """Return the range of each column of ``x`` (n, size), or its absolute value if constant."""
+    """Return the range of each column of ``x`` (n, size), or the absolute value of a constant."""
     extent = Extent(x.shape[1])
     extent.add(x)
     return extent.moved
@@ -405,7 +405,7 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
 
 
 def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
-    """Return start and end [ns] of the longest gap in ``common`` of more than :data:`_FEW` rows."""
+    """Return start and end [ns] of the longest gap of more than :data:`_FEW` rows in ``common``."""
     gaps = np.flatnonzero(np.diff(common) > _FEW + 1)
     begins, ends = times[common[gaps]], times[common[gaps + 1]]
     if not len(gaps):
@@ -430,7 +430,7 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pair
 
 
 def _alike(a: TrackData, b: TrackData, left: Index, right: Index) -> int:
-    """Return the number of rows, from the start on, that have equal tags in both tracks.
+    """Return the number of leading rows that have equal tags in both tracks.
 
     Integer columns are compared one by one to save memory.
     """
@@ -460,8 +460,8 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
     """Return both recordings from their first common tag on, and this tag.
 
-    If one run continues from a checkpoint, the tag is that of the checkpoint. If no run continues
-    from a checkpoint, the tag is ``None``.
+    The tag is that of the later checkpoint from which a run continues, or ``None`` if neither run
+    continues from a checkpoint.
     """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:

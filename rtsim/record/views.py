@@ -57,11 +57,11 @@ class View:
 
     Args:
         title: Name of the view, unique in a scenario.
-        signals: The signals. Put a response before its command.
-        over: Signal on the horizontal axis. None means the time.
-        band: Tolerance above and below the last signal, which is the command, in the unit of the
-            signals. With only one signal, the band is above and below 0.
-        unit: Text at the vertical axis. None means the units of the signals.
+        signals: The signals, each response before its command.
+        over: Signal on the horizontal axis. The default is the time.
+        band: Tolerance above and below the last signal, in the unit of the signals. The last signal
+            is the command. For a single signal, the tolerance applies around 0.
+        unit: Text at the vertical axis. The default is the units of the signals.
         marks: True to draw events and faults.
         published: Values from other sources, which reports draw as points.
 
@@ -187,7 +187,7 @@ class Viewed:
 
 
 class Viewable(Protocol):
-    """Interface of scenarios and recordings, which have views."""
+    """Interface of an object with views, such as a scenario or a recording."""
 
     def viewed(self) -> Viewed:
         """Return the data from which views are created."""

@@ -1,8 +1,8 @@
 """Process that writes a recording: ``python -m rtsim.record.writer PATH SOCKET PARENT``.
 
-The process runs until its input ends for any reason, and then closes the file. Even after a crash
-of the simulation, the recording can therefore be opened. Data are flushed at the request of the
-loop, and after a quarter of a second without input. After a disk error, the process reports the
+When the input of the process ends for any reason, the process closes the file and exits. Even after
+a crash of the simulation, the recording can therefore be opened. Data are flushed at the request of
+the loop, and after a quarter of a second without input. After a disk error, the process reports the
 cause and continues to read, so that the loop is never blocked.
 """
 
@@ -110,7 +110,7 @@ class _ChunkIndices:
             self._bytes = bytearray()
 
     def __iter__(self) -> Iterator[_ChunkIndices]:
-        """Yield a single object, which writes the whole index."""
+        """Yield only this object, whose method :meth:`write` writes the whole index."""
         yield self
 
     def write(self, stream: RecordBuilder) -> None:
@@ -134,12 +134,12 @@ PRIVATE = (
 
 
 class BatchWriter(Writer):
-    """MCAP writer that adds arrays of rows directly to the private chunk builder of mcap's writer.
+    """MCAP writer that adds whole arrays of rows instead of single messages.
 
-    mcap's ``add_message`` takes 6 us per row, ten times the time to encode the row. If a version of
-    mcap has no such chunk builder, rows are added with ``add_message``. pyproject.toml limits the
-    version of mcap, and ``tests/project/test_house.py`` fails for a version without the chunk
-    builder.
+    The rows go directly to the private chunk builder of mcap's writer, because ``add_message``
+    takes 6 us per row, ten times the time to encode the row. For a version of mcap without the
+    chunk builder, rows are added with ``add_message``, and ``tests/project/test_house.py`` fails.
+    ``pyproject.toml`` limits the version of mcap.
     """
 
     def __init__(self, output: Any, chunk_size: int = 1 << 20, folder: Path | None = None) -> None:
@@ -189,7 +189,7 @@ class BatchWriter(Writer):
         self._Writer__compression = CompressionType.LZ4
 
     def _rows(self, channel: int, spec: TrackSpec, count: int) -> NDArray[np.void]:
-        """Return memory for ``count`` messages, in which their common fields are already set."""
+        """Return an array of ``count`` messages whose common fields are already set."""
         known = self._messages.get(channel)
         if known is None or len(known) < count:
             layout = [*_HEAD, ("data", spec.wire)] if spec.wire.names else _HEAD
@@ -214,8 +214,8 @@ class BatchWriter(Writer):
 def _use_zlib_ng() -> None:
     """Compute the checksums of :class:`BatchWriter` with zlib-ng instead of Python's zlib.
 
-    Python's zlib took a quarter of the writing process's time (docs/decisions/154). The methods are
-    copied, because the user's program may use mcap's own module too.
+    Python's zlib took a quarter of the writing process's time (docs/decisions/154). The function
+    copies mcap's methods instead of changing them, because the user's program may use mcap too.
     """
     names = {**vars(mcap.writer), "zlib": zlib_ng}
     for name, method in vars(Writer).items():
@@ -392,7 +392,7 @@ class Inlet:
 
     @property
     def behind(self) -> bool:
-        """Return whether more than one chunk of data arrived without a pause."""
+        """Return True if more than :data:`CHUNK_BYTES` bytes arrived without a pause."""
         return self._unbroken > CHUNK_BYTES
 
     def received(self) -> Iterator[Iterator[RecordFrame] | None]:

@@ -49,7 +49,7 @@ class RecordFrame(NamedTuple):
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return one frame as bytes; raise the errors of :func:`head`."""
+    """Return one frame as bytes; raise the same errors as :func:`head`."""
     return b"".join((head(kind, track, data), data))
 
 
@@ -69,7 +69,7 @@ def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
 class FrameBuffer:
     """Buffer that splits received bytes into frames.
 
-    Call :meth:`room`, write received bytes into the result, and iterate over :meth:`received`.
+    Write received bytes into the memory of :meth:`room`, then iterate over :meth:`received`.
     """
 
     def __init__(self) -> None:
@@ -88,9 +88,9 @@ class FrameBuffer:
         return memoryview(self._data)[self._end :]
 
     def received(self, count: int) -> Iterator[RecordFrame]:
-        """Yield the frames that ``count`` new bytes complete.
+        """Process ``count`` new bytes, and yield the frames that are now complete.
 
-        The data of a frame are valid until the next call of :meth:`room`. Raises
+        A call of :meth:`room` invalidates the data of earlier frames. Raises
         :class:`RecordingError` for a malformed frame.
         """
         self._end += count
@@ -106,7 +106,7 @@ class FrameBuffer:
             yield RecordFrame(FrameKind(kind), track, view[begin : begin + length])
 
     def feed(self, data: bytes) -> Iterator[RecordFrame]:
-        """Yield the frames that ``data`` completes, each with a copy of its bytes."""
+        """Add the bytes ``data``, and yield each complete frame with a copy of its bytes."""
         at = 0
         while at < len(data):
             room = self.room()

@@ -1,7 +1,7 @@
 """Live display of the values of a run that is advanced step by step.
 
-A notebook replaces the output in place (``display_id``).  Therefore no widgets are needed, and an
-exported notebook keeps the last picture.
+In a notebook, each update replaces the previous output (``display_id``).  The display needs no
+widgets, and an exported notebook contains the last output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prepared runs: a scenario that is built once and run many times, with other values and seeds.
 
-A further run needs no compilation, import or file, and components with a reset are not built again.
-Each result equals the result of ``simulate`` bit for bit.
+Each further run needs no compilation, no import and no file.  Components with a reset are not built
+again.  Each result equals the result of ``simulate`` bit for bit.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class ResetRuns:
         return self._until[1]
 
     def run(self, order: Order, begin: Begin) -> RunResult | None:
-        """Run ``order`` and return its result; ``begin`` returns the recorder of each attempt.
+        """Execute the run ``order``; ``begin`` returns the recorder of each attempt.
 
         Returns ``None`` if the equations are not finite at the initial values.  A build then
         reports which equation is wrong.
@@ -184,7 +184,7 @@ class ResetRuns:
         return self._by_executive(order, recorder)
 
     def _write(self, order: Order) -> bool:
-        """Write the values of this run, and return whether the equations are finite there."""
+        """Write the values of a run, and return whether all equations give finite results."""
         for target, value in order.values.items():
             self._places[target].write(value)
         return self._first_values.usable()
@@ -230,7 +230,7 @@ class ResetRuns:
     # -- tag by tag
 
     def _by_executive(self, order: Order, recorder: PooledRecorder) -> RunResult | None:
-        """Run tag by tag as ``simulate`` does, after a reset of the system."""
+        """Reset the system, and execute the run tag by tag as ``simulate`` does."""
         request = replace(order.request(), engine=self._compiled_engine())
         system = self._system
         if self._whole is not None:
@@ -330,15 +330,15 @@ class Prepared:
         """Run once and return the result, as ``simulate`` does with a :class:`MemoryRecorder`.
 
         Ctrl-C raises :class:`KeyboardInterrupt`.  Other errors are those of ``simulate`` and
-        :meth:`Scenario.set`; an error does not affect the next run.  All runs share
-        ``result.system``, which holds the state of the latest run.
+        :meth:`Scenario.set`; an error does not affect the next run.  All runs share the object
+        ``result.system``, which contains the state of the latest run.
 
         Args:
             seed: Seed of all random streams.
             set: Values for this run only, by ``"component.name"``, as for :meth:`Scenario.set`.
             until: End of the run, s.  The default is the scenario's end.
-            record: True keeps all rows, False none, and names of tracks select the tracks to keep.
-                ``result.final`` works in each case.
+            record: True keeps all rows, and False keeps no rows.  A collection of track names keeps
+                these tracks.  ``result.final`` works in each case.
         """
         only = None if record is True else () if record is False else tuple(record)
         found = self.run_into(

@@ -1,7 +1,7 @@
 """Display of the progress of a run or a study in a notebook or on a terminal.
 
-A notebook shows an HTML bar (``<progress>``) that IPython replaces in place, so neither widgets nor
-a network are needed.  Nothing is displayed in the first second.
+In a notebook, IPython updates an HTML bar (``<progress>``), which needs neither widgets nor a
+network.  Nothing is displayed in the first second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIRST_NS, EVERY_NS = 1_000_000_000, 200_000_000
 
 
 class Display(Protocol):
-    """A place that shows one text at a time."""
+    """Interface of a display that shows one text at a time."""
 
     def write(self, text: str, share: float) -> None:
         """Replace the last text by ``text``; ``share`` of the work is done, 0 to 1."""
@@ -103,9 +103,10 @@ class NotebookBar:
 
 
 def display_of(wanted: bool | None) -> Display | None:
-    """Return the place where progress is displayed, or ``None``.
+    """Return the display of the progress, or ``None`` if no progress is displayed.
 
-    With ``wanted=None``, this is a notebook or a terminal; with ``True``, it is otherwise stderr.
+    With ``wanted=None``, progress is displayed in a notebook or on a terminal.  With
+    ``wanted=True``, progress outside a notebook is always written to stderr.
     """
     if wanted is False:
         return None
@@ -133,7 +134,7 @@ class Pulse:
         self._every = every_ns
 
     def due(self) -> int:
-        """Return the wall-clock time, ns, if the next text is due, and 0 otherwise."""
+        """Return the wall-clock time (ns) if the next progress text is due, or else 0."""
         now = stopwatch()
         if now < self._next:
             return 0
@@ -150,7 +151,7 @@ class RunText:
         """Wall-clock and simulated time of the last text, ns, for computing the rate."""
 
     def due(self, progress: Progress) -> str:
-        """Return the text, or an empty string if it is not due."""
+        """Return the progress text, or an empty string if no text is due."""
         if self._shown is None:
             self._shown = (stopwatch(), progress.ns)
         now = self._pulse.due()
@@ -175,8 +176,8 @@ Observe = Callable[[Progress], None]
 def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Observe | None]:
     """Provide an observer that displays the progress of a run as :func:`display_of` describes.
 
-    The observer also calls ``observe``, the caller's own observer.  A run with an own observer
-    shows no progress unless ``wanted`` is True.
+    The displaying observer also calls ``observe``, the observer of the caller.  If ``observe`` is
+    given, the progress is displayed only if ``wanted`` is True.
     """
     if observe is not None and not wanted:
         yield observe
@@ -200,14 +201,14 @@ def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Obs
 
 
 class ProgressLine:
-    """One line on the terminal, rewritten five times per second in the slack of a frame.
+    """A progress line on the terminal, rewritten between tags, at most five times per second.
 
     The class formats the text itself: progress bars of libraries take milliseconds to draw, and
     this code runs in the thread of the loop.
     """
 
     def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
-        """Prepare the line for the run ``name``; the line is written if ``enabled``.
+        """Create the line of the run ``name``; the line is written only if ``enabled``.
 
         With ``noted``, a first compilation is reported even if the line is not written.
         """
@@ -233,12 +234,12 @@ class ProgressLine:
             self._write(text)
 
     def say(self, text: str) -> None:
-        """Show ``text`` on the line, for work other than a run."""
+        """Show ``text`` on the progress line, for work other than a run."""
         if self._enabled:
             self._write(text)
 
     def count(self, what: str, done: int, of: int) -> None:
-        """Show the progress, ``done`` out of ``of``, at most five times per second."""
+        """Show how many parts of the work are done, at most five times per second."""
         if self._enabled and self._pulse.due():
             self._write(f"{what} {done} / {of}")
 

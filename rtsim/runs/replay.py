@@ -65,7 +65,7 @@ def rerun(
 
     Raises:
         RecordingError: The recording does not contain the required data.
-        RtsimError: The run cannot be repeated on this machine (:func:`ended_by_itself`).
+        RtsimError: The run cannot be repeated on this machine; see :func:`ended_by_itself`.
     """
     request = to_repeat(recording, scenario, start=start, stop_ns=stop_ns)
     result = run(request.into(recorder_for_repeat(recording)))
@@ -112,7 +112,7 @@ def to_repeat(
 def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
     """Return the names of tracks that a replay reads instead of computing them.
 
-    These are the external inputs and the answers of external controllers.
+    A replay reads external inputs and the answers of external controllers from the recording.
     """
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
     parts = scenario.components.items()
@@ -162,7 +162,7 @@ def scenario_from(
     """Load the scenario that the header of a recording or checkpoint describes.
 
     Args:
-        header: The header.
+        header: The header of the recording or of the checkpoint.
         source: Name of the file, for error messages.
         instead: Function that returns the controller to use for each controller that was replaced
             in the recorded run.
@@ -311,9 +311,9 @@ def _script(
 def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
     """Return the requests and events of a controller in order, as tag, kind and text.
 
-    At one tag, Late and Discarded come first because they concern an earlier request.  Next comes
-    the request of this tag, which can fail within the tag.  ``Missed`` replaces a request that was
-    not sent.
+    At the same tag, the events ``Late`` and ``Discarded`` precede the request, because they concern
+    an earlier request.  The event ``Failed`` follows the request, because a request can fail within
+    its own tag.  ``Missed`` replaces a request that was not sent.
     """
     requests = recording.track(f"messages/{request_topic(name)}")
     tags = {
@@ -353,7 +353,7 @@ class _Frame:
 
     @property
     def due_at_once(self) -> bool:
-        """True if the overrun policy removed the lateness that existed before this frame."""
+        """True if the overrun policy moved the frame's due time to the frame's beginning."""
         return self.overrun is not None and self.overrun.values.get("action") in _DUE_AT_ONCE
 
     @property
@@ -456,7 +456,7 @@ def _amount(overrun: Event) -> int:
 
 
 def _pace(recording: Recording) -> Fraction:
-    """Return the initial pace, with all digits if the final pace in the certificate equals it."""
+    """Return the initial pace, exact if the certificate's final pace rounds to the recorded one."""
     pace = str(recording.header["pace"])
     if pace == "max":
         return Fraction(1)
@@ -479,7 +479,7 @@ def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
 
 
 def _job(overrun: Event | None) -> str:
-    """Return the job that the overrun names; empty for faults and for time outside all jobs."""
+    """Return the job that caused the overrun; empty for faults and for time outside all jobs."""
     if overrun is None:
         return ""
     job = overrun.source

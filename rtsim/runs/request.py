@@ -65,7 +65,7 @@ class Pace:
     def clock(self, told: bool = False) -> Clock:
         """Return the clock of a run.
 
-        ``told`` is True if commands can change the rate during the run.
+        Set ``told`` to True if commands can change the rate during the run.
         """
         return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
 
@@ -81,7 +81,7 @@ RECORDER_DEATH = ("continue", "end")
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run, which an observer receives in the slack of a frame."""
+    """The progress of a run, which an observer receives between two tags."""
 
     ns: int
     until_ns: int
@@ -209,7 +209,7 @@ class RunRequest:
     def into(
         self, recorder: Recorder | None, checkpoints: CheckpointSchedule | None = None
     ) -> RunRequest:
-        """Return a copy of the request with another recorder and other checkpoints."""
+        """Return a copy of the request, for another recorder and another checkpoint schedule."""
         output = replace(self.output, recorder=recorder, checkpoints=checkpoints)
         return replace(self, output=output)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RunResult(SignalsByName, Judged):
-    """The result of one run, with its signals by the names of the scenario.
+    """The result of one run, whose signals have the same names as in the scenario.
 
     ``run["cart.x"]``, ``run[cart.x]`` with a handle, and ``run.cart.x`` read the same signal.  A
     run that went back to a checkpoint has several segments.
@@ -136,9 +136,9 @@ class RunResult(SignalsByName, Judged):
     def warnings(self) -> list[str]:
         """Problems that make the result doubtful but did not end the run, one text per problem.
 
-        These are overruns, late answers, missed requests, faults that never acted, and media with
-        several waiting messages of a sender at the end.  With ``--strict``, any of them is a
-        failure.
+        The problems are overruns, late answers, missed requests, faults that never acted, and
+        overloaded media.  A medium is overloaded if several messages of one sender wait at the end.
+        The option ``--strict`` treats each problem as a failure.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
@@ -222,7 +222,7 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def messages(self) -> Mapping[str, SignalTable]:
-        """All messages by port, with their three times in ns."""
+        """All messages by port, with the times of initiation, completion and arrival in ns."""
         return self._read.messages
 
     def viewed(self) -> Viewed:

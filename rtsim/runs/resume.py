@@ -126,10 +126,10 @@ def moment(
 ) -> Checkpoint:
     """Return a checkpoint of a recorded run at the first tag at or after ``ns``.
 
-    The function repeats the run up to this tag as fast as possible.  From ``shown_from`` (ns) on,
-    the run follows ``pace`` instead, so that a pilot can watch before taking over.  A time outside
-    the recording raises :class:`CheckpointError`, and an error that ends the repeated run early is
-    raised too.
+    The function repeats the run up to this tag as fast as possible.  From the time ``shown_from``
+    (ns) on, the run has the given ``pace``, so that a pilot can watch before taking over.  A time
+    outside the recording raises :class:`CheckpointError`, and an error that ends the repeated run
+    early is raised too.
     """
     if not 0 < ns < recording.end_ns:
         raise CheckpointError(

@@ -238,10 +238,10 @@ class OpenRun:
 def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
     """Return how the functions of this run are prepared.
 
-    A run that will probably end before its functions are compiled starts in plain Python.  A run
-    with a pace (or whose pace a command can change) is compiled before it starts, because
-    compilation would delay its frames.  A run that stops early is also compiled first, because
-    others then use its system.
+    With ``compile=True`` and the default engine, a run that will probably end before its functions
+    are compiled starts in plain Python.  A run with a pace or a viewer, or whose pace a command can
+    change, does not, because a later compilation would delay its frames.  A run with ``stop_ns``
+    does not, because other code uses its system afterwards.
     """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None
@@ -269,7 +269,7 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
     """Return the pacer.
 
-    ``may_change`` is True if commands can set a pace in a run without one.
+    ``may_change`` is True if commands can set a pace in a run that starts without a pace.
     """
     faults, frame_ns = system.faults, shortest_period(system)
     if faults is None or faults.loop is None:
@@ -443,8 +443,8 @@ def _closed(
 ) -> RunResult:
     """Close the components, the recording and the checkpoints.
 
-    An error during closing becomes a note on the error that ended the run.  Without such an error,
-    the closing error becomes the error of the result.
+    An error during closing becomes a note on the error that ended the run.  If no error ended the
+    run, it becomes ``error`` of the result or, for a :class:`RecordingError`, ``lost``.
     """
     system, error, footer = result.system, result.error, footer_of(result, figures)
     closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]

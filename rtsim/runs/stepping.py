@@ -219,7 +219,7 @@ class Simulation:
         return ns
 
     def _hand_over(self) -> None:
-        """Make the assigned values act at the present time."""
+        """Apply the assigned values at the present time."""
         system, ns = self._system, self._time_ns
         for target, value in sorted(self._assigned.items()):
             component = target.partition(".")[0]
@@ -423,8 +423,8 @@ class Simulation:
     def restore(self, checkpoint: SavedSimulation) -> None:
         """Return to a checkpoint of this run or of another run of this scenario.
 
-        The recording then equals that of a run that arrived at the checkpoint directly.  A
-        checkpoint of another scenario or seed, or a run that is recorded in a file, raises
+        The recording then equals that of a run that reached the checkpoint directly.  A checkpoint
+        of another scenario or seed, or a run that is recorded in a file, raises
         :class:`CheckpointError`.
         """
         if self._result is not None:
@@ -464,8 +464,8 @@ class Simulation:
         """End the run at the present time and return its result with its recording.
 
         The result equals that of ``simulate(scenario, until=s.time)`` with the assigned values.
-        The end of a ``with`` block calls this method.  Errors are those of ``simulate``, except an
-        error that :meth:`advance` has already raised.
+        The end of a ``with`` block calls this method.  The method raises the same errors as
+        ``simulate``, but not an error that :meth:`advance` has already raised.
         """
         if self._result is None:
             if not self._run.over:

@@ -1,6 +1,6 @@
 """Bodies, meshes and terrain that viewers draw.
 
-A body has a shape. Signals of the run define its position and attitude.
+A body has a shape. Signals of the run define the position and the attitude of the body.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Ground:
                 )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return a copy of ``presentation`` with this ground.
+        """Return a copy of ``presentation`` to which this terrain is added.
 
         Raises :class:`ScenarioError` if the :class:`~rtsim.scenario.shown.Presentation` already has
         a ground.
@@ -159,7 +159,7 @@ class Ground:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Ground:
-        """Return the ground from the output of :meth:`to_plain`.
+        """Return the ground that :meth:`to_plain` converted to plain data.
 
         Raises :class:`ScenarioError` for invalid data.
         """
@@ -481,15 +481,15 @@ class Body:
 
     @property
     def turned(self) -> str:
-        """The name of the field that gives the attitude."""
+        """The name of the field that contains the attitude: ``euler`` or ``quaternion``."""
         return "euler" if self.euler else "quaternion"
 
     def terms(self, field: str, units: Mapping[str, str]) -> Iterator[tuple[str, float]]:
-        """Yield the signal and the factor to m, rad or 1 of each element of ``field``.
+        """Yield the signal and the conversion factor of each element of ``field``.
 
-        If an element is a number, the signal is empty and the factor is this number. ``units`` maps
-        the known signals to their units. Raises :class:`ScenarioError` for an unknown signal or an
-        unsuitable unit.
+        The factor converts the signal to m, rad or 1. For an element that is a number, the signal
+        is empty and the factor is the number. ``units`` maps the known signals to their units.
+        Raises :class:`ScenarioError` for an unknown signal or an unsuitable unit.
         """
         for place, known in zip(getattr(self, field), _UNITS[field], strict=True):
             if not isinstance(place, str):

@@ -46,7 +46,7 @@ class Settable(NamedTuple):
 
 
 class Validity(NamedTuple):
-    """Sentences for every recording: the assumptions and limits of its results."""
+    """Assumptions and limits of a component's results, as sentences for every recording."""
 
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
@@ -169,8 +169,8 @@ class Component(ABC):
     """A declared component of a scenario, which is built again for each run.
 
     For a new kind of component, derive a class with :meth:`signals` and :meth:`build`, and add an
-    object of the class with :meth:`Scenario.add`. Store values that a user can set in dicts,
-    because a copy of the scenario copies these dicts.
+    object of the class with :meth:`Scenario.add`. Store settable values in dicts, because a copy of
+    the scenario copies the dicts of its components.
     """
 
     kind: ClassVar[str] = "component"
@@ -255,7 +255,7 @@ def _place_of(cls: type[Component], name: str) -> int:
 
 
 class Others:
-    """Signals of all components, for a component whose signals depend on other components.
+    """Lookup of signals, for a component whose own signals depend on other components.
 
     ``asked`` contains the components of the current search, so that cycles are detected.
     """
@@ -338,8 +338,8 @@ def initials(
 ) -> list[InitialValue]:
     """Return an :class:`InitialValue` for each of ``signals``, except connected inputs.
 
-    Each of the ``vectors`` (n,) receives the values. ``sources`` contains the connections of the
-    inputs.
+    Each initial value is written to all ``vectors`` (n,). ``sources`` contains the connections of
+    the inputs.
     """
     wired = {name for name, source in (sources or {}).items() if isinstance(source, str)}
     return [InitialValue(s.name, signals, vectors) for s in signals if s.name not in wired]
@@ -350,7 +350,7 @@ def before_messages(
 ) -> dict[str, Any]:
     """Return the values of connected inputs before the first message, for a description.
 
-    The dict is empty if neither the inputs nor ``initial`` define such values.
+    The dict is empty if neither the inputs nor ``initial`` define a value for a connected input.
     """
     declared = signals.beginning_with(initial).declared_initial()
     found = {n: value for n, value in declared.items() if isinstance(sources.get(n), str)}

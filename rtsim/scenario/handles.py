@@ -156,7 +156,7 @@ def _frame_of_the_user() -> FrameType | None:
 def here() -> str:
     """Return the line of the user's code that called rtsim, as ``"cart.py:12: text"``.
 
-    The text is empty if there is no such line.
+    The result is empty if no line of the user's code called rtsim.
     """
     frame = _frame_of_the_user()
     if frame is None:

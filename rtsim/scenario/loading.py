@@ -32,8 +32,7 @@ _imported: dict[Path, dict[str, tuple[Path, Signature | None]]] = {}
 def imported_by(path: Path) -> dict[Path, Signature | None]:
     """Return the files of modules that ``path`` imported, with their signatures at the import.
 
-    If ``path`` is loaded again, Python does not read modules again that are still in its module
-    table.
+    Modules that are still in ``sys.modules`` are not read again when ``path`` is loaded again.
     """
     found = _imported.get(path.resolve(), {})
     return dict(one for name, one in found.items() if name in sys.modules)
@@ -73,7 +72,7 @@ def imports_beside(path: Path | None) -> Iterator[None]:
 
 
 def _is_beside(name: str) -> bool:
-    """Return whether the import of ``name`` used the folder of the scenario file."""
+    """Return whether the module ``name`` was found in the folder of the scenario file."""
     package = name.partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None)
     return file is not None and file != _origin(package)
@@ -188,7 +187,7 @@ class _FromSource(SourceFileLoader):
     """Loader that compiles a Python file at each load.
 
     Python uses the stored bytecode if size and time (in whole s) of the file are unchanged. After
-    an edit that changes neither, Python would execute the old code.
+    an edit that changes neither size nor time, Python would execute the old code.
     """
 
     def get_code(self, fullname: str) -> CodeType:

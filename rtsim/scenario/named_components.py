@@ -32,7 +32,7 @@ class NamedComponents:
         self.components: dict[str, Component] = {}
 
     def add(self, name: str, component: Component) -> None:
-        """Add a component of any kind, also of a class of the user.
+        """Add a component of any kind, including components of your own classes.
 
         ``docs/extending-components.md`` explains such classes. Raises :class:`ScenarioError` for an
         invalid, reserved or duplicate name. Warns if results have an attribute of the same name,
@@ -133,11 +133,11 @@ class NamedComponents:
     @overload
     def connect(self, source: NamedSignals | Handle, target: NamedSignals | Handle) -> None: ...
     def connect(self, source: Any, target: Any) -> None:
-        """Connect a signal or a number to an input, or two components by names of signals.
+        """Connect a signal or a number to an input, or connect two components by equal names.
 
-        A signal or an input is ``"component.signal"``, or ``component.signal`` of a handle.
-        ``connect(cart, brake)`` connects each input of one component to the signal of the same name
-        of the other component, in both directions.
+        Give a signal or an input as the text ``"component.signal"``, or as the attribute
+        ``component.signal`` of a handle. ``connect(cart, brake)`` connects each input of one
+        component to the signal of the same name of the other component, in both directions.
 
         Raises:
             ScenarioError: The target is not an input or already connected, units or shapes differ,

@@ -147,7 +147,7 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
-    """Return the number of the mode ``value``, or ``value`` if ``name`` is not the mode signal."""
+    """Return the number of the mode ``value`` if ``name`` is the mode signal; else ``value``."""
     if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
         return value
     if value not in model.modes:
@@ -203,7 +203,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Return a scenario of ``parts``. Inputs are connected to signals of the same name.
 
         The name of a component is the name of its class or, for processes, of its set-up function.
-        The name of the scenario is that of the first component. The class of a controller must
+        The scenario has the same name as the first component. The class of a controller must
         declare its period.
 
         Args:
@@ -214,8 +214,8 @@ class Scenario(NamedComponents, Presented, Drawn):
                 otherwise ``"dp54"``, which controls its error.
 
         Raises:
-            ScenarioError: A part is of another kind, or several parts have a signal with the name
-                of an input.
+            ScenarioError: A part is not a plant, a controller or processes, or several parts have a
+                signal with the name of an input.
 
         Example:
             room = Scenario.from_components(Heater(), Thermostat(), until=60)
@@ -540,7 +540,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         return self._handle(name)
 
     def source(self, name: str, signals: Signals, values: Values | None = None) -> Handle:
-        """Declare a source: named values that :meth:`at` can change, such as commands."""
+        """Declare a source of named values, such as commands, which :meth:`at` can change."""
         self.add(name, SourceComponent(signals, dict(values or {})))
         return self._handle(name)
 
@@ -558,8 +558,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Declare discrete-event processes (SimPy).
 
         Without ``name``, the component has the name of the set-up function. The processes wait for
-        the topics and guards (``"plant.guard"``) in ``on``. Outputs and messages of the processes
-        arrive after ``transport``, which is a number of s or a latency model.
+        the topics and guards (``"plant.guard"``) in ``on``. ``transport`` is the time until outputs
+        and messages of the processes arrive: a time in s or a latency model.
         """
         name, part = _named(name, processes, "processes")
         component = ProcessesComponent(
@@ -587,10 +587,10 @@ class Scenario(NamedComponents, Presented, Drawn):
     # -- relations and settings ------------------------------------------------------------------
 
     def order(self, *names: str | Handle | Controller) -> None:
-        """Execute controllers in the given order within a microstep.
+        """Set the order in which controllers react within a microstep.
 
-        Each controller receives the answers of earlier controllers in the same microstep, if these
-        controllers run in this process and without compute latency.
+        A controller receives the answers of the controllers before it in the same microstep, if
+        these answers have neither compute nor transport latency.
         """
         known = [str(name) for name in names]
         for name in known:

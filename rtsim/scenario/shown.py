@@ -56,7 +56,7 @@ class Hud(_Sent):
         unit: Displayed unit; the default is the unit of the signal.
         factor: Factor from the signal to the displayed number; needs ``unit``.
         digits: Number of decimals, 0 to 6.
-        side: ``"left"`` or ``"right"``.  The first number on each side is framed.
+        side: ``"left"`` or ``"right"``.  The first number on each side has a frame.
 
     Example:
         Hud("car.speed", text="speed", unit="km/h", factor=3.6)
@@ -87,7 +87,7 @@ class Hud(_Sent):
             )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return a copy of ``presentation`` with this number added."""
+        """Return a copy of ``presentation`` with this head-up number added."""
         return replace(presentation, hud=(*presentation.hud, self))
 
     def check(self, units: Mapping[str, str]) -> None:
@@ -117,7 +117,7 @@ class Sound(_Sent):
             points are interpolated linearly; values beyond the ends are constant.
         level: Level, 0 to 1: a number or points, as for ``pitch``.
         harmonics: Amplitudes of the tone and its multiples.
-        width: Bandwidth around the pitch, Hz. If not 0, the sound is noise instead of a tone.
+        width: Bandwidth around the pitch, Hz. With a width above 0, the sound is noise, not a tone.
 
     Example:
         Sound("engine", "car.speed", pitch=((0.0, 40.0), (50.0, 200.0)), level=0.4)
@@ -312,7 +312,10 @@ class Presentation:
         return replace(self, views=(*self.views, view))
 
     def with_scene(self, name: str, options: Mapping[str, Any]) -> Presentation:
-        """Return a copy with scene ``name``; raise :class:`ScenarioError` for a second scene."""
+        """Return a copy that shows the scene ``name``.
+
+        Raises :class:`ScenarioError` for a second, different scene, and for an invalid option.
+        """
         if not name:
             if options:
                 raise ScenarioError(
@@ -373,9 +376,9 @@ class Presented:
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
         """Declare what the window, Foxglove and the playback of a recording show.
 
-        Further calls add to the declarations, which do not affect the results of a run.
-        :meth:`build` checks that the signals exist. Raises :class:`ScenarioError` for a wrong
-        declaration.
+        Each call adds to the declarations of earlier calls. The declarations do not affect the
+        results of a run. :meth:`build` checks that the signals exist. Raises :class:`ScenarioError`
+        for a wrong declaration.
 
         Args:
             items: Bodies, cues, sounds, head-up numbers and a ground.
@@ -436,8 +439,8 @@ class Cue(_Sent):
 
     Args:
         name: Name of the cue, an identifier.
-        signal: A scalar signal, ``"plant.signal"``. All limits are in its unit.
-        shaker: Two limits. At the first, the stick begins to shake; at the second, it shakes fully.
+        signal: A scalar signal, ``"plant.signal"``. All limits are in the unit of the signal.
+        shaker: Two limits: the stick begins to shake at the first, and shakes fully at the second.
         horn: Limit at which the horn sounds.
         text: Text in the window.
         below: If True, the warning begins when the signal falls below a limit, not above.

@@ -1,7 +1,7 @@
 """The kinds of components that rtsim provides: plants, sensors, sources, controllers, processes.
 
-To add a kind, derive a class from :class:`rtsim.scenario.component.Component`, like the classes in
-this module.
+To add a kind of component, derive a class from :class:`rtsim.scenario.component.Component`, like
+the classes in this module.
 """
 
 from __future__ import annotations
@@ -522,10 +522,11 @@ class ControllerComponent(Component):
 def taking_over(
     name: str, design: ControllerProtocol, controller: ControllerProtocol
 ) -> ControllerProtocol:
-    """Return ``controller`` with the parameter values of ``design``, the controller it replaces.
+    """Return the new ``controller`` with the parameter values of the old controller ``design``.
 
-    Raises :class:`ScenarioError` if the two have different signals. For a controller with an
-    interface file, the message begins with the file and line of the signal.
+    Values that ``controller`` itself sets are kept. Raises :class:`ScenarioError` if the two
+    controllers have different signals. For a controller with an interface file, the message begins
+    with the file and line of the signal.
     """
     check_controller(name, controller)
     place = controller.interface.place if isinstance(controller, Interfaced) else None
@@ -571,7 +572,7 @@ def with_values(controller: A, values: Mapping[str, object]) -> A:
 
 
 def about_controller(controller: ControllerProtocol) -> dict[str, Any]:
-    """Return a description of the controller: its own (:class:`Described`), or else its type."""
+    """Return a description of the controller, or only its type if it is not :class:`Described`."""
     if not isinstance(controller, Described):
         return {"type": type(controller).__name__}
     about = controller.describe()

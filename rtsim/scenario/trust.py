@@ -1,9 +1,8 @@
-"""Permissions to run code to which a file refers (docs/trust.md).
+"""Permissions to run the code that a recording, checkpoint or saved case names (docs/trust.md).
 
-The file is a recording, a checkpoint or a saved case. To repeat a run, rtsim executes the scenario
-whose path the file contains. Installed code may run. A file of the current project may run if its
-content equals the recorded content byte for byte. Otherwise, the user must name another scenario
-file or declare the recorded one as trusted.
+To repeat a run, rtsim executes the scenario whose path is stored in such a file. Installed code may
+run. A file of the current project may run if its content equals the recorded content byte for byte.
+Otherwise, the user must name another scenario file or declare the recorded one as trusted.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _GIVEN: ContextVar[Given] = ContextVar("trust", default=_NOTHING)
 
 @contextmanager
 def permitted(scenario: str | None = None, everything: bool = False) -> Iterator[None]:
-    """Permit code within this context: ``scenario`` instead of the recorded one, or all code."""
+    """Within the context, run ``scenario`` instead of the recorded one, or permit all code."""
     before = _GIVEN.set(Given(scenario, everything))
     try:
         yield
@@ -57,9 +56,9 @@ def project() -> Path | None:
     """Return the folder that contains the user's own files, or ``None`` without such a folder.
 
     Starting with the current folder and continuing with its parents, the function searches for a
-    folder with ``pyproject.toml`` or ``.git``. If there is none, the current folder is used.
-    Folders that can contain files of other users are excluded: home folders and their parents, the
-    root, and folders that every user can write to, such as ``/tmp``.
+    folder with ``pyproject.toml`` or ``.git``. Without such a folder, the function returns the
+    current folder. Folders that can contain files of other users are excluded: home folders and
+    their parents, the root, and folders that every user can write to, such as ``/tmp``.
     """
     here = Path.cwd().resolve()
     too_wide = {Path(here.anchor), *_homes()}
@@ -107,8 +106,8 @@ def check_compiled(
 ) -> None:
     """Raise :class:`TrustError` if the C code of interface file ``path`` is not permitted.
 
-    ``source`` is the file that names the interface file. Without ``hash_of``, the C code may differ
-    from the recorded code, for a run whose purpose is to test changed code.
+    ``source`` is the file that names the interface file. To test changed C code, omit ``hash_of``:
+    the C code may then differ from the recorded code.
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(

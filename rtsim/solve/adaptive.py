@@ -2,8 +2,8 @@
 
 An embedded pair of Runge-Kutta methods estimates the error. Between two tags, an adaptive solver
 takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance requires. The last
-internal step ends at the tag. The step length follows Hairer, Norsett, Wanner, Solving Ordinary
-Differential Equations I, section II.4.
+internal step ends at the later tag. The step length follows Hairer, Norsett, Wanner, Solving
+Ordinary Differential Equations I, section II.4.
 
 A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
 plant on its own grid. Tags and events within a frame do not increase its budget. When the budget is
@@ -181,8 +181,8 @@ def first_step(words: Any, t: float) -> float:
 def embedded_step(words: Any, t: float, h: float) -> None:
     """Compute one step of length ``h`` s from ``now`` to ``out``, with all stages.
 
-    The derivative at ``now`` must already be in ``k[0]``.  The last row of ``a`` gives ``out``,
-    because the last stage of the method is at the end of the step.
+    The derivative at ``now`` must already be in ``k[0]``.  The last row of the array ``a`` contains
+    the weights for the result ``out``, because the last stage is at the end of the step.
     """
     now, out, c, a, k, f = words.now, words.out, words.c, words.a, words.k, words.f
     for i in range(1, c.size):
@@ -192,7 +192,7 @@ def embedded_step(words: Any, t: float, h: float) -> None:
 
 @in_both
 def begin(words: Any, t: float) -> None:
-    """Prepare the first internal step of an advance, from the state ``x`` and the solver memory."""
+    """Prepare the first internal step, which starts from the state ``x`` and the solver memory."""
     f, now, k, memory, after = words.f, words.now, words.k, words.memory, words.after
     settings = words.settings
     assign(now, words.x)
@@ -284,7 +284,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """Return the index of the first state in ``out`` that is not finite, or else ``why``."""
+    """Return the index of the first state in ``out`` that is not finite, or the code ``why``."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
@@ -301,8 +301,8 @@ def finish(words: Any) -> int:
 def resident_retake(words: Any, t: float, h: float) -> int:
     """Repeat the last internal step from time ``t`` (s) with the shorter length ``h`` (s).
 
-    The search for an event can repeat a step many times. A solver with a budget therefore
-    interpolates the state by the dense output, which needs no further evaluations.
+    The search for an event can repeat a step many times. A solver with a ``budget`` interpolates
+    the state from the dense output instead, which needs no further evaluations.
     """
     k, after, now, out = words.k, words.after, words.now, words.out
     if words.settings[BUDGET] == math.inf:
@@ -330,7 +330,8 @@ class StepTolerance:
     states to numbers.  ``most_steps`` limits the internal steps from one tag to the next, including
     rejected ones; beyond the limit, the run ends with an error.
 
-    Raises :class:`ScenarioError` unless each tolerance is finite and > 0 and ``most_steps`` >= 1.
+    Raises :class:`ScenarioError` if a tolerance is not a finite number above 0, or if
+    ``most_steps`` is less than 1.
     """
 
     rtol: float = 1e-6
@@ -434,7 +435,7 @@ class StepControl(StepTolerance):
         return int(self.tableau.order)
 
     def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
-        """Return the arrays that an adaptive method needs in addition to those of every solver.
+        """Return the arrays of an adaptive method, without the arrays that every solver has.
 
         The method appends ``last`` to the array ``settings``.
         """
@@ -466,8 +467,8 @@ class Adaptive(StepControl):
     :class:`StepControl` explains ``first``, ``least``, ``most`` and ``safety``.
 
     - ``budget``: evaluations of the derivative per solver frame; ``None`` means no limit.
-    - ``fallback``: action when the budget is used up.  ``"step"`` takes a single step to each
-      following tag of the frame; ``"stop"`` ends the run with an error.
+    - ``fallback``: action when the budget is used up.  With ``"step"``, the solver takes a single
+      step to each further tag of the solver frame. With ``"stop"``, the run ends with an error.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """

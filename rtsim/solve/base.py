@@ -4,9 +4,9 @@ A solver integrates a plant from one tag to the next and ends exactly there.  Th
 number of internal steps.  The result is provisional: the plant adopts the new state when the tag is
 committed.
 
-Some solvers keep values from step to step, the solver memory.  Examples are the next step length
-and the past derivatives of a multistep method.  A call of :meth:`Stepper.accept` makes the new
-memory valid.  If a step is discarded, the old memory stays valid.
+Some solvers keep values from step to step in the solver memory, for example the next step length or
+past derivatives. The method :meth:`Stepper.accept` commits the new solver memory. If a step is
+discarded, the old solver memory stays valid.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ The plant then enlarges the history and repeats the advance.
 class Stall:
     """The internal step that an adaptive solver could not complete.
 
-    The step begins at ``t`` s in the state ``x``, shape (n,), and is ``length`` s long.  The
-    advance tried ``tried`` internal steps in all, including rejected ones.
+    The step begins at ``t`` s in the state ``x``, shape (n,), and is ``length`` s long.  The field
+    ``tried`` is the number of internal steps since the last tag, including rejected steps.
     """
 
     t: float
@@ -85,7 +85,7 @@ class Stepper(Protocol):
         ...
 
     def accept(self) -> None:
-        """Make the memory of the last ``advance`` valid, because the plant adopted its result."""
+        """Commit the solver memory of the last ``advance``, whose result the plant has adopted."""
         ...
 
     def forget(self) -> None:
@@ -105,7 +105,7 @@ class Solver(Protocol):
     """Protocol of a solver, which is a numerical method with its settings.
 
     A solver can have an attribute ``plain_bits``, which is True if plain Python and machine code
-    give equal results bit for bit.  A run can then start in one and continue in the other.
+    give equal results bit for bit.  A run can then change between plain Python and machine code.
     """
 
     @property
@@ -155,12 +155,13 @@ class Tableau:
 class EmbeddedTableau(Tableau):
     """The coefficients of an embedded Runge-Kutta pair with dense output.
 
-    The embedded method has the order ``lower`` and the weights ``hat``, shape (s,). ``dense``,
-    shape (s, d), gives the weights at the fraction theta (0 to 1) of a step: ``b_i(theta) = sum_j
-    dense[i][j] theta^(j+1)``.
+    The fields ``lower`` and ``hat``, shape (s,), contain the order and the weights of the embedded
+    method. The field ``dense``, shape (s, d), gives the weights at the fraction theta (0 to 1) of a
+    step: ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.
 
-    Raises :class:`ScenarioError` if the last stage of a step is not the first stage of the next
-    step, or if ``hat`` or ``dense`` does not fit ``b``.
+    The last stage of a step must be the first stage of the next step. The weights ``hat`` must sum
+    to 1, and each row of ``dense`` must sum to its weight in ``b``. Raises :class:`ScenarioError`
+    for other coefficients.
     """
 
     hat: tuple[Fraction, ...] = ()

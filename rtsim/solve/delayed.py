@@ -90,7 +90,8 @@ def write_row(words: Any, table: Any, n: int, t: float, taken: float, length: fl
     """Store an internal step in row ``n`` of the history.
 
     The step starts at time ``t`` (s) and is ``taken`` s long. The dense output of the solver covers
-    a step of ``length`` s, which is longer if the step was shortened afterwards.
+    a step of ``length`` s. If the step was shortened without a new dense output, ``length`` is
+    greater than ``taken``.
     """
     rows, elements = table.rows, table.elements
     row = rows[n % rows.shape[0]]
@@ -142,7 +143,7 @@ def state_over(words: Any, table: Any, i: int, taken: float, coefficients: Any) 
 
 @in_both
 def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
-    """Evaluate the signals of the array ``lines`` at evenly spaced times of the step."""
+    """Evaluate the signals ``model.lines`` at evenly spaced times of the internal step."""
     nodes, y, began, out = table.nodes_v, table.y, table.began, words.out
     degree = nodes.shape[0] - 1
     call_at(words, table.lines_now, t, began, nodes[0])
@@ -250,9 +251,10 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Find the discontinuities that the delayed time of delay ``j`` has passed.
+    """Find the breaks that the delayed time of delay ``j`` reached or passed since the last step.
 
-    Returns the lowest order of a derivative that jumps at these discontinuities.
+    The delayed time is ``t`` (s) minus the lag. Returns the lowest order of a derivative that jumps
+    at these breaks, or ``_NEVER`` if there is no such break.
     """
     after, breaks = table.after, table.breaks
     lag, snapped = table.lag[j], snapped_at(table) + j
@@ -340,7 +342,11 @@ from the dense output.
 
 @in_both
 def longest_step(table: Any, t: float, rest: float) -> float:
-    """Return the length (s) of a step that ends at or before the next break and within each lag."""
+    """Return the length (s) of the next step, which ends at or before the next break.
+
+    The step is not longer than any lag other than 0. For a variable lag, the least value counts,
+    and :func:`cut_at_break` finds the breaks.
+    """
     after, lag, how = table.after, table.lag, table.lags
     span, limit = rest, math.inf
     for j in range(lag.size):
@@ -360,9 +366,10 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 
 @in_both
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
-    """Return the fraction of the internal step at which a variable lag first reaches a break.
+    """Return the fraction of the internal step at which a delayed time first reaches a break.
 
-    If a lag reaches a break, the delay is marked in ``snaps``. Otherwise, the result is 2.
+    A delayed time is the present time minus a variable lag. The array ``snaps`` receives 1 or -1
+    for the delay that reaches a break first. If no delayed time passes a break, the result is 2.
     """
     after, lag, y, how, out, z = table.after, table.lag, table.y, table.lags, words.out, words.z
     u, p, snaps = words.u, words.p, table.snaps
@@ -401,7 +408,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """Shorten the step so that no variable lag passes a break, and return the new length (s)."""
+    """Shorten the step so that no delayed time passes a break, and return the new length (s)."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:
@@ -470,7 +477,7 @@ def finish_leg(table: Any, end: float, whole: bool) -> None:
 
 
 def delayed_leg(words: Any, t: float, rest: float) -> int:
-    """Take the next internal step, from time ``t`` (s), which is at most ``rest`` s long."""
+    """Take the next internal step from time ``t`` (s), of a length of at most ``rest`` s."""
     p = words.p
     table = past_at(p[p.size - 1])
     notes, live, own, after, began = table.notes, table.live, table.own, table.after, table.began
@@ -513,8 +520,8 @@ CUBIC = 3
 def with_history(method: Method, bound: BoundModel) -> Method:
     """Return ``method``, extended to a model with delays.
 
-    The extended method ends its steps at breaks and stores the history of the delayed signals.
-    Raises :class:`ScenarioError` for a solver with a budget if a lag is a function.
+    The extended method stores the history of the delayed signals, and its steps end at breaks.
+    Raises :class:`ScenarioError` if a lag is a function and the solver has a budget of evaluations.
     """
     history, model = bound.history, bound.model
     assert history is not None

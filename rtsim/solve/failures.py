@@ -95,9 +95,9 @@ Kind = Literal["jump", "pole", "edge", "overflow"]
 class Change:
     """A sudden change of one state's derivative between two neighbouring points.
 
-    ``kind`` is ``"jump"``, or ``"pole"`` if the derivative grows without bound. ``kind`` is
-    ``"edge"`` if the derivative is not finite beyond the first point, and ``"overflow"`` if it
-    exceeds the largest floating-point number.
+    ``kind`` is ``"jump"``, or ``"pole"`` if the derivative grows without bound, or ``"overflow"``
+    if the derivative exceeds the largest floating-point number. ``kind`` is ``"edge"`` if the
+    derivative is not finite at the point ``behind`` for another reason.
     """
 
     kind: Kind
@@ -113,9 +113,9 @@ class Change:
 def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | None:
     """Return the sudden change of the derivative on the line from ``a`` to ``b``, or ``None``.
 
-    The search bisects the line repeatedly and continues in the half with the larger change. The
-    change of a continuous derivative shrinks with the interval; the change at a jump does not.
-    ``scale``, shape (n,), weights the states.
+    The search halves the line repeatedly and continues in the half in which the derivative changes
+    more. In shorter intervals, a continuous derivative changes less. A jump has the same size in
+    every interval. ``scale``, shape (n,), weights the states.
     """
     first = a
     if not b.finite:
@@ -176,7 +176,7 @@ def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
 
 @dataclass
 class Explored:
-    """Result of the search that starts where a solver gave up."""
+    """Result of the search for sudden changes after a solver has failed."""
 
     tried: int = 0
     covered: float = 0.0
@@ -196,10 +196,11 @@ class Explored:
 def explore(
     slope: Slope, begin: tuple[float, Vector], h: float, end: float, rtol: float, atol: Vector
 ) -> Explored:
-    """Repeat the failed advance with up to :data:`TRIALS` steps, to find sudden changes.
+    """Search for sudden changes of the derivative after a solver has failed.
 
+    The search repeats the integration with the method ``dp54`` and at most :data:`TRIALS` steps.
     ``begin`` contains the time (s) and the state at the start. ``h`` is the length of the first
-    step (s). The method is ``dp54``. Only steps that the tolerance shortens are searched for sudden
+    step (s). Only steps with an error of at least 5 % of the tolerance are examined for sudden
     changes.
     """
     table, out = DP54_TABLEAU, Explored()
@@ -257,10 +258,10 @@ def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
 
 
 def _explains(change: Change, error: float, taken: float, scale: Vector) -> bool:
-    """Return whether a change is large enough to cause the error of its step.
+    """Return whether a sudden change of the derivative is large enough to explain the step's error.
 
-    The weights of the error estimate sum to less than 1/2, which limits the error that a jump can
-    cause.
+    A jump can cause only a limited error, because the weights of the error estimate add up to less
+    than 1/2.
     """
     if change.kind != "jump" or not math.isfinite(error):
         return True

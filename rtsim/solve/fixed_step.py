@@ -157,9 +157,9 @@ the beginning of the step.
 def adams_step(words: Any, t: float, h: float) -> int:
     """Compute one Adams-Bashforth-Moulton step from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table with the layout :data:`ADAMS_LAYOUT`.  While fewer than three
-    past derivatives are known, RK4 computes the step.  Returns :data:`GOOD`, or the index of the
-    first element of ``out`` that is not finite.
+    The argument table ``words`` has the layout :data:`ADAMS_LAYOUT`.  While fewer than three past
+    derivatives are known, RK4 computes the step.  Returns :data:`GOOD`, or the index of the first
+    element of ``out`` that is not finite.
     """
     f, x, out, y, memory, after = words.f, words.x, words.out, words.y, words.memory, words.after
     k, now = words.k, words.now
@@ -265,7 +265,7 @@ def nystrom_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class Nystrom(_OfTableau):
-    """A fixed-step solver for any :class:`NystromTableau`; the states must be pairs."""
+    """A fixed-step solver for any :class:`NystromTableau`; states must be pairs q and dq/dt."""
 
     tableau: NystromTableau
 
@@ -282,8 +282,8 @@ class Nystrom(_OfTableau):
 def paired_states(model: Model, solver: str) -> Vector:
     """Return the indices of all positions, then of their velocities in the same order, shape (n,).
 
-    ``solver`` is the solver's name for the error message.  Raises :class:`ScenarioError` if a state
-    belongs to no pair.
+    ``solver`` is the name of the solver in the error message.  Raises :class:`ScenarioError` if a
+    state belongs to no pair.
     """
     q: list[int] = []
     v: list[int] = []

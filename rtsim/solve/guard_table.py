@@ -1,17 +1,17 @@
 """Search for the zero crossings of a plant's guards within an internal step.
 
-The search evaluates each guard at the fractions :data:`PARTS` of the internal step. The state at
-these points comes from the solver's dense output. If a guard approaches zero and then moves away,
-it may have crossed zero twice between two points. The search therefore also evaluates the guard at
-its turning point. Two crossings between neighbouring points remain undetected if the values at the
-points do not indicate a turning point.
+The search evaluates each guard at several points of the internal step (:data:`PARTS`). The state
+at these points comes from the solver's dense output. If a guard approaches zero and then moves
+away, it may have crossed zero twice between two points. The search therefore also evaluates the
+guard at its turning point. Two crossings between neighbouring points remain undetected if the
+values at the points do not indicate a turning point.
 
-A guard *flips* where its sign changes in the declared direction. A guard can also reach exactly
-zero and stay zero, such as a condition with the values 1.0 and 0.0. This guard flips where it
-becomes zero.
+A guard *flips* where its sign changes in the declared direction, or where it reaches exactly zero
+in this direction and stays zero. An example of the latter is a condition that changes from 1.0 to
+0.0.
 
-The guard table is an argument table (:mod:`rtsim.equations.addresses`) with all data of the search.
-:class:`rtsim.solve.guarded.Guarded` creates the table.
+The guard table is an argument table (:mod:`rtsim.equations.addresses`) with all data that the
+search reads and writes. :class:`rtsim.solve.guarded.Guarded` creates the table.
 """
 
 from __future__ import annotations
@@ -165,12 +165,12 @@ def bends(f: float, near: float, far: float) -> bool:
 def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int) -> Any:
     """Bracket a turning point of guard ``i`` between the points ``end`` and ``inner``.
 
-    ``end`` is a point at an end of the internal step, and ``inner`` is its neighbour. An example is
-    a ball that a reset left under the floor by the distance that the ball falls in 1 ns.
+    ``end`` is a point at an end of the internal step, and ``inner`` is its neighbour. For example,
+    a reset can leave a ball under the floor by the distance that the ball falls in 1 ns.
 
     Returns three fractions of the internal step, and the guard's distances from zero at these
-    fractions. The distance at the second fraction is the smallest. The second fraction is
-    ``NOWHERE`` if the guard is nearest to zero at ``end``.
+    fractions. The second distance is the smallest. If the guard is nearest to zero at ``end``, the
+    second fraction is :data:`NOWHERE`.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[end, i])
@@ -189,11 +189,12 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
 
 @in_both
 def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Return a fraction of the internal step near point ``j`` at which guard ``i`` is beyond zero.
+    """Search near point ``j`` for a time at which guard ``i`` is on the other side of zero.
 
-    Returns ``NOWHERE`` if the guard turns back before zero. Point ``j`` must be an end of the
-    internal step or a point nearer to zero than both neighbours. The search fits parabolas through
-    three points. Where a parabola does not help, the search uses the golden section.
+    Returns the time as a fraction of the internal step, or ``NOWHERE`` if the guard turns back
+    before zero. Point ``j`` must be an end of the internal step or a point nearer to zero than both
+    neighbours. The search fits parabolas through three points. Where a parabola does not help, the
+    search uses the golden section.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[j, i])
@@ -235,10 +236,10 @@ def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
 def bracketed(
     table: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
-    """Return the fraction in (low, high] of the step at which guard ``i`` gets the sign ``behind``.
+    """Return the fraction in [low, high] of the internal step at which guard ``i`` crosses zero.
 
-    The slope of the guard at this fraction is stored in ``flips``. The method is false position
-    with the Illinois modification.
+    ``behind`` is the sign of the guard after the crossing. The slope of the guard at the crossing
+    is stored in ``flips``. The method is false position with the Illinois modification.
     """
     g = table.g[POINTS]
     values_at(table, t, low, taken, g)
@@ -281,10 +282,11 @@ def bracketed(
 
 @in_both
 def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> Any:
-    """Find an end of the interval in which guard ``i`` is exactly zero, by bisection.
+    """Locate by bisection the time at which guard ``i`` begins or ceases to be exactly zero.
 
-    The guard is zero at the fraction ``zero`` of the internal step and nonzero at ``other``.
-    Returns the last fraction at which the guard is zero and the next one at which it is not.
+    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at
+    ``other``. Returns two neighbouring fractions: the guard is zero at the first, and nonzero at
+    the second.
     """
     g = table.g[POINTS]
     for _ in range(_TRIALS):
@@ -301,7 +303,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Evaluate all guards at the fraction ``part``, which can be slightly more than 1."""
+    """Evaluate all guards at the fraction ``part`` of the step; more than 1 is after the step."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -316,10 +318,10 @@ def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> bool:
-    """Return whether guard ``i`` jumps at an end of the interval in which it is zero.
+    """Return whether guard ``i`` jumps to zero or from zero.
 
-    The guard is zero at the fraction ``zero`` of the internal step and nonzero at ``other``. A
-    guard that jumps is not close to zero directly beside the interval.
+    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at
+    ``other``. If the guard jumps, its nonzero value directly beside the jump is not close to zero.
     """
     g = table.g[POINTS]
     _, edge = stands_until(table, t, taken, i, zero, other)
@@ -341,10 +343,10 @@ def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool
 def stays_from(
     table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
 ) -> float:  # fmt: skip
-    """Return the fraction from which guard ``i`` stays at zero.
+    """Return the fraction of the internal step at which guard ``i`` becomes zero and stays zero.
 
-    The guard is zero at visit ``n`` and was last nonzero at the fraction ``before``. Returns
-    ``NOWHERE`` for a guard that only touches or crosses zero.
+    The guard is zero at point ``n`` of the array ``visits``, and was last nonzero at the fraction
+    ``before``. Returns :data:`NOWHERE` if the guard does not stay at zero.
     """
     seen = table.visits
     part: float = seen[0, n]
@@ -373,9 +375,9 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 def visits(table: Any, t: float, taken: float, i: int) -> int:
     """Store the signs of guard ``i`` at all points of the step, and return the number of points.
 
-    The points are those of :data:`PARTS` after the first, and the turning points beyond zero, in
-    order of time. The first row of ``visits`` contains the points as fractions of the internal
-    step, the second row the signs.
+    The points, in order of time, are :data:`PARTS` except the first, and the turning points at
+    which the guard has crossed zero. The first row of ``visits`` contains the points as fractions
+    of the internal step. The second row contains the signs of the guard.
     """
     rows, out = table.g, table.visits
     count = 0
@@ -398,12 +400,12 @@ def visits(table: Any, t: float, taken: float, i: int) -> int:
 
 @in_both
 def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
-    """Find the guards that flip in the internal step from time ``t`` (s), and return their number.
+    """Find the guards that flip in an internal step, and return their number.
 
-    The result is stored in ``flips``. For all other guards, ``sides`` becomes the sign at the end
-    of the internal step. A guard that is exactly zero at the end of the ``last`` internal step also
-    flips, unless the guard was zero all the time or turns back. Returns :data:`NO_NUMBER` if a
-    guard is not a number.
+    The internal step starts at time ``t`` (s). The array ``flips`` receives the result. If a guard
+    does not flip, ``sides`` receives its sign for the next internal step. A guard that is exactly
+    zero at the end of the last internal step (``last``) also flips, unless the guard was zero all
+    the time or turns back. Returns :data:`NO_NUMBER` if a guard is not a number.
     """
     directions, sides = table.directions, table.sides
     signed, m = table.signed, directions.size

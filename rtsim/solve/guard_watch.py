@@ -72,7 +72,7 @@ def moving(
 ) -> Callable[[float], object]:
     """Return a function of time (s) that computes the guards and their change over 1e-6 s.
 
-    The function stores both in ``into``, shape (2, m). ``of`` are the vectors x, z, u and p.
+    The function stores both in ``into``, shape (2, m). ``of`` contains the vectors x, z, u and p.
     """
     work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
     arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
@@ -84,10 +84,10 @@ def moving(
 
 
 class Motion(NamedTuple):
-    """A guard and its change over :data:`_SHORT`, before and after the resets at a tag.
+    """The value of a guard and its change within 1e-6 s, before and after the resets at a tag.
 
-    ``came`` and ``at`` are the values of the guard before and after the resets. ``before`` and
-    ``after`` are its changes.
+    ``came`` and ``at`` are the values before and after the resets. ``before`` and ``after`` are the
+    changes.
     """
 
     came: float
@@ -96,22 +96,24 @@ class Motion(NamedTuple):
     after: float
 
     def near(self, level: float) -> bool:
-        """Return whether the guard is less than its motion within 1 ns away from ``level``."""
+        """Return whether the guard's distance from ``level`` is at most its change within 1 ns."""
         return abs(self.at - level) <= abs(self.after) * (1 / NS_PER_S / _SHORT)
 
     def goes_on(self, side: float) -> bool:
-        """Return whether the guard still moves through zero towards ``side`` after the resets.
+        """Return whether the guard continues to cross zero after the resets.
 
-        A reset that only changes the speed of the guard does not end the crossing.
+        ``side`` is the sign of the guard after the crossing. If the resets only make the guard
+        change faster or slower, the crossing continues.
         """
         onward = self.before * side > 0.0 and self.after * side > 0.0
         return (onward or self.before == self.after) and self.near(0.0)
 
 
 class OwnResets:
-    """The motion of each guard directly after its own reset, if several guards fire in a microstep.
+    """The value and the slope of each guard directly after its own reset.
 
-    The comparison shows whether a later reset turned a guard back towards zero.
+    If several guards fire in a microstep, a later reset can make a guard move towards zero again.
+    A comparison with the stored values and slopes shows the effect of the later reset.
     """
 
     def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
@@ -127,9 +129,9 @@ class OwnResets:
         self._known.clear()
 
     def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
-        """Store the motion of guard ``i`` at time ``t`` (s), after its reset.
+        """Store the value and the slope of guard ``i`` at time ``t`` (s), after its own reset.
 
-        Nothing is stored if the guard is the ``last`` to fire in the microstep.
+        Nothing is computed for the ``last`` guard that fires in the microstep.
         """
         self._known[i] = (math.inf, 0.0)
         if last:
@@ -143,7 +145,7 @@ class OwnResets:
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
-        """Return whether later resets made guard ``i`` move towards ``side`` again."""
+        """Return whether resets after its own made guard ``i`` move towards ``side`` again."""
         level, change = self._known[i]
         return side != 0.0 and change * side <= 0.0 and motion.near(level)
 
@@ -235,9 +237,9 @@ class Crossings:
 class NativeGuards:
     """The arguments with which compiled code advances a plant with guards and evaluates the guards.
 
-    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`.  ``words`` and ``table`` are the
-    argument tables of the step and of the guards, and ``here``, shape (5, m), is an array of
-    ``table``. ``block`` evaluates the guards and stores them in ``g``, shape (m,).
+    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`.  ``words`` is the argument table
+    of the step, ``table`` is the guard table, and ``here``, shape (5, m), is an array of the guard
+    table. ``block`` evaluates the guards and stores them in ``g``, shape (m,).
     """
 
     handle: int
@@ -306,7 +308,7 @@ class GuardWatch:
         self._own.continue_from(other._own)
 
     def advance(self, from_ns: int, to_ns: int) -> tuple[int, int]:
-        """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
+        """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed zero.
 
         Returns the result of ``Stepper.advance`` and the time at which the step ends (ns).
         :attr:`fired` then contains the guards that crossed.
@@ -371,9 +373,9 @@ class GuardWatch:
     ) -> list[tuple[str, str, str, dict[str, float]]]:
         """Apply the resets of all guards that fired, in order, and change ``x`` and ``z`` in place.
 
-        Returns a tuple for each guard: ``"Crossed"`` or ``"Stopped"``, the name of the guard, a
-        text, and the values that the guard reports. The text is a change of mode such as ``"old ->
-        new"`` or the failure that the guard declares.
+        Returns one tuple for each guard: ``"Crossed"`` or ``"Stopped"``, the name of the guard, a
+        text, and the values that the guard reports. The text is a change of mode such as
+        ``"old -> new"`` or the failure that the guard declares.
 
         Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode. Raises
         :class:`ModelError` if a reset makes a state or a discrete signal infinite or NaN.
@@ -412,7 +414,7 @@ class GuardWatch:
         native.call(i, self._seconds(ns), *vectors)
 
     def _seconds(self, ns: int) -> float:
-        """Return the time (s) of the plant's state at the tag ``ns``, up to 1 ns before the tag."""
+        """Return the time (s) of the plant's state at ``ns``; after a crossing, up to 1 ns less."""
         return ns / NS_PER_S - float(self._here[LATE, 0])
 
     def _mode(self, z: Vector) -> str:
@@ -441,8 +443,9 @@ class GuardWatch:
     def changed(self, ns: int) -> None:
         """Find the guards that fire because states or inputs were written at time ``ns``.
 
-        A guard fires if the writes moved it across zero, or from zero to the other side. A guard
-        also fires if a reset at this tag set it in motion while it was at zero.
+        A guard fires if the written values moved the guard across zero, or from zero to the other
+        side, in the declared direction. A guard at zero also fires if a reset at ``ns`` made the
+        guard move in this direction.
         """
         signs = self._sides_at(ns)
         now, (before, came_to, left_at, side_before, _) = signs.tolist(), self._here.tolist()
@@ -468,9 +471,9 @@ class GuardWatch:
         self.fired = tuple(sorted(fires))
 
     def _motions(self, ns: int) -> list[Motion]:
-        """Return the motion of each guard before and after the latest resets.
+        """Return the values and slopes of all guards before and after the latest resets.
 
-        If no guard fired at this tag, a guard at zero is treated as having been at rest.
+        If no guard fired at the tag, the slopes before the resets are 0.
         """
         for way in self._ways:
             way(self._seconds(ns))
@@ -482,11 +485,11 @@ class GuardWatch:
     def _still_at_zero(
         self, ns: int, came_to: list[float], now: list[float], motions: list[Motion]
     ) -> None:  # fmt: skip
-        """Update ``CAME_TO`` of the guards that are at zero.
+        """Update ``CAME_TO`` of the guards that fired and are still at zero.
 
-        A guard that fired and is still exactly zero does not fire again when it leaves zero. The
-        exception is a guard whose motion was stopped, reversed or started by a write of the states.
-        For example, a ball that is placed on the floor may fall again.
+        A guard that fired and is still exactly zero does not fire again when it leaves zero, unless
+        a write of the states stopped, reversed or started its motion. For example, a ball that is
+        placed on the floor may fall again.
         """
         for i, side in enumerate(came_to):
             if side == 0.0:
@@ -498,10 +501,10 @@ class GuardWatch:
                 self._here[SIGN, i] = 0.0
 
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
-        """Return whether a write of the states stopped or reversed guard ``i``.
+        """Return whether guard ``i`` stopped, reversed or started because states were written.
 
-        A write of other values only pauses the guard. For example, a belt that a discrete value
-        stops can continue later.
+        If only other values were written, the guard only pauses. For example, a belt that a
+        discrete value stops can continue later.
         """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
@@ -509,9 +512,9 @@ class GuardWatch:
         return sign(float(self._held[1, i])) != sign(motion.after)
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
-        """Return whether guard ``i`` is at zero and was set in motion by the latest resets.
+        """Return whether guard ``i`` is at zero and moves because of the latest resets.
 
-        If the guard's own reset is one of them, a later reset must have reversed its effect.
+        If the guard's own reset was executed too, a later reset must have reversed its effect.
         """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)
@@ -535,12 +538,11 @@ class GuardWatch:
                 self._here[LEFT_AT, i] = 0.0
 
     def _turned_back(self, ns: int, sides: list[float], motions: list[Motion]) -> None:
-        """Set ``LEFT_AT`` of each guard that a reset turned back beyond zero.
+        """Store in ``LEFT_AT`` the values of guards that resets stopped or reversed beyond zero.
 
         For example, a ball is slightly under the floor when its reset reverses its speed or sets it
-        to 0. The distance beyond zero must be at most the motion of the guard within the last ns. A
-        guard that the reset moved farther beyond zero, that still moves away from zero, or that
-        only paused, is not changed.
+        to 0. Nothing is stored if the resets moved the guard farther beyond zero, or if the guard
+        still moves away from zero or only pauses.
         """
         for i, side in self._crossed.items():
             motion, level = motions[i], self._levels[i]

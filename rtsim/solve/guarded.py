@@ -1,12 +1,12 @@
-"""Advances that end early, when a guard crosses zero.
+"""Integration of a plant to the next tag or to the first zero crossing of a guard.
 
 The dense output of each internal step gives a first estimate of the crossing
 (:mod:`rtsim.solve.guard_table`). The solver then repeats the internal step with other lengths until
-the step ends at the crossing. The same source runs compiled and as plain Python.
+the step ends at the crossing. The same source code is used compiled and as plain Python.
 
-The tag of the event is the first whole ns after the crossing. The state at this tag is the state at
-the crossing itself, less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`). The next advance
-begins with this state.
+The tag of the event is the first whole ns after the crossing. At this tag, the plant has the state
+of the crossing itself, which is less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`). The
+next advance begins with this state.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ first attempt from the estimated crossing (ns). Later attempts allow for larger 
 def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
     """Repeat the internal step so that it ends at time ``ns``, and return the guards, shape (m,).
 
-    The internal step starts ``done`` s after the beginning of the advance. The result is relative
-    to the level that each guard crosses.
+    The internal step starts ``done`` s after the beginning of the advance. The returned values are
+    relative to the level that each guard crosses.
     """
     return taken_until(words, table, from_ns, done, ns, 0.0)
 
@@ -106,7 +106,7 @@ def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
 def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
     """Return whether guard ``i``, which has the given value at ``ns``, has crossed zero.
 
-    A guard with a new sign has crossed zero. A guard that is 0 has crossed zero if the guard stays
+    A guard with a new sign has crossed zero. A guard that is exactly 0 has crossed zero if it stays
     at 0, or if the advance ends at ``ns``.
     """
     flips = table.flips
@@ -306,10 +306,10 @@ _evaluate = compiled(evaluate)
 
 @in_both
 def conclude(table: Any, ns: int, offset: int, late: float) -> None:
-    """Store the signs and other data of the guards at the end of the advance in ``there``.
+    """Update the array ``there``, which describes the guards at the end of the advance.
 
-    The advance ends at ``ns`` and is ``offset`` ns long. Its final state is the state ``late`` s
-    before ``ns``.
+    The advance ends at ``ns`` and is ``offset`` ns long. Its final state belongs to the time
+    ``late`` s before ``ns``.
     """
     g, there, here, sides = table.g[POINTS], table.there, table.here, table.sides
     left_at = here[LEFT_AT]
@@ -339,7 +339,7 @@ def conclude(table: Any, ns: int, offset: int, late: float) -> None:
 def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
     """Take internal steps up to ``to_ns``, or to the first ns at which a guard has crossed.
 
-    The array ``reached`` receives the length of the advance (ns). Returns :data:`GOOD`,
+    The duration of the advance (ns) is stored in the array ``reached``. Returns :data:`GOOD`,
     :data:`PAUSED` or the error code of an internal step.
     """
     notes, directions = table.notes, table.directions
@@ -392,10 +392,10 @@ def resident_drive_on(
 ) -> int:  # fmt: skip
     """Take and commit the steps between consecutive ``times`` (ns), until a guard fires.
 
-    Returns the number of committed steps. A step that a guard ends early is not committed; its
-    result is stored in ``out`` and ``there``. The array ``reached`` receives the length of this
-    step (ns), or 0 if the step failed. ``advance`` is the address of the compiled function
-    :func:`drive`.
+    Returns the number of committed steps. If a guard ends a step early, the step is not committed.
+    The arrays ``out`` and ``there`` then contain the state and the data of the guards at the end of
+    the step. The array ``reached`` receives the length of this step (ns), or 0 if the step failed.
+    ``advance`` is the address of the compiled function :func:`drive`.
     """
     x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
     there, reached = table.there, table.reached
@@ -493,7 +493,7 @@ class Guarded:
         return int(_native_drive().handle)
 
     def advance(self, from_ns: int, to_ns: int) -> int:
-        """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed.
+        """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed zero.
 
         Returns :data:`GOOD` or an error code, like ``Stepper.advance``.
         """
@@ -511,7 +511,7 @@ class Guarded:
 
     @property
     def way_ns(self) -> int:
-        """Length of the provisional advance (ns); 0 if the last step of :meth:`run` failed."""
+        """Length (ns) of the provisional advance; 0 if the last step of :meth:`run` failed."""
         return int(self._reached[0])
 
     @property
@@ -534,8 +534,9 @@ class Guarded:
         """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
         ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u and p. Returns one row of
-        ``values`` for each committed step. If a guard fires or a step fails, the remaining steps
-        are not taken, and :attr:`way_ns` describes the first of them.
+        ``values`` for each committed step. If a guard fires or a step fails, the function takes no
+        further steps. The property :attr:`way_ns` then describes the first step that was not
+        committed.
         """
         if y is not self._y and y.size:
             self._output = evaluation_block(self._bound.output, *vectors, y)
@@ -553,7 +554,7 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """Return :class:`Legs` for a stepper that has no method ``legs``.
+    """Return the functions for the internal steps of a stepper that has no method ``legs``.
 
     Each advance is one internal step. The dense output is a cubic polynomial.
     """

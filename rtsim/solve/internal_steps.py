@@ -4,7 +4,7 @@ A solver advances a plant from one tag to the next. A fixed-step method takes on
 adaptive method takes as many as its tolerance requires. The code calls an internal step a leg. Each
 solver has three functions for internal steps, compiled or as plain Python:
 
-- ``leg(words, t, rest)`` takes the next internal step, which starts at time ``t`` (s) and is at
+- ``leg(words, t, rest)`` takes the next internal step. The step starts at time ``t`` (s) and is at
   most ``rest`` s long. The state is in ``now`` before the step and in ``out`` after it.
 - ``retake(words, t, h)`` repeats the last internal step with the length ``h`` s.
 - ``between(table, part, taken)`` computes the state at the fraction ``part`` (0 to 1) of the
@@ -90,7 +90,7 @@ def covered(notes: Any) -> float:
 
 @in_both
 def pauses(notes: Any, done: float) -> bool:
-    """Return whether to pause an advance of which ``done`` s are complete."""
+    """Return whether to pause the advance after its first ``done`` s."""
     if notes[SPENT] < MOST_SPENT:
         return False
     notes[PHASE], notes[DONE] = WAITING, done
@@ -158,10 +158,10 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
 
 @in_both
 def dense_output(table: Any, now: Any, out: Any, part: float, taken: float) -> None:
-    """Store in ``table.y`` the state at the fraction ``part`` of the internal step.
+    """Store in ``table.y`` the state at the fraction ``part`` (0 to 1) of the internal step.
 
-    A solver with stages ``k`` uses :func:`within`.  Other solvers use the cubic that fits the
-    states ``now`` and ``out`` and the derivatives ``slopes`` at both ends of the step.
+    A solver with stages ``k`` uses :func:`within`.  Other solvers use the cubic polynomial that
+    fits the states and the derivatives at both ends of the step.
     """
     y, k, slopes = table.y, table.k, table.slopes
     if k.shape[0] > 0:
@@ -202,7 +202,7 @@ STEP_LAYOUT = Layout(
 
 @dataclass(frozen=True)
 class Inner:
-    """Functions for the internal steps of a method; :class:`Legs` explains the fields."""
+    """Functions and arrays for the internal steps of a method; :class:`Legs` explains them."""
 
     leg: Callable[..., int]
     retake: Callable[..., int]
@@ -240,7 +240,7 @@ def functions_of(bound: BoundModel, leg: Any = 0, retake: Any = 0) -> tuple[Any,
 
 
 def model_sizes(bound: BoundModel) -> dict[str, int]:
-    """Return the sizes of the model's vectors and its number of guards, by name in layouts."""
+    """Return the sizes of the model's vectors and the number of guards, by name in layouts."""
     model = bound.model
     return {
         "states": model.states.size,

@@ -4,13 +4,14 @@ The Jacobian is the matrix d f_i / d x_j, shape (n, n), of a model's derivative 
 for models that declare ``sparsity`` or ``jacobian``, and for models with at least
 :data:`PROBED_FROM` states. For other models, a solver uses its own dense difference quotients.
 
-One difference quotient can change several states at once if no derivative depends on two of them.
-rtsim checks each matrix with an additional difference quotient that changes all states. If this
-check fails, rtsim computes each column alone. An element that a declared sparsity lacks is an
-error. An element that probing missed is added to the sparsity.
+One difference quotient can change several states at once if no derivative depends on more than one
+of these states. rtsim checks each matrix with an additional difference quotient that changes all
+states. If the check fails, rtsim computes a separate difference quotient for each column of the
+matrix. A nonzero element that a declared sparsity lacks is an error.
 
-The class :class:`Jacobian` is used with the solvers of SciPy and SUNDIALS, the function
-:func:`jacobian` in compiled steps.
+The class :class:`Jacobian` is used with the solvers of SciPy and SUNDIALS, and adds nonzero
+elements that a probed sparsity lacks. The function :func:`jacobian` is used in rtsim's own implicit
+steps, where a missing element ends the run with an error.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Jacobian:
         self._values = values
 
     def begin(self, slope: Slope, t: float, x: Vector) -> bool:
-        """Begin an advance at ``t`` s and ``x``, and probe the sparsity if it is unknown.
+        """Begin an advance from time ``t`` (s) and state ``x``; probe the sparsity if unknown.
 
         Returns False if the solver should use its own dense Jacobian.
         """
@@ -124,7 +125,7 @@ class Jacobian:
         return not self._dense
 
     def options(self, method: str, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Begin an advance at ``t`` s and ``x``, and return the solver's options for the Jacobian.
+        """Begin an advance like :meth:`begin`, and return the solver's options for the Jacobian.
 
         ``method`` is one of :data:`TAKERS`.  The result is empty if the solver should use its own
         dense Jacobian.
@@ -235,10 +236,11 @@ class Jacobian:
         self, slope: Slope, t: float, x: Vector, base: Vector, values: Vector, wrong: Any,
         allowed: Vector,
     ) -> None:  # fmt: skip
-        """Compare the rows ``wrong`` with difference quotients of single columns.
+        """Check the rows in the mask ``wrong`` by a separate difference quotient for each column.
 
-        Elements that probing missed are added. If no element is wrong, the derivative is too curved
-        or has a kink at this point, and these rows are not checked again in this advance.
+        Elements that probing missed are added to the sparsity. If all elements are correct, the
+        derivative is too curved or has a kink at ``x``, and the rows are not checked again before
+        the next tag.
         """
         assert self.sparsity is not None
         sizes, starts, elements = self._sizes(x), self.sparsity.starts, self.sparsity.rows
@@ -282,7 +284,7 @@ class Jacobian:
         )
 
     def accept(self) -> None:
-        """Keep the sparsity that the committed advance used."""
+        """Keep the sparsity of the committed step for later steps."""
         self._kept, self._kept_dense = self.sparsity, self._dense
 
     def save(self) -> dict[str, Any]:
@@ -370,10 +372,10 @@ MOST_ELEMENTS = 50_000_000
 
 @in_both
 def note_sizes(words: Any, h: float) -> None:
-    """Fill ``sizes`` with the sizes of the states, for a step of about ``h`` s.
+    """Estimate the sizes of the states for a step of about ``h`` s, and store them in ``sizes``.
 
-    A state that starts at 0 has no size of its own; its change in the step determines the size. A
-    smaller perturbation would be lost in the rounding of the derivative.
+    For a state at 0, the change of the state in the step determines the size. A smaller
+    perturbation would be lost in the rounding of the derivative.
     """
     now, slope, sizes, typical = words.now, words.slope, words.sizes, words.typical
     for j in range(now.size):
@@ -383,8 +385,8 @@ def note_sizes(words: Any, h: float) -> None:
 def jacobian(words: Any, t: float) -> int:
     """Compute the Jacobian at time ``t`` (s) and state ``now``, and store it in ``elements``.
 
-    ``slope`` must contain the derivative at this point. ``out`` and ``work`` are overwritten.
-    Returns the number of evaluations of the derivative, or :data:`WRONG_JACOBIAN`.
+    ``slope`` must contain the derivative at this time and state. ``out`` and ``work`` are
+    overwritten. Returns the number of evaluations of the derivative, or :data:`WRONG_JACOBIAN`.
     """
     now, slope, y, elements = words.now, words.slope, words.out, words.elements
     matrix, starts, rows, members = words.matrix, words.starts, words.rows, words.members
@@ -425,7 +427,7 @@ jacobian = in_both(jacobian, inlined=False)
 
 @in_both
 def disagrees(words: Any, t: float) -> bool:
-    """Return whether a row of the Jacobian fails the check by a difference quotient.
+    """Return whether a row of the Jacobian disagrees with a difference quotient.
 
     Rows in ``settled`` are not checked. ``k[1]`` receives the allowed difference for each row that
     fails, and 0 for all other rows.
@@ -461,9 +463,9 @@ def disagrees(words: Any, t: float) -> bool:
 def is_wrong(words: Any, t: float) -> bool:
     """Return whether an element is missing or wrong in the rows that failed the check.
 
-    The array ``k[1]`` marks these rows, which are compared with difference quotients of single
-    columns. If no element is wrong, the derivative is too curved or has a kink at this point, and
-    the rows are marked in ``settled``.
+    ``k[1]`` is not 0 for these rows. The function checks their elements by a separate difference
+    quotient for each column. If all elements are correct, the derivative is too curved or has a
+    kink at the present state, and ``settled`` becomes 1 for these rows.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, there, k, settled, sizes = words.starts, words.work, words.k, words.settled, words.sizes
@@ -503,7 +505,7 @@ _EVALUATIONS_OF_A_PRODUCT = 1e-3
 
 
 def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np.float64]]:
-    """Return the arrays for the Jacobian, which :data:`JACOBIAN_LAYOUT` describes.
+    """Return the arrays of :data:`JACOBIAN_LAYOUT` for a model.
 
     ``typical``, shape (n,), contains the sizes of the states. Raises :class:`ScenarioError` if the
     factors of the Jacobian need too much memory.

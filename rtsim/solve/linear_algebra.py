@@ -4,13 +4,13 @@ Compiled code sums in loops.  Plain Python uses numpy, because loops over elemen
 than the model's equations.  Both forms add in the same order, so their results are equal bit for
 bit.
 
-A matrix (n, n) with ``below`` diagonals below its main diagonal and ``above`` above it is stored by
-columns.  Row k of the array ``lu`` (n, height) contains the elements of column k, from matrix row
-:func:`first_row` on.  A full matrix is a band with n - 1 diagonals on either side.
+A band matrix (n, n), with ``below`` diagonals below the main diagonal and ``above`` diagonals above
+it, is stored by columns.  Row k of the array ``lu`` (n, height) contains the elements of column k,
+from matrix row :func:`first_row` on.  A full matrix is a band with n - 1 diagonals on either side.
 
 Rows are exchanged only if the diagonal element is less than a tenth of the largest element in its
-column.  Without exchanges, the factors keep the band, which takes half the time. Source: Duff,
-Erisman, Reid, Direct Methods for Sparse Matrices, 2017, section 5.2.
+column.  Without exchanges, the factors have no more diagonals than the matrix, which halves the
+time. Source: Duff, Erisman, Reid, Direct Methods for Sparse Matrices, 2017, section 5.2.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
 
 
 def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
-    """Add a scaled segment of the vector ``of`` to a segment of ``into``, both ``count`` long.
+    """Add ``factor`` times a segment of the vector ``of`` to a segment of the vector ``into``.
 
-    The segment of ``of`` starts at index ``begin``, that of ``into`` at ``start``. ``factor``
-    scales the addend.
+    Both segments have ``count`` elements. The segment of ``of`` starts at index ``begin``, and the
+    segment of ``into`` starts at index ``start``.
     """
     into[start : start + count] += factor * of[begin : begin + count]
 
@@ -176,8 +176,8 @@ def factor(lu: Any, pivots: Any, below: int, above: int) -> int:
     """Replace the matrix in ``lu``, shape (n, height), by its LU factors.
 
     The reciprocals of the pivots replace the main diagonal. ``pivots``, shape (n + 1,), receives
-    the row exchanges. Its last element is the number of diagonals of the factors above the main
-    one. Returns -1, or the index of the first column without a finite pivot.
+    the row exchanges. The last element of ``pivots`` is the number of diagonals above the main
+    diagonal in the factors. Returns -1, or the index of the first column without a finite pivot.
     """
     n, kept = lu.shape
     last, wide = 0, above
@@ -222,7 +222,8 @@ factor = in_both(factor, inlined=False)
 def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
     """Substitute forward if the matrix has one diagonal below the main one.
 
-    Each result is needed for the next one. A local variable halves the time of an array element.
+    Each result is needed for the next one. The code keeps the latest result in a local variable,
+    because an array element would take twice the time.
     """
     n, kept = lu.shape
     share = b[0]

@@ -1,9 +1,10 @@
-"""The steppers of rtsim's own solvers, which run a method compiled or as plain Python.
+"""The steppers of rtsim's own solvers, as compiled code or as plain Python.
 
-A method is a function ``step(words, t, h)``, which computes one step from ``t`` s of length ``h``
-s. Its result is :data:`GOOD` or an error code of :mod:`rtsim.solve.base`.  The argument table
-``words`` begins with :data:`STEP_LAYOUT` and contains the addresses of all arrays.  Compiled code
-therefore needs only one call per step, as long as the arrays keep their addresses.
+A numerical method is a function ``step(words, t, h)``. The function computes one step from time
+``t`` (s) with the length ``h`` (s), and returns :data:`GOOD` or an error code of
+:mod:`rtsim.solve.base`.  The argument table ``words`` begins with :data:`STEP_LAYOUT` and contains
+the addresses of all arrays.  Compiled code therefore needs only one call per step, as long as the
+arrays keep their addresses.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, ro
     """Take and commit the steps between consecutive ``times`` (ns), and return how many succeeded.
 
     ``times`` has the shape (k + 1,). ``output`` is the argument table of the output function, or
-    empty. The array ``values`` contains x, z, u and y. After each successful step, it is copied to
-    a row of ``rows``.
+    empty. The array ``values`` contains x, z, u and y, and is copied to a row of ``rows`` after
+    each successful step.
     """
     x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
@@ -77,7 +78,7 @@ def rows_of(
 ) -> NDArray[np.float64]:
     """Call ``run`` until it no longer pauses, and return the rows of the completed steps.
 
-    ``run(i)`` takes the steps from number ``i`` on and returns how many steps it completed.
+    The function ``run(i)`` starts with step number ``i`` and returns the number of completed steps.
     ``interrupt_check`` is called in each pause.
     """
     good = run(0)
@@ -120,9 +121,9 @@ def _native_run() -> Native:
 def stepper(method: Method, bound: BoundModel) -> Stepper:
     """Return a stepper of ``method`` for the model ``bound``.
 
-    The stepper is compiled if the model is compiled. Raises :class:`ValueError` or
-    :class:`TypeError` for an array of ``method.own`` whose shape differs from ``method.layout``.
-    ``Stepper.advance`` raises the same errors for its vectors.
+    The stepper is compiled if the model is compiled. Raises :class:`ValueError` if an array of
+    ``method.own`` does not have the shape in ``method.layout``, and :class:`TypeError` if it is not
+    contiguous float64. ``Stepper.advance`` raises the same errors for its vectors.
     """
     if bound.history is not None:
         from rtsim.solve.delayed import with_history  # few models have delays
@@ -177,7 +178,7 @@ class _Plain:
         return answer
 
     def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
-        """Return the functions and arrays for internal steps on the given vectors."""
+        """Return the functions and arrays for internal steps of a plant with the given vectors."""
         self._settle((x, z, u, p, out))
         inner, whole = self._method.inner, self._called(self._method.step)
         between = self._called(state_within, GUARD_TABLE)
@@ -203,7 +204,7 @@ class _Plain:
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
         """Return ``function``, or its address in a compiled stepper.
 
-        ``layout`` is the layout of its argument table; the default is that of the step.
+        ``layout`` is the layout of the function's argument table, by default that of the step.
         """
         return function
 
@@ -290,7 +291,7 @@ class _Resident(_Plain):
         return answer
 
     def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
-        """Return the arguments with which other compiled code calls the step on these vectors."""
+        """Return the arguments with which other compiled code takes steps on the given vectors."""
         if not all(map(is_, (x, z, u, p, out), self._vectors)):
             self._settle((x, z, u, p, out))
         handle = int(self._native.handle)

@@ -121,7 +121,7 @@ class RosenbrockTableau:
 
     @property
     def first_same_as_last(self) -> bool:
-        """Return False: the derivative at the end of a step is not one of its stages."""
+        """Return False, because no stage is the derivative at the end of the step."""
         return False
 
     @property
@@ -269,7 +269,7 @@ def factored(words: Any, h: float) -> bool:
 
 @in_both
 def solved(words: Any, into: Any) -> None:
-    """Solve for the right-hand side in ``work``, and store the result in ``into``, shape (n,)."""
+    """Solve the linear system with right-hand side ``work``; store the result in ``into`` (n,)."""
     lu, pivots, work, matrix, order = words.lu, words.pivots, words.work, words.matrix, words.order
     right, n = words.right, into.size
     below, above = int(matrix[BELOW]), int(matrix[ABOVE])
@@ -315,7 +315,7 @@ def rosenbrock_step(words: Any, t: float, h: float) -> int:
 def combined(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
     """Set ``out`` to ``now`` plus the sum of ``h * row[m] * k[m]`` over ``m < count``.
 
-    The states are the inner loop, so that the compiler can vectorise it.
+    The inner loop runs over the states, so that the compiler can vectorise the loop.
     """
     assign(out, now)
     for m in range(count):
@@ -426,8 +426,8 @@ class Rosenbrock(StepControl):
     """An adaptive solver for stiff equations, for any :class:`RosenbrockTableau`.
 
     :class:`rtsim.solve.adaptive.StepControl` explains the fields.  Raises :class:`ScenarioError`
-    for a value outside its range.  The method ``stepper`` also raises this error for a model with
-    delays, and if the factors of the Jacobian need too much memory.
+    for a value outside its range.  The method ``stepper`` raises :class:`ScenarioError` for a model
+    with delays, or if the factors of the Jacobian need too much memory.
     """
 
     tableau: RosenbrockTableau = RODAS5P_TABLEAU

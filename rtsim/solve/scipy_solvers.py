@@ -139,7 +139,7 @@ class SciPy(LibrarySolver):
 class SciPyStepper:
     """A stepper that uses solver objects of SciPy, or other objects with the same interface.
 
-    ``solver.maker()`` returns the function or class that creates these objects.
+    The method ``solver.maker`` returns the function or class that creates the solver objects.
     """
 
     def __init__(self, solver: LibrarySolver, bound: BoundModel) -> None:

@@ -153,7 +153,7 @@ class _Steps:
         self.step_size = self.t - self.t_old
 
     def finish(self) -> None:
-        """Take all steps to the end of the advance in one call, which is faster than single steps.
+        """Integrate to the next tag in one call, which is faster than single steps.
 
         If too many steps are needed, the call fails. Single steps then locate the failure.
         """
@@ -202,7 +202,7 @@ class _ConstrainedStepper(SciPyStepper):
     def equations_at(self, t: float, both: Vector) -> Vector:
         """Return the derivatives of the states and the residuals of the constraints at ``t`` s.
 
-        ``both`` contains the states and the algebraic variables.
+        The vector ``both`` contains the states and the algebraic variables.
         """
         self._after[EVALUATIONS] += 1
         self._both[:] = both

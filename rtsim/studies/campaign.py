@@ -68,7 +68,7 @@ class Pool(Protocol):
         """Where the user can watch the pool, such as the address of a dashboard; may be empty."""
 
     def check(self, order: Ordered) -> None:
-        """Raise :class:`ScenarioError` if a worker cannot execute the run ``order``."""
+        """Raise :class:`ScenarioError` if a worker cannot execute the run of ``order``."""
 
     def submit(self, batch: Batch) -> None:
         """Begin to execute ``batch``."""
@@ -139,7 +139,7 @@ class _Suspect:
 
 @dataclass
 class Campaign:
-    """Loop that executes all runs of a study that have no row yet."""
+    """Loop that executes all runs of a study that have no stored result."""
 
     folder: Folder
     pool: Pool
@@ -176,7 +176,7 @@ class Campaign:
                 self.folder.write()
 
     def execute(self, runs: Sequence[int] | NDArray[np.int64], orders: Ordering) -> None:
-        """Execute the runs with the given numbers, and add their rows to the folder."""
+        """Execute the runs with the given numbers, and store the results in the study's folder."""
         self._target = self.tally.rows + len(runs)
         todo = (orders[int(k)] for k in self.shuffled(runs))
         try:

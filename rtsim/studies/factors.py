@@ -1,9 +1,10 @@
 """Factors of a study: their distributions, correlations and random numbers.
 
 The values of a factor depend only on the seed of the study, the name of the factor and the number
-of the run. The order of the runs, the number of workers, a resume, additional runs and other
-factors do not change them. Each factor has its own Philox generator. The key of the generator is
-derived from the seed and the name, and its counter is the number of the run.
+of the run. The order of the runs, the number of workers, other factors, additional runs, or an
+interruption of the study do not change the values. Each factor has its own Philox generator. The
+key of the generator is derived from the seed and the name, and its counter is the number of the
+run.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Spread(ABC):
     def at(self, unit: Vector) -> Values:
         """Convert numbers ``unit`` (n,) in (0, 1) to values (n,) of the factor.
 
-        For a distribution, the result is the inverse of its distribution function.
+        For a distribution, the inverse of the distribution function gives the values.
         """
 
     @abstractmethod
@@ -52,13 +53,13 @@ class Spread(ABC):
 
     @abstractmethod
     def middle(self) -> Value:
-        """Return the value that the factor keeps while only other factors change."""
+        """Return the value of the factor in runs in which only other factors change."""
 
     @abstractmethod
     def bounds(self, within: float) -> Bounds:
         """Return the bounds of a search.
 
-        The bounds of a distribution contain the fraction ``within`` of its values, in the middle.
+        For a distribution, the bounds enclose the central fraction ``within`` of the values.
         """
 
     def chosen(self, coordinate: float) -> Value:

@@ -2,8 +2,8 @@
 
 A Parquet file cannot grow, so each write adds a file to the folder ``results``. Programs that read
 Parquet read this folder as one table. Each file contains its own name, a digest of the plan and a
-digest of each column. rtsim therefore rejects a file that was damaged, copied or edited, and a run
-with two rows.
+digest of each column. rtsim therefore rejects a file that was damaged, copied or edited. Two rows
+for the same run are also rejected.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def sealed(table: Any, about: Mapping[str, str]) -> Any:
 
 
 def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
-    """Return the difference between a table and the one that :func:`sealed` returned.
+    """Return the difference between a table and the table that :func:`sealed` returned.
 
     The text is empty if the tables are equal. ``table`` may contain a subset of the columns.
     """
@@ -140,7 +140,7 @@ def _shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generi
     """Return a summary of a study as HTML.
 
     The summary shows only counts and ranges, because these are valid for every design. ``path`` is
-    the folder of the study. ``columns`` contains its results, with one element per run.
+    the folder of the study. ``columns`` contains the results, with one element per run.
     """
     states = columns["state"]
     counts = {state: int((states == state).sum()) for state in STATES}
@@ -219,7 +219,7 @@ class Folder:
     def new(cls, path: Path, plan: Plan) -> Folder:
         """Create the folder, or raise :class:`StudyError` if it exists and is not empty.
 
-        Files of an interrupted or failed start are ignored.
+        The folder may contain files from a start of the study that was interrupted or failed.
         """
         pyarrow()
         try:
@@ -292,7 +292,7 @@ class Folder:
 
     @contextmanager
     def removed_if_refused(self) -> Iterator[None]:
-        """Remove a new folder if :class:`ScenarioError` ends its study before the first row."""
+        """Remove a new folder if :class:`ScenarioError` ends its study before the first result."""
         try:
             yield
         except ScenarioError:
@@ -431,8 +431,9 @@ class Folder:
     def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
         """Yield the run numbers (n,) and time histories (n, points) of ``signal``, file by file.
 
-        The times are ``plan.job.grid``. Runs without a history and history files without a file of
-        results are ignored. Raises :class:`StudyError` for an unreadable file.
+        The times are ``plan.job.grid``. Runs without a history are ignored, and so is a history
+        file if the file with the results of its runs is missing. Raises :class:`StudyError` for an
+        unreadable file.
         """
         arrow = pyarrow()
         points = len(self.plan.job.grid)
@@ -551,8 +552,8 @@ class Folder:
     def digest(self) -> str:
         """The SHA-256 of the plan and of all rows, as 64 hex digits.
 
-        Wall-clock times and numbers of attempts are ignored. Therefore, the number of workers, the
-        order of the runs and a resume do not change the digest.
+        Wall-clock times and numbers of attempts are ignored. The digest therefore does not depend
+        on the number of workers, the order of the runs, or interruptions of the study.
         """
         kept = [name for name in self._names if name not in ("wall_s", "attempts")]
         columns = _column_digests(self.table(*kept))
@@ -574,7 +575,7 @@ class Folder:
         return {name: _array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
-        """Return the numbers (n,) below ``runs`` of the runs without a row, in ascending order."""
+        """Return the sorted numbers (n,) below ``runs`` of the runs without a stored result."""
         left = np.ones(runs, np.bool_)
         done = self.table("run")["run"].to_numpy()
         left[done[done < runs]] = False
@@ -588,7 +589,7 @@ class Folder:
 
 
 class Stored:
-    """Runs of a search, by number. Their factors are read from the stored results."""
+    """Runs of a search, by number. The factors of a run are read from the stored results."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -622,7 +623,7 @@ def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
 
 
 def _unbegun(path: Path) -> bool:
-    """Return whether a folder contains only files that a study writes before its plan."""
+    """Return whether a folder contains only files that a study creates before its plan."""
     if not path.is_dir():
         return False
     for one in path.iterdir():

@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stop:
-    """Rule that stops a study early. The rule is checked after each number of runs in ``looks``.
+    """Rule that stops a study early.
 
-    At each look, the study stops if the half-width of the confidence interval of ``result`` is at
-    most ``half_width``. ``result`` is the name of a result (whose mean is estimated) or of a
-    requirement (whose pass rate is estimated). ``looks`` must be in ascending order. The end of the
-    study is the last look.
+    ``looks`` contains the numbers of runs after which an interim analysis takes place, in ascending
+    order. At an interim analysis, the study stops if the half-width of the confidence interval of
+    ``result`` is at most ``half_width``. ``result`` is the name of a result (whose mean is
+    estimated) or of a requirement (whose pass rate is estimated). The end of the study is the last
+    interim analysis.
 
-    With several looks, a study would stop by chance too often. Bonferroni's correction therefore
-    raises the level of each interval to 1 - (1 - ``level``) / (number of looks, including the end).
-    All intervals together then contain the true value with a probability of at least ``level``.
+    With several interim analyses, a study would stop by chance too often. Bonferroni's correction
+    therefore raises the level of each interval to 1 - (1 - ``level``) / (number of interim
+    analyses, including the end). All intervals together then contain the true value with a
+    probability of at least ``level``.
     """
 
     result: str
@@ -50,12 +52,12 @@ class Stop:
 
     @property
     def corrected(self) -> float:
-        """The corrected level of the interval at each look."""
+        """The corrected confidence level of the interval at each interim analysis."""
         return 1.0 - (1.0 - self.level) / (len(self.looks) + 1)
 
     @property
     def stated(self) -> str:
-        """A sentence with the condition for the stop and the level of the intervals."""
+        """A sentence that states when the study stops and the level of its confidence intervals."""
         looks = ", ".join(map(str, self.looks))
         return (
             f"the study stops if the half-width of {self.result} is at most {self.half_width:g} "
@@ -80,9 +82,9 @@ class Stop:
 def needed(folder: Folder) -> int:
     """Return the number of runs that the study needs up to the next interim analysis or its end.
 
-    Each interim analysis uses exactly the runs with smaller numbers. The order of the runs and a
-    resume therefore do not change the decision. A search that has not ended needs its largest
-    number of runs.
+    Each interim analysis uses exactly the runs with smaller numbers. The decision therefore does
+    not depend on the order of the runs or on interruptions of the study. For a search that has not
+    ended, the result is the largest permitted number of runs.
     """
     plan, stop = folder.plan, folder.plan.stopping
     if not plan.sampled.planned and folder.ended.why:

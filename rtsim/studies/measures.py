@@ -239,7 +239,7 @@ class Series:
         return ns[inside], values[inside]
 
     def end(self, ended_ns: int) -> Points:
-        """Return the remaining points of a run that ended at ``ended_ns``."""
+        """Return the remaining points of the signal after the run ended at ``ended_ns``."""
         if not self.held:
             return _NO_POINTS
         there = int(np.searchsorted(self._waiting[0][:, 0], ended_ns, side="right"))

@@ -1,6 +1,6 @@
 """The plan of a study as JSON data: everything needed to run, resume or repeat the study.
 
-The plan contains no pickled objects. If a result is a function of the user, the plan stores only
+The plan contains no pickled objects. If a user wrote a function for a result, the plan stores only
 the name of the function. The function is loaded again from the scenario file, where ``study()``
 declares it.
 """
@@ -105,7 +105,7 @@ def _hash(reference: str) -> str | None:
 
 
 def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) -> list[str]:
-    """Convert paths relative to the folder of ``study`` to the folder of ``scenario``."""
+    """Convert paths relative to the study's folder to paths relative to the scenario's folder."""
     base = Path.cwd() if study is None else study.resolve().parent
     if scenario is not None:
         base = Path(os.path.relpath(base, scenario.resolve().parent))
@@ -330,7 +330,7 @@ class Plan:
 
     @property
     def level(self) -> float:
-        """The confidence level of intervals. The level is corrected if the study may stop early."""
+        """The confidence level of intervals, which is corrected if the study may stop early."""
         return LEVEL if self.stopping is None else self.stopping.corrected
 
     @property
@@ -343,7 +343,7 @@ class Plan:
 
     @cached_property
     def example(self) -> Points:
-        """One run with typical values. Its columns have the same types as those of all runs."""
+        """One typical run, whose columns have the same types as those of all runs."""
         return self.sampled.example(self.space)
 
     def block(self, number: int) -> Points:

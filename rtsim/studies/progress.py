@@ -122,12 +122,12 @@ class Tally:
         return sum(self.states[state] for state in DECIDED)
 
     def estimates(self) -> list[tuple[str, Estimate]]:
-        """Return the mean of the first result so far; an empty list if there are too few runs."""
+        """Return name and mean of the first result so far; an empty list without an estimate."""
         found = ((one.result, one.estimate()) for one in self._first)
         return [(name, estimate) for name, estimate in found if estimate is not None]
 
     def rate(self, requirement: str) -> Rate | None:
-        """Return the fraction of runs that meet a requirement, or ``None`` if not an estimate."""
+        """Return the fraction of runs that meet a requirement, or ``None`` without an estimate."""
         if not self.estimated or not self.decided:
             return None
         return rate(self.passed[requirement], self.decided, self._level)
@@ -162,7 +162,7 @@ class Speed:
 class Watched(Protocol):
     @property
     def about(self) -> str:
-        """Where the user can watch the study, such as the address of a dashboard; may be empty."""
+        """The address of a page on which the user can watch the study; may be empty."""
 
 
 class StudyProgress:

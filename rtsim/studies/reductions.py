@@ -63,7 +63,7 @@ class Reduction(ABC):
 
 
 class Running(ABC):
-    """Abstract base class for the computation of one reduction in one run."""
+    """Abstract base class of objects that compute one reduction during one run."""
 
     held: bool = False
     """True if the signal keeps each value until the next point, like a signal of messages. The
@@ -74,8 +74,8 @@ class Running(ABC):
     def take(self, t: Vector, v: Vector) -> None:
         """Process further times ``t`` (s), in ascending order, and values ``v``.
 
-        Both have the shape (n,), n >= 1. Unless ``of_rows`` is true, the first and the last point
-        of the run are at the ends of the window.
+        Both have the shape (n,), n >= 1. If the reduction's attribute ``of_rows`` is False, the
+        first and the last point of the run are at the ends of the time window.
         """
 
     @abstractmethod
@@ -148,7 +148,7 @@ class MaxAbs(Reduction):
 
 
 def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector], float]:
-    """Wrap ``fold`` for one run, so that the result remains NaN after the first NaN."""
+    """Return a function like ``fold`` whose result remains NaN after the first NaN of a run."""
     bad = False
 
     def folded(so_far: float, v: Vector) -> float:
@@ -202,9 +202,9 @@ class _Integral(Running):
 class Mean(Reduction):
     """Average of the signal over the time of the window.
 
-    A signal of messages keeps its value until the next message arrives. Use this average for the
-    length of a queue. For an average with one value per message, such as the waiting time of
-    customers, use :class:`MeanOfRows`.
+    A signal of messages keeps its value until the next message arrives. Use an average over time
+    for a quantity such as the length of a queue. For an average with one value per message, such as
+    the waiting time of customers, use :class:`MeanOfRows`.
     """
 
     name: ClassVar[str] = "mean"
@@ -260,9 +260,9 @@ class IntegralSquaredError(Reduction):
 def _crossed(t: Vector, d: Vector) -> float:
     """Return the time (s) at which the line through the first two points crosses 0.
 
-    The points have the values ``d`` at the times ``t``, both (n,) with n >= 2. The first value must
-    not be 0, and the second value must be 0 or have the opposite sign. If the first value is
-    infinite, the result is the second time.
+    The points have the values ``d`` at the times ``t``, both (n,) with n >= 2. The value ``d[0]``
+    must not be 0. The value ``d[1]`` must be 0 or have the opposite sign. If ``d[0]`` is infinite,
+    the result is ``t[1]``.
     """
     share = float(d[0] / (d[0] - d[1])) if math.isfinite(d[0]) else 1.0
     return float(t[0] + share * (t[1] - t[0]))
@@ -302,8 +302,8 @@ class FirstCrossing(Reduction):
     """Time (s) at which the signal first crosses ``level``; infinite if there is no crossing.
 
     ``direction`` is 1 for rising, -1 for falling, or 0 for both. A NaN before the crossing makes
-    the result NaN. A signal of a plant is interpolated linearly between rows. A signal of messages
-    can cross the level only at an arrival.
+    the result NaN. A signal of a plant is interpolated linearly between rows. A signal that comes
+    from messages can cross ``level`` only when a message arrives.
     """
 
     name: ClassVar[str] = "first_crossing"
@@ -351,8 +351,8 @@ class SettlingTime(Reduction):
     """Time (s) from ``after`` until the signal finally remains within ``band`` of ``target``.
 
     The result is infinite if the last value is outside the band, and NaN if a value is NaN. A
-    signal of a plant is interpolated linearly between rows. A signal of messages can enter the band
-    only at an arrival.
+    signal of a plant is interpolated linearly between rows. A signal that comes from messages can
+    enter the band only when a message arrives.
     """
 
     name: ClassVar[str] = "settling_time"

@@ -136,11 +136,11 @@ def start(
         scenario: A name, or ``FILE.py[:FUNCTION]``.
         folder: The folder to create.
         study: The study to run. The default is the study that the scenario's file declares.
-        workers: Number of worker processes. With 0 the runs are executed in this process, with
-            ``None`` there is one process per CPU. A program that uses worker processes needs
+        workers: Number of worker processes. With 0, the runs are executed in this process. With
+            ``None``, there is one process per CPU. A program that uses worker processes needs
             ``if __name__ == "__main__":``.
-        progress: Whether to show progress. The default ``None`` means: in a notebook and on a
-            terminal.
+        progress: Whether to show progress. By default (``None``), progress is shown in a notebook
+            and on a terminal.
     """
     study = study or find_study(scenario)
     if study is None:
@@ -200,12 +200,12 @@ def carry_out(
     recordings: ShowRecordings = lambda *_: None,
     named: bool = False,
 ) -> Tally:
-    """Execute all runs of a locked folder that have no row yet, and return the totals.
+    """Execute all runs of a locked folder that have no stored result, and return the totals.
 
     ``show`` is called about once per second with the totals. ``recordings`` is called while
     recordings are written, with the number of existing recordings and the number of selected runs.
-    ``named`` is true if the user has just named the scenario. Otherwise, the scenario in the plan
-    must be trusted (docs/trust.md).
+    ``named`` is true if the user has just named the scenario. If it is false, the scenario in the
+    plan must be trusted (docs/trust.md).
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -224,7 +224,7 @@ def carry_out(
 
 @contextmanager
 def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
-    """Yield the workers, and end those that this function started after use."""
+    """Yield the workers of a study; after use, end the workers that this function started."""
     where.check()
     pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:

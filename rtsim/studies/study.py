@@ -135,7 +135,7 @@ class Study:
 
     @cached_property
     def stopping(self) -> Stop | None:
-        """The rule for an early stop as an object."""
+        """The :class:`Stop` rule that ends the study early, or ``None`` without a rule."""
         return Stop.of_text(self.stop) if isinstance(self.stop, str) else self.stop
 
     def _check_stop(self) -> None:

@@ -43,12 +43,15 @@ class Reason(NamedTuple):
 
 
 class Summary(Judged, dict[str, Any]):
-    """The results of a study as plain data. The truth value of the object is the outcome.
+    """The results of a study as plain data, with an outcome.
+
+    ``bool()`` of a summary is True for passed and False for failed, and raises
+    :class:`rtsim.core.errors.Undecided` for undecided.
 
     - Failed: a run fails a requirement, ended at a guard that declares a failure, raised an error,
       or has a result that is NaN.
-    - Undecided: runs are missing or ``lost``, or no run was compared with a requirement. A search
-      without a failed run is undecided too, because it proves nothing.
+    - Undecided: runs are missing, took too long or lost their process, or no run was compared with
+      a requirement. A search without a failed run is undecided too, because it proves nothing.
     - Passed: none of these cases applies.
     """
 
@@ -59,8 +62,7 @@ class Summary(Judged, dict[str, Any]):
     def reasons(self) -> Iterator[Reason]:
         """Yield the reasons why the study has not passed, the most important first.
 
-        The result is empty for a study that has passed. A search without a failed run has not
-        passed.
+        There is no reason if the study has passed. A search without a failed run is undecided.
         """
         failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
         states, runs, required = self["states"], self["runs"], self["requirements"]
@@ -121,8 +123,8 @@ def summarise(folder: Folder) -> Summary:
     - ``results``: statistics of each result, from runs in the states ``ok`` and ``nan``.
     - ``requirements``: statistics of each requirement. A run in the state ``failed`` fails every
       requirement.
-    - ``failures``: for each guard that declares a failure, its text, the number of failed runs and
-      the first failed run.
+    - ``failures``: failed runs, by the guard that declares the failure. Each entry contains the
+      text of the failure, the number of failed runs and the first failed run.
     - ``ended``: why a search has ended; empty if the search has not ended.
     """
     with folder.read_once():
@@ -213,9 +215,9 @@ def quantiles(
 def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> dict[str, Any]:
     """Return how many runs meet a requirement, and an estimate of their fraction.
 
-    ``columns`` contains the decided runs; ``rows`` is the number of all runs so far. The worst run
-    is the first run with a NaN result, or else the run with the smallest margin. Failed runs have
-    no margin.
+    ``columns`` contains the runs that are compared with the requirement. ``rows`` is the number of
+    all runs so far. The worst run is the first run with a NaN result, or else the run with the
+    smallest margin. Failed runs have no margin.
     """
     margins = columns[margin_name(requirement)].astype(np.float64)
     failed = columns["state"] == FAILED
@@ -263,9 +265,9 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
 def sensitivity(folder: Folder, result: str) -> Indices:
     """Return the sensitivity indices of ``result`` for each factor.
 
-    Runs without a finite result are ignored. The designs ``morris`` and ``saltelli`` then also
-    ignore the other runs of the same group. Raises :class:`UnknownName` for an unknown result, and
-    :class:`ScenarioError` for a design without indices or too few runs with a result.
+    Runs without a finite result are ignored. If a run of a group has no finite result, the designs
+    ``morris`` and ``saltelli`` ignore the whole group. Raises :class:`UnknownName` for an unknown
+    result, and :class:`ScenarioError` for a design without indices or too few runs with a result.
     """
     design = folder.plan.sampled
     if not design.has_indices():

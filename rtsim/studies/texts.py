@@ -58,7 +58,7 @@ def listed(value: object) -> Any:
 def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, Any]) -> T:
     """Return ``make(*values, **named)``, or raise :class:`ScenarioError` for wrong arguments.
 
-    ``what`` describes the text in the error message.
+    The error message begins with ``what``, a description of the text.
     """
     try:
         inspect.signature(make).bind(*values, **named)

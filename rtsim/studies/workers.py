@@ -1,8 +1,8 @@
 """The workers of a study: processes on this machine, or a Dask cluster of the user.
 
 Dask starts the workers, sends batches of runs to them and detects workers that end. If the process
-of a worker ends, Dask's nanny restarts it. However, a process that ends during its start is not
-restarted, and :class:`LocalWorkers` replaces the worker.
+of a worker ends, Dask's nanny restarts it. The nanny does not restart a process that ends during
+its start. The class :class:`LocalWorkers` replaces such a worker.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def distributed() -> Any:
 
 @dataclass(frozen=True)
 class Where:
-    """The workers that a study uses: processes on this machine, or a cluster of the user."""
+    """The workers that a study uses: processes on this machine, or the user's Dask cluster."""
 
     workers: int | None = None
     """Number of local processes. ``None`` means one per CPU that this process may use."""
@@ -68,7 +68,7 @@ class Where:
             raise ScenarioError(f"workers is {self.workers}; give a whole number >= 0")
 
     def check_reachable(self) -> None:
-        """Raise :class:`ScenarioError` if these workers cannot be used.
+        """Raise :class:`ScenarioError` if the study cannot use the workers.
 
         Possible reasons: Dask is not installed, the scheduler of the cluster does not answer, or
         the cluster has no workers.
@@ -107,7 +107,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _end_with_client() -> None:
-    """Make Linux end this worker when the study's process ends.
+    """Ensure that Linux ends the worker process when the process of the study ends.
 
     Dask ends the worker from a Python thread, which compiled code can block.
     """
@@ -175,7 +175,7 @@ def joined(where: Where) -> Any:
 def _check_open(address: str) -> None:
     """Raise :class:`OSError` at once if nothing listens at ``address``.
 
-    Dask would try to connect for 20 s.
+    Without the check, Dask tries to connect for 20 s.
     """
     if not address:
         return
@@ -257,7 +257,7 @@ class LocalWorkers:
             self._cluster.loop.add_callback(self._replace, lost)
 
     async def _replace(self, lost: set[Any]) -> None:
-        """Replace the workers ``lost`` in the thread of the cluster."""
+        """Replace lost workers. Call this method in the thread of the cluster."""
         for name, nanny in list(self._cluster.workers.items()):
             if nanny in lost and not nanny.is_alive():
                 del self._cluster.workers[name]

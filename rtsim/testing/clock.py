@@ -19,7 +19,7 @@ FAKE_START = 1_152_921_504_606_846_976  # 2**60, far from any simulated time.
 class Wait:
     """A wait until the simulated time ``ns``.
 
-    Its start, due time and end are in ns of the clock's own time.
+    The start, the due time and the end of the wait are in ns of the clock's own time.
     """
 
     ns: int
@@ -94,13 +94,13 @@ class FakeClock:
             self.advance(ns)
 
     def call_at(self, own: int, action: Callable[[], object]) -> None:
-        """Call ``action`` when the clock's own time reaches ``own``, ns."""
+        """Call the function ``action`` when the clock's own time reaches the value ``own`` (ns)."""
         with self._moved:
             self._agenda.append((own, next(self._order), action))
             self._agenda.sort(key=lambda entry: entry[:2])
 
     def wake_late(self, *late: int) -> None:
-        """Set the wake-up latencies of the next waits, ns; earlier values come first."""
+        """Add wake-up latencies (ns) of further waits; those added earlier are used first."""
         self._late.extend(late)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:

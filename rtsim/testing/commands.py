@@ -11,7 +11,7 @@ WITHIN_S = 60
 def check_command(name: str) -> None:
     """Assert the contract of a command of ``rtsim``, with a new process for each call.
 
-    - ``rtsim --help`` lists the command with a sentence.
+    - ``rtsim --help`` lists the name of the command with a description.
     - ``rtsim NAME --help`` exits with 0 and shows the usage.
     - An unknown option exits with 2, with a message and without a traceback.
     """

@@ -119,8 +119,9 @@ def held_average(
     """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
     A signal of messages (``"messages/component.signal"``) keeps its value until the next arrival.
-    ``before`` is its value before the first message; the default is the declared initial value. The
-    signal of a plant (``"plant.signal"``) is interpolated linearly between rows, and may jump.
+    ``before`` is the value of the signal before the first message. The default is the declared
+    initial value. The signal of a plant (``"plant.signal"``) is interpolated linearly between rows,
+    and may jump.
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:
@@ -131,7 +132,7 @@ def held_average(
 
 
 def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
-    """Return the mean of a signal over all messages that were initiated after ``after`` s.
+    """Return the mean of a signal over all messages that were initiated later than ``after`` (s).
 
     ``name`` is ``"messages/topic.signal"``.
     """

@@ -43,15 +43,15 @@ _PLACES = {
 def check_fault_kind(name: str, **parameters: float) -> None:
     """Assert the contract of :class:`rtsim.engine.faults.kind.FaultKind` for one kind.
 
-    ``name`` is the registered name. ``parameters`` are the entries that the kind needs in a fault
-    file. The checks are:
+    ``name`` is the registered name. ``parameters`` contains the entries that a fault file needs for
+    a fault of this kind. The checks are:
 
     - A description can be read, written and read again.
     - A missing or unknown entry is an error.
-    - A run with the fault records the fault.
+    - The recording of a run with the fault contains an event for the fault.
     - A second run, a replay, and a run from a checkpoint are equal to the first run.
 
-    A kind that acts on a line is checked with bytes instead of a run.
+    For a fault of a line, the function checks the changed bytes instead of a run.
     """
     assert name in KINDS, f"fault kind {name!r} is not registered; see docs/extending.md"
     kind = KINDS[name]

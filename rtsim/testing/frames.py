@@ -12,7 +12,7 @@ from rtsim.core.signals import Vector
 def check_frame_codec(codec: FrameCodec, samples: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.frames.FrameCodec`.
 
-    - A frame of the initial values has the declared length.
+    - A frame that encodes the signals' initial values has the declared length.
     - Encoding the values of a frame and decoding them again gives the same values, bit for bit.
     - A frame of another length, or a value that is not finite, raises :class:`FrameError`.
     - A malformed frame changes no value; any other frame gives finite values.
@@ -75,7 +75,7 @@ def _encodes(codec: FrameCodec, values: Vector) -> bool:
 
 
 def _left_out(codec: FrameCodec, k: int) -> bool:
-    """Return whether a frame of the initial values omits element ``k``."""
+    """Return whether a frame that encodes the initial values omits element ``k`` of the signals."""
     into = np.full(codec.signals.size, np.nan)
     codec.decode(codec.encode(codec.signals.initial()), into)
     return bool(np.isnan(into[k]))

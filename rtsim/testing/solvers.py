@@ -108,7 +108,7 @@ def one_step(pair: Pair) -> Pair:
 
 
 def check_pair(pair: Pair) -> None:
-    """Assert the properties that ``pair`` and its tableau declare."""
+    """Assert that the method ``pair`` has the properties that its tableau declares."""
     table = pair.tableau
     observed = exponent(lambda h: off(_step(pair, h)[1], h))
     assert abs(observed - table.order - 1) < _PAIR_OFF, (
@@ -126,7 +126,7 @@ def check_pair(pair: Pair) -> None:
 
 
 def exponent(error: Callable[[float], float]) -> float:
-    """Return the exponent p of ``error(h)`` ~ h**p.
+    """Return the exponent p for which ``error(h)`` is proportional to ``h**p``.
 
     The exponent is measured at the smallest h whose error exceeds rounding errors.
     """
@@ -143,7 +143,7 @@ def exponent(error: Callable[[float], float]) -> float:
 
 
 def off(y: Vector, h: float) -> float:
-    """Return the distance of ``y`` (2,) from the exact solution ``h`` s after the start."""
+    """Return the distance between ``y`` (2,) and the exact solution at ``h`` s after the start."""
     return float(np.linalg.norm(y - exact(FROM_S + h, FROM_S, START)))
 
 

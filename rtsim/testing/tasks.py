@@ -1,4 +1,4 @@
-"""Conformance check for kinds of pilot tasks, for packages that add one."""
+"""Conformance check for packages that add a kind of pilot task."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rtsim.scenario.scenario import Scenario
 
 
 def check_task(kind: type[Task], data: dict[str, Any] | None = None, seconds: float = 2.0) -> None:
-    """Assert the contract of a kind of pilot task.
+    """Assert that the class ``kind`` fulfils the contract of pilot tasks.
 
     ``data`` contains the entries from which a task is created. The kind must be registered by an
     entry point or by ``KINDS.add``. The checks are:
 
     - An unknown entry is rejected.
-    - A run with an aircraft that stands still can contain the task.
+    - The task works in a run whose aircraft stands still.
     - Both engines, and a replay, record the same rows.
     - After ``seconds`` s, findings can be computed.
     """

@@ -23,9 +23,9 @@ FINEST = 2.3e-14
 class Sufficient:
     """Result of :func:`sufficient_tolerance`: the largest ``tolerance`` that suffices.
 
-    ``end`` (n,) is the final state with this tolerance, and ``off`` (n,) the estimate of its error,
-    in the units of the states. ``tried`` contains all tolerances that were tried; the last two are
-    smaller than ``tolerance``.
+    ``end`` (n,) is the final state with the sufficient tolerance. ``off`` (n,) is the estimated
+    error of ``end``, in the units of the states. ``tried`` contains all tolerances that were tried;
+    the last two are smaller than ``tolerance``.
     """
 
     tolerance: float
@@ -46,14 +46,14 @@ def sufficient_tolerance(
     """Return the largest tolerance whose estimated final error is small enough.
 
     The allowed error is ``atol + rtol * abs(end)``. A solver tolerance bounds the error of each
-    step, and the final error is about proportional to it. Solutions with smaller tolerances
-    therefore give an estimate. If c, b and a are the final states with three successive tolerances,
-    the estimate for c is ``abs(c - a) + abs(b - a)``. An effect that none of the solutions
-    contains, such as a short pulse between two steps, is not detected.
+    step, and the final error is about proportional to it. The function therefore estimates the
+    final error from solutions with smaller tolerances. If c, b and a are the final states with
+    three successive tolerances, the estimate for c is ``abs(c - a) + abs(b - a)``. An effect that
+    all solutions miss, such as a short pulse between two steps, is not detected.
 
-    Sources: for the estimate (reintegration), Shampine, Error Estimation and Control for ODEs, J.
-    Sci. Comput. 25, 2005, p. 3; for the proportionality, Higham, IMA J. Numer. Anal. 11, 1991, p.
-    457.
+    The source of the estimate (reintegration) is Shampine, Error Estimation and Control for ODEs,
+    J. Sci. Comput. 25, 2005, p. 3. The source of the proportionality is Higham, IMA J. Numer. Anal.
+    11, 1991, p. 457.
 
     Args:
         end: Function that solves with the given step tolerance, relative and absolute, and returns

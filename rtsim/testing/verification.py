@@ -30,9 +30,9 @@ def check_mean(
 ) -> Estimate:
     """Check that independent ``samples`` (n,) have the mean ``expected``; return the estimate.
 
-    The check is Student's t-test. A correct model fails with the probability ``chance``. For k
-    checks of the same runs, use ``chance / k`` for each. ``what`` describes the value in the
-    message.
+    The check is Student's t-test. A correct model fails with the probability ``chance``. If you
+    make k checks of the same runs, divide ``chance`` by k for each check. ``what`` describes the
+    value in the message.
     """
     if not math.isfinite(expected):
         raise ScenarioError(
@@ -143,7 +143,7 @@ def check_order(
     within: float = 0.2,
     **options: Any,
 ) -> float:
-    """Check the order with which the final error of a signal falls, and return the order.
+    """Check the order of convergence of a signal's final value, and return the observed order.
 
     ``name`` is ``"plant.signal"``. ``make(step)`` returns the scenario with the given step in s.
     ``exact`` is the exact final value. The observed order must be ``order`` ± ``within``.

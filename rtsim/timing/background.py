@@ -42,7 +42,7 @@ def keep_off(process: int) -> None:
     """Allow ``process`` to run on every CPU except the current CPU of the calling thread.
 
     Linux tends to wake a process on the CPU of the process that sends data to it. A loop that never
-    sleeps then shares its CPU for some 10 ms, although other CPUs are idle.
+    sleeps would share its CPU with the woken process for some 10 ms, although other CPUs are idle.
     """
     with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
         others = set(range(os.cpu_count() or 1)) - {_used("thread-self")}
@@ -56,12 +56,13 @@ def _used(thread: str) -> int:
 
 
 class OffTheLoop:
-    """Moves the threads of this process to other CPUs than the loop, a thread of ``process``.
+    """Moves the threads of this process away from the CPU of the real-time loop.
 
-    A process that receives data from the loop computes in bursts of a millisecond. If the loop
-    wakes on the same CPU, the loop must wait for the end of a burst, whatever the nice values. In
-    this way, the page in the browser caused two thirds of the overruns of a loop at 1 kHz. Nothing
-    is moved if the user assigned the loop to several CPUs, but not to all.
+    The loop is a thread of ``process``. A process that receives data from the loop computes in
+    bursts of a millisecond. If the loop wakes on the same CPU, the loop must wait for the end of a
+    burst, even with a better nice value. The data for the page in the browser caused two thirds of
+    the overruns of a loop at 1 kHz. Nothing is moved if the user assigned the loop to several CPUs,
+    but not to all.
     """
 
     def __init__(self, process: int) -> None:
@@ -90,7 +91,7 @@ class OffTheLoop:
                         os.sched_setaffinity(thread, wanted)
 
     def _loops(self) -> set[int]:
-        """Return the CPU of the loop. The set is empty if the loop was assigned to several CPUs."""
+        """Return the CPU of the loop; empty if the loop has several CPUs assigned, but not all."""
         mask = os.sched_getaffinity(self._thread)
         if len(mask) == 1:
             return mask

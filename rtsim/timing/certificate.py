@@ -112,7 +112,7 @@ class Certificate:
 
     @property
     def paced(self) -> bool:
-        """Return whether the run was paced, at least until a command ``rate max``."""
+        """Return whether the run, or at least a part of it, was paced."""
         return self.rate != "max" or self.lateness.count > 0
 
     @property
@@ -181,9 +181,10 @@ class Certificate:
 def certify(
     pacer: Pacer, granted: Granted | None = None, machine: Machine | None = None
 ) -> Certificate:
-    """Return the certificate of the frames so far. To include the last frame, stop ``pacer`` first.
+    """Return the timing certificate of the run so far.
 
-    ``machine`` is a description of this machine; without it, the machine is examined.
+    To include the last frame of the loop, stop ``pacer`` first. ``machine`` is a description of
+    this machine; without it, the machine is examined.
     """
     log, clock = pacer.log, pacer.clock
     log.count()

@@ -1,8 +1,8 @@
 """Measurement of the rates that this machine sustains, for ``rtsim doctor``, with advice.
 
 The machine sustains a rate if 99.9 % of the wakes are late by at most a tenth of the period. With
-fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used. Fewer
-than 100 wakes give no decision, because any program can cause one late wake.
+fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used. With
+fewer than 100 wakes, rtsim gives no verdict, because any program can make the loop wake late once.
 
 Only wakes are measured. The timing certificate of a run shows which fraction of the period the
 run's computations leave.
@@ -65,7 +65,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The fraction of the wakes that the criterion uses, and its greatest lateness (ns)."""
+        """The share of wakes that the criterion uses, and their greatest lateness (ns)."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -90,7 +90,7 @@ class Measurement:
 
     @property
     def held(self) -> bool:
-        """Return whether the wakes show that the machine sustains the rate."""
+        """Return whether the measured latencies show that the machine sustains the rate."""
         return self.enough and self.judged_ns <= self.allowed_ns
 
     @property
@@ -140,7 +140,7 @@ class Diagnosis:
 
     @property
     def holds_hz(self) -> int | None:
-        """Greatest measured rate that the machine sustains with busy-waiting, Hz, or None."""
+        """The greatest rate (Hz) that the machine sustained with busy-waiting, or ``None``."""
         return max((m.rate_hz for m in self.spun if m.held), default=None)
 
     @property

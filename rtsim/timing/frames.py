@@ -1,4 +1,4 @@
-"""Timing records of all frames. The loop buffers them, and the statistics are updated later."""
+"""Timing records of all frames, which the loop buffers; the statistics are updated later."""
 
 from __future__ import annotations
 
@@ -44,14 +44,13 @@ class WorstFrame:
     def unaccounted_ns(self) -> int:
         """Compute time outside the jobs, ns.
 
-        During this time the loop does its own work, or another process uses the CPU between two
-        jobs.
+        Between two jobs, the loop does its own work, or another process uses the CPU.
         """
         return max(0, self.compute_ns - sum(self.jobs.values()))
 
     @property
     def shares(self) -> list[tuple[str, int]]:
-        """Times of the jobs and of :data:`UNACCOUNTED`, ns, the longest first."""
+        """Compute times (ns) of the jobs and of the :data:`UNACCOUNTED` rest, the longest first."""
         parts = [*self.jobs.items(), (UNACCOUNTED, self.unaccounted_ns)]
         return sorted(((job, ns) for job, ns in parts if ns), key=lambda part: -part[1])
 
@@ -59,8 +58,8 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added when the frame ends, before the wait for the next frame. If this wait ends
-    early, the frame continues, and :meth:`reopen` removes it again.
+    A frame is added when the frame ends, before the wait for the next frame. If the wait ends
+    early, the frame continues, and :meth:`reopen` removes the frame from the log.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -89,22 +88,22 @@ class FrameLog:
 
     @property
     def worst(self) -> list[WorstFrame]:
-        """The frames with the longest times from due time to end of work, the worst first."""
+        """The frames with the longest times from due time to end of work, in descending order."""
         latest = [] if self._latest is None else [self._latest]
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self.keeps_worst]
 
     @property
     def least(self) -> int:
-        """Time from due time to end of work above which a frame is one of the worst, ns."""
+        """The value of ``response_ns`` (ns) above which a frame is one of the worst."""
         self._settle_latest()
         return self._least
 
     def returned(self, frames: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
-        """Add ``frames`` frames that compiled code has already added to the statistics.
+        """Add frames whose statistics compiled code has already updated.
 
-        ``last`` contains the columns of the last frame. ``worst`` contains candidates for the worst
-        frames, the oldest first.
+        ``frames`` is the number of frames. ``last`` contains the :data:`FRAME_COLUMNS` of the last
+        frame. ``worst`` contains candidates for the worst frames, the oldest first.
         """
         self.frames += frames
         self.last = last
@@ -122,7 +121,8 @@ class FrameLog:
     def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
         """Add a frame to the buffer.
 
-        A time is :data:`NO_SAMPLE` if there was no wake, or if there is no next deadline.
+        If the loop did not wait for the frame, ``woke_late_ns`` is :data:`NO_SAMPLE`. If there is
+        no next deadline, ``margin_ns`` is :data:`NO_SAMPLE`.
         """
         if self._row == BLOCK:
             self.count()
@@ -137,18 +137,18 @@ class FrameLog:
         return response_ns > self._least
 
     def keep(self, frame: WorstFrame) -> None:
-        """Store ``frame``, which is the latest frame, as one of the worst frames."""
+        """Add ``frame``, which must be the latest frame, to the worst frames."""
         self._latest = frame
 
     def reopen(self) -> int:
-        """Remove the latest frame, which continues, and return its ``woke_late_ns``."""
+        """Remove the latest frame, because the frame continues, and return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
         return self._late[self._row]
 
     def add_wake(self, late_ns: int) -> None:
-        """Add the lateness of a wake after which no frame begins."""
+        """Add the lateness (ns) of a wake-up that is not followed by a frame."""
         if late_ns != NO_SAMPLE:
             self.lateness.add(np.array([late_ns], dtype=np.int64))
 
@@ -215,13 +215,13 @@ class Frame:
         self.jobs.clear()
 
     def go_back(self, ns: int, spent: int, ready: bool, woke_late: int) -> None:
-        """Return to the frame before the latest call of :meth:`begin`."""
+        """Restore the frame that was current before the latest call of :meth:`begin`."""
         self.tag_ns, self.spent, self.next, self.woke_late = ns, spent, ready, woke_late
         self.jobs, self.jobs_before = self.jobs_before, self.jobs
         self.closed = False
 
     def note_compute(self, now: int) -> None:
-        """Add the time since the loop last began to compute to the compute time."""
+        """Increase the compute time by the time since the loop last began to compute."""
         self.spent += now - self.resumed
         self.resumed = now
         if self.next:
@@ -234,7 +234,7 @@ class Frame:
         self.lap_at = now
 
     def close(self, log: FrameLog, margin: int) -> None:
-        """Add the frame to the log. If the next wait ends early, :meth:`go_back` undoes this."""
+        """Add the frame to the log. If the next wait ends early, :meth:`go_back` continues it."""
         if self.closed:  # a freeze has closed the frame
             return
         self.closed, self.margin = True, margin
@@ -247,14 +247,14 @@ class Frame:
         self.woke_late = NO_SAMPLE
 
     def accuse(self) -> None:
-        """Store the longest job, if this frame is the longest since the loop was last on time."""
+        """Store the longest job if this frame is the longest since the loop was last on time."""
         if self.spent > self.culprit_ns:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 
     def longest_job(self) -> str:
         """Return the longest job of the frame.
 
-        The result is :data:`REST` if the time outside all jobs is longer.
+        The result is :data:`REST` if the time outside all jobs is longer than the longest job.
         """
         if not self.jobs:
             return ""
@@ -274,10 +274,10 @@ STAMPS = 3
 
 
 class Tally:
-    """Histograms of durations, shape (links, :data:`CLASSES`), and stamps of the latest messages.
+    """For each link: a histogram of durations, and the time stamps of the latest message.
 
-    ``latest`` has the shape (links, :data:`STAMPS`), in simulated ns. A link without a message has
-    -1.
+    The histograms ``counts`` have the shape (links, :data:`CLASSES`). ``latest`` has the shape
+    (links, :data:`STAMPS`), in simulated ns. A link without a message has -1.
     """
 
     def __init__(self, links: list[str]) -> None:

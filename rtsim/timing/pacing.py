@@ -20,9 +20,9 @@ The executive uses the pacer in this loop (see ``docs/realtime.md``)::
 A *frame* lasts from the beginning of one tag until the loop is ready to wait for the next. The
 duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
 time is an overrun. The cause of an overrun is ``compute`` or ``wake``, whichever contributed more
-to the lateness. Lateness of earlier frames that has not been made up is included. The *margin* is
-the additional time that the frame could have computed without making the next tag an overrun;
-positive is good.
+to the lateness. If the loop has not caught up after earlier frames, their lateness is included. The
+*margin* of a frame is the additional computing time that would not have made the next tag an
+overrun. A positive margin is good.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from rtsim.timing.policy import (
 class Ledger:
     """Counts of the overruns of one run.
 
-    For the limit of the policy, several tags within ``frame_ns`` are one frame.
+    For the limit of the policy, several late tags within ``frame_ns`` count as one late frame.
     """
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
@@ -76,11 +76,11 @@ class Ledger:
 
     @property
     def in_a_row(self) -> tuple[int, int, int]:
-        """Number of consecutive late frames, tag of the last of them, ns, and ``frame_ns``."""
+        """The number of consecutive late frames, the tag (ns) of the last one, and ``frame_ns``."""
         return self._consecutive, self._counted_ns, self._frame_ns
 
     def caught_up(self, overruns: CaughtUp, consecutive: int, counted_ns: int) -> None:
-        """Add the overruns of compiled code, and set the values of :attr:`in_a_row` after them."""
+        """Add the overruns that compiled code recorded, and update :attr:`in_a_row`."""
         for _, late, by_wake, job, stood, _ in overruns.rows.tolist():
             self.overruns["wake" if by_wake else "compute"] += 1
             if overruns.jobs[job]:
@@ -92,10 +92,10 @@ class Ledger:
     def judge(
         self, ns: int, late: int, cause: Cause, job: str = "", stood_ns: int | None = None
     ) -> Overrun:
-        """Count the overrun of the tag at ``ns``, which is ``late`` ns late, and return it.
+        """Count and return the overrun of the tag at ``ns``.
 
-        ``job`` is the longest job of the frame. ``stood_ns`` is the time for which the loop waited
-        for a CPU.
+        ``late`` is the lateness of the tag (ns). ``job`` is the longest job of the frame.
+        ``stood_ns`` is the time for which the loop waited for a CPU.
         """
         if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
             self._consecutive += 1
@@ -159,7 +159,7 @@ class RunQueue:
             self._before = None
 
     def stood_ns(self) -> int | None:
-        """Return the run delay since the latest call of :meth:`note`, ns; None if not reported."""
+        """Return the wait for a CPU (ns) since :meth:`note` was called; ``None`` if unknown."""
         before = self._before
         if before is None:
             return None
@@ -168,7 +168,7 @@ class RunQueue:
 
     @property
     def file(self) -> int:
-        """Descriptor of the open counter file; -1 without a counter, or if ``read`` replaces it."""
+        """Descriptor of the open counter file; -1 without a file, or if ``read`` replaces it."""
         return self._file
 
     def close(self) -> None:
@@ -201,8 +201,8 @@ DEFAULT_TOLERANCE_NS = 1_000_000
 def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int:
     """Return the tolerance of a loop from simulated time ``ns`` on, in wall-clock ns.
 
-    ``period_ns`` is the loop's shortest period in simulated ns, or 0 without a period. ``wall``
-    converts simulated ns to wall-clock ns at the rate of the loop, as :meth:`Clock.wall` does.
+    ``period_ns`` is the loop's shortest period in simulated ns, or 0 without a period. ``wall``,
+    such as :meth:`Clock.wall`, converts simulated ns to wall-clock ns at the rate of the loop.
     """
     if period_ns == 0:
         return DEFAULT_TOLERANCE_NS
@@ -218,7 +218,7 @@ class Pacer:
         clock: Clock of the run.
         policy: Overrun policy; :class:`CatchUp` by default.
         frame_ns: Shortest declared period of the loop, simulated ns. For the limit of the policy,
-            several tags within this time are one frame.
+            several late tags within this time count as one late frame.
         tolerance_ns: Greatest lateness without an overrun, wall-clock ns. The default is a tenth of
             the period at the clock's current rate, the criterion of ``rtsim doctor``. Without a
             period, the default is 1 ms.
@@ -310,8 +310,9 @@ class Pacer:
     def begin(self, ns: int) -> bool:
         """Wait until the first tag of a run, at ``ns``, is due; return True to begin the tag.
 
-        A clock can delay the first tag after :meth:`start` (see ``until_quiet``). During a freeze,
-        the result is False, as for :meth:`wait`, and :attr:`overrun` is set.
+        A clock can delay the first tag after :meth:`start` (see ``until_quiet``). As for
+        :meth:`wait`, the result is False during a freeze, :attr:`overrun` is set if the loop wakes
+        too late, and :class:`OverrunError` is raised if the limit of the policy is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -346,8 +347,8 @@ class Pacer:
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
         """Set the rate for simulated time after ``ns``. ``None`` means as fast as possible.
 
-        The due time of the tag at ``ns`` does not change. At most one frame of its lateness
-        remains.
+        The due time of the tag at ``ns`` changes only if the tag is more than one frame late: the
+        lateness is then reduced to one frame.
         """
         clock, now = self.clock, self.read()
         late = now - clock.wall(ns)  # negative before the first tag of a run is due
@@ -359,14 +360,14 @@ class Pacer:
             self._hand_on(ns, now, late)
 
     def _hand_on(self, ns: int, now: int, late: int) -> None:
-        """Reduce the lateness ``late`` of the tag at ``ns`` to at most one frame."""
+        """Reduce the lateness ``late`` (ns) of the tag at ``ns`` to at most one frame."""
         kept = min(late, self.clock.wall(ns + self.frame_ns) - self.clock.wall(ns))
         self.slipped_ns += late - kept
         self.frame.late_by_wake = min(self.frame.late_by_wake, kept)
         self.clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
-        """Make ``ns`` due at the current wall-clock time, after the loop waited for an answer."""
+        """Make the simulated time ``ns`` due now, after the loop waited for an answer."""
         self.clock.anchor(ns, self.read())
         self.frame.late_by_wake = 0
 
@@ -383,8 +384,8 @@ class Pacer:
     def end_hold(self, ns: int) -> int:
         """Continue after a pause that began after the tag at ``ns``, and return the duration (ns).
 
-        The due times are delayed by the duration of the pause. The time that the frame already took
-        remains part of the frame. At most one frame of lateness remains.
+        The due times are delayed by the duration of the pause. If the pause began more than one
+        frame after the due time of its tag, only one frame of this lateness remains.
         """
         now = self.read()
         stood = now - self._held_at
@@ -397,7 +398,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze, and make the current wall-clock time the due time of the late tag."""
+        """End a freeze; the current wall-clock time becomes the due time of the late tag."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -424,7 +425,7 @@ class Pacer:
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
         """End the work of the tag.
 
-        The time until :meth:`wait` is assigned to the job ``propagate``.
+        The time until the next call of :meth:`wait` is assigned to the job ``propagate``.
         """
         self.frame.lap_at = self.read()
         self.frame.next = True
@@ -432,9 +433,9 @@ class Pacer:
     def wait(self, ns: int, wake: Wake | None = None, commands: CommandsInWait = None) -> bool:
         """Wait until simulated time ``ns`` is due; return True to begin the tag.
 
-        During a long wait, ``commands(ns)`` is called every 50 ms. If the function returns True,
-        the wait ends and the result is False. The result is also False after an event of an event
-        input, and during a freeze. During a freeze (:attr:`frozen`), each further call waits again
+        During a long wait, ``commands(ns)`` is called every 50 ms. If ``commands`` returns True,
+        the wait ends and ``wait`` returns False. ``wait`` also returns False after an event of an
+        event input, and during a freeze (:attr:`frozen`), in which each further call waits again
         until :meth:`resume`. Afterwards, :attr:`overrun` is the overrun of the tag, or None. Raises
         :class:`OverrunError` if the limit of the policy is exceeded.
         """
@@ -490,7 +491,7 @@ class Pacer:
     def _woken(self, ns: int, due: int) -> bool:
         """Finish a wait.
 
-        Each line delays the tag, so all other work is done before the wait ends.
+        Each line of this method delays the tag. All other work is done before the wait ends.
         """
         frame = self.frame
         frame.resumed = frame.lap_at = now = self.read()
@@ -510,8 +511,8 @@ class Pacer:
     def _warm_up(self, left_ns: int) -> None:
         """Execute :meth:`_woken` once during the wait, to load its code into the CPU's caches.
 
-        The end of the wait overwrites the attributes that this call sets. If enough of the
-        ``left_ns`` until the deadline remains, the code of the components is executed first.
+        Attributes that the call changes are set again at the end of the wait. ``left_ns`` is the
+        time until the deadline. If the time suffices, the code of the components is executed first.
         """
         if self.warm_ups:
             self._warm_up_components(left_ns)
@@ -528,7 +529,7 @@ class Pacer:
             warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """Begin a tag that is already due. Earlier late wakes can be the cause of its lateness."""
+        """Begin a tag that is already due, possibly because the loop woke late for earlier tags."""
         frame = self.frame
         by_wake = min(frame.late_by_wake, late)
         frame.close(self.log, self.margin_ns)
@@ -548,9 +549,10 @@ class Pacer:
     # -- overruns
 
     def _apply(self, ns: int, late: int, cause: Cause) -> bool:
-        """Apply the policy to a tag that is ``late`` ns late. Return True to begin the tag now.
+        """Apply the overrun policy to a late tag, and return True to begin the tag now.
 
-        Raises :class:`OverrunError` if the limit of the policy is exceeded.
+        ``late`` is the lateness of the tag (ns). Raises :class:`OverrunError` if the limit of the
+        policy is exceeded.
         """
         job, stood = (self.frame.culprit, None) if cause == "compute" else ("", self.frame.stood)
         self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)

@@ -10,11 +10,11 @@
 ``abort``               ends the run at the first overrun
 ======================  ==============================================================
 
-``max_frames`` counts *consecutive* late frames. The count restarts when the loop is ready for a
-frame in time. If the wait for this frame then ends late, the tag is an overrun, although the loop
-has not fallen behind.
+``max_frames`` counts *consecutive* late frames. The count restarts when the loop finishes a frame
+in time for the next tag. If the loop wakes late for the next tag, the tag is an overrun, although
+the loop has not fallen behind.
 
-To add a policy, write a subclass of :class:`Policy`. Register it by the entry point
+To add a policy, write a subclass of :class:`Policy`. Register the subclass by the entry point
 ``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md). :data:`OWN_POLICIES`
 contains rtsim's own policies.
 """
@@ -46,7 +46,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 
 @dataclass(frozen=True)
 class Overrun:
-    """A tag that began too late, recorded as an event at the tag."""
+    """A tag that began too late; the recording contains each overrun as an event."""
 
     tag_ns: int
     cause: Cause
@@ -90,11 +90,11 @@ UNKNOWN_NS = -1
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """Consecutive overruns after which the loop caught up, one row each, stored by compiled code.
+    """Consecutive overruns after which the loop caught up.
 
-    A row costs the loop 0.3 us. An :class:`Overrun` and its text cost 10 us, which at 10 kHz would
-    cause the next overruns. The process that writes the recording therefore converts the rows to
-    these objects.
+    Compiled code stores each overrun as one row of an array. A row costs the loop 0.3 us. An
+    :class:`Overrun` and its text cost 10 us, which at 10 kHz would cause the next overruns. The
+    process that writes the recording therefore converts the rows to :class:`Overrun` objects.
     """
 
     rows: NDArray[np.int64]
@@ -118,7 +118,7 @@ class CaughtUp:
             )  # fmt: skip
 
     def pack(self) -> bytes:
-        """Return the overruns for another process: a line of JSON, then the rows."""
+        """Return the overruns as bytes for another process: a line of JSON, then ``rows``."""
         return _head(self.allowed, self.jobs) + self.rows.tobytes()
 
     @classmethod
@@ -139,12 +139,12 @@ _MOST_FRAMES = 10**9
 
 @dataclass(frozen=True)
 class LateTag:
-    """A tag that begins too late, as input of a policy; times are wall-clock ns."""
+    """A tag that begins too late, for which a policy chooses an action."""
 
     tag_ns: int
     """Simulated time of the tag, ns."""
     late_ns: int
-    """Time from the due time of the tag to its start."""
+    """Time from the due time of the tag to its start, wall-clock ns."""
     cause: Cause
     consecutive: int
     """Number of consecutive late frames, including this frame."""
@@ -177,7 +177,7 @@ class Policy(ABC):
 
     @property
     def allowed(self) -> int:
-        """The largest permitted number of consecutive overruns, for messages and recordings."""
+        """The largest permitted number of consecutive late frames, for messages and recordings."""
         return 0
 
     @property
@@ -187,9 +187,9 @@ class Policy(ABC):
 
     @property
     def catches_up(self) -> int:
-        """Number of consecutive late frames after which this policy always catches up.
+        """Number of consecutive late frames for which this policy always catches up.
 
-        Compiled code handles these frames without calling :meth:`answer`. 0 means none.
+        Compiled code handles this number of late frames without calling :meth:`answer`.
         """
         return 0
 
@@ -234,7 +234,7 @@ class _FramesInARow(Policy):
 
 @dataclass(frozen=True)
 class CatchUp(_FramesInARow):
-    """Executes late frames without waiting. More than ``max_frames`` consecutive ones end the run.
+    """Executes late frames without waiting; more than ``max_frames`` in a row end the run.
 
     The default limit tolerates a stall of half a second at 200 Hz, which sometimes occurs on a
     desktop. A lasting overload ends the run within seconds.
@@ -258,7 +258,7 @@ class CatchUp(_FramesInARow):
 
 @dataclass(frozen=True)
 class Slip(_FramesInARow):
-    """Treats each late frame as due now. More than ``max_frames`` consecutive ones end the run.
+    """Treats each late frame as due now; more than ``max_frames`` in a row end the run.
 
     A loop that slips 1000 times in a row does not run in real time. Run it at a lower rate instead.
     """

@@ -8,8 +8,8 @@ Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine
 FIFO and locked memory need privileges. An overloaded FIFO loop takes its CPU from all other
 processes, so rtsim does not use FIFO if only one CPU is usable.
 
-Scheduling and CPUs are requested for the calling thread, memory and garbage collector for the
-process. All requests are undone at the end. Make requests before
+Requests for scheduling and CPUs apply to the calling thread. Requests for memory and for the
+garbage collector apply to the process. All requests are undone at the end. Make requests before
 :meth:`rtsim.core.clock.WallClock.calibrate`. Start helper processes first, because child processes
 inherit the CPU affinity. FIFO is not inherited.
 """
@@ -60,8 +60,8 @@ class Attributes(ctypes.Structure):
 def slice_ns() -> int:
     """Return the time slice of the calling thread, ns; 0 for the system default.
 
-    The result is also 0 before Linux 6.12 and in other scheduling classes. Raises :class:`OSError`
-    if the system has no time slices.
+    The function also returns 0 on Linux before version 6.12, and in other scheduling classes.
+    Raises :class:`OSError` if the system has no time slices.
     """
     return int(_attributes().runtime)
 
@@ -221,9 +221,9 @@ class SchedulingRequest:
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """Return the request for a paced thread that is not the loop, such as a window's thread.
+        """Return the request for a paced thread beside the loop, such as the thread of a window.
 
-        The slice is long, so that the thread gives up the CPU whenever the loop wakes.
+        With the long time slice of this request, the thread gives up the CPU when the loop wakes.
         """
         return cls(slice_ns=BESIDE_SLICE_NS)
 
@@ -309,10 +309,11 @@ class Granted:
 def request(
     asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
 ) -> Iterator[Granted]:
-    """Request scheduling, yield a report of what was obtained, and undo the request at the end.
+    """Change the scheduling within the context, and yield a report on each request.
 
-    A request that fails is reported and raises no error. ``beside`` contains the ids of processes,
-    such as the recorder, that are moved away from the requested CPUs.
+    The function undoes the changes at the end of the context. A request that fails is reported and
+    raises no error. ``beside`` contains the ids of processes, such as the recorder, that are moved
+    away from the requested CPUs.
 
     ::
 
@@ -343,7 +344,7 @@ def request(
 def probe() -> Granted:
     """Return the scheduling that this machine would grant to ``--realtime``.
 
-    The function requests the scheduling and then restores the previous scheduling.
+    The function requests this scheduling briefly, and then restores the original scheduling.
     """
     with request(SchedulingRequest.realtime()) as granted:
         return granted
@@ -497,7 +498,7 @@ def _pin(cpus: tuple[int, ...], beside: Iterable[int]) -> _Asker:
 
 
 def _place(process: int, cpus: set[int]) -> None:
-    """Move a process to ``cpus``. Do nothing without CPUs, or if the process has ended."""
+    """Move a process to ``cpus``; ignore an empty set, and a process that has ended."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(process, cpus)
 

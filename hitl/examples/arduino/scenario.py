@@ -23,7 +23,7 @@ class Motor(rt.Plant):
 
 
 class Regulator(rt.Controller):
-    """Computes a command at each step: the reference controller skips none."""
+    """Reference controller, which computes a command at each step and skips none."""
 
     setpoint = rt.input("rad/s")
     speed = rt.input("rad/s")
@@ -66,7 +66,7 @@ class Room(rt.Plant):
 
 
 class Thermostat(rt.Controller):
-    """Switches at the same counts of the converter as the sketch, every 2 s at most."""
+    """Reference controller, which switches at the sketch's ADC counts, at most every 2 s."""
 
     sensor = rt.input("V")
     heater = rt.output()
@@ -94,7 +94,7 @@ def room(until: float = 40.0) -> rt.Scenario:
 
 
 class Button(rt.Controller):
-    """Toggles at each press that has lasted 25 ms, which are three periods."""
+    """Reference controller, which toggles the lamp when a press has lasted 3 periods (> 25 ms)."""
 
     button = rt.input()
     lamp = rt.output()

@@ -58,7 +58,7 @@ class Position(rt.Controller):
 
 
 def position(until: float = 0.2) -> rt.Scenario:
-    """Return a scenario with the distance of a runner, who moves 0.1 m north in each step."""
+    """Return a scenario that measures the distance of a runner, who moves 0.1 m north per step."""
     out = rt.Scenario("position", until=until)
     runner = out.plant(Runner(), step=0.01)
     position = out.controller(Position(), period="1/100")

@@ -1,4 +1,4 @@
-"""A room with a lamp that is switched on in the dark: the plant, and the reference controller."""
+"""Plant and reference controller of a room whose lamp is switched on in the dark."""
 
 import math
 from typing import Self
@@ -34,7 +34,7 @@ class Room(rt.Plant):
 
 
 class Switch(rt.Controller):
-    """A switch for the lamp, which turns on below ``dark`` and off above ``bright``."""
+    """A controller that turns the lamp on below ``dark`` and off above ``bright``."""
 
     light = rt.input("lx")
     lamp = rt.output()

@@ -65,7 +65,7 @@ class FrameCodec(Protocol):
         ...
 
     def decode(self, data: bytes, into: Vector) -> None:
-        """Write the values that the frame carries to ``into`` (n,); leave its other elements.
+        """Write the values in a frame to ``into`` (n,), and leave the other elements unchanged.
 
         Raises :class:`FrameError` for a malformed frame; ``into`` is then unchanged.
         """
@@ -86,7 +86,7 @@ def check_identifiers(path: Path, codecs: Iterable[FrameCodec]) -> None:
 
 
 def hexadecimal(identifier: int, extended: bool) -> str:
-    """Return an identifier as text, with a digit more than a short one if it has 29 bits."""
+    """Return an identifier as hexadecimal text: 8 digits if it has 29 bits, 3 digits otherwise."""
     return f"0x{identifier:08x}" if extended else f"0x{identifier:03x}"
 
 
@@ -126,7 +126,7 @@ class RawType:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the greatest value; infinite for a raw float."""
+        """The least and the greatest possible value; both are infinite for a raw float."""
         if self.float_bits:
             return -math.inf, math.inf
         ends = self.value(self.low), self.value(self.high)
@@ -139,8 +139,8 @@ class RawType:
     def raw(self, value: float) -> int | float:
         """Return the raw number that is nearest to ``value``.
 
-        Raises :class:`FrameError` if the value is not finite, or cannot be held and
-        ``overflow`` is ``"error"``.
+        Raises :class:`FrameError` if the value is not finite, or if the frame cannot hold the
+        value and ``overflow`` is ``"error"``.
         """
         if not math.isfinite(value):
             raise FrameError(f"{self.name} is {value}; a frame carries finite values only")

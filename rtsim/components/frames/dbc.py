@@ -1,7 +1,7 @@
-"""Frames of a CAN bus as a DBC file describes them, read by cantools.
+"""Read descriptions of CAN frames from a DBC file, with the package cantools.
 
-Only this module uses cantools.  cantools places the bits; scales and limits are rtsim's, so that a
-value on the grid of its raw numbers comes back unchanged.
+Only this module uses cantools, which places the bits of raw numbers. rtsim applies the scales and
+limits, so that encoding and decoding do not change a value on the grid of its raw numbers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NOT_SENT = "VECTOR__INDEPENDENT_SIG_MSG"
 class DbcCodec:
     """The codec of one message of a DBC file.
 
-    Its signals are those of all multiplexers.  A frame carries the signals that the values of its
-    multiplexers select.  Signals that the sender leaves alone keep their initial value.
+    Its signals are those of all multiplexers. The values of the multiplexers select the signals
+    that a frame carries. Signals that the sender does not set keep their initial value.
     """
 
     def __init__(self, message: Any, overflow: str, source: str) -> None:
@@ -70,7 +70,7 @@ class DbcCodec:
             raise FrameError(f"frame {self.name}: {error}") from None
 
     def _sent(self, at: int, values: Vector, known: dict[int, Any]) -> bool:
-        """Return whether the multiplexers select signal number ``at``; keep raw values found."""
+        """Return whether multiplexers select signal ``at``; store their raw values in ``known``."""
         chosen = self._chosen_by[at]
         if chosen is None:
             return True
@@ -173,7 +173,7 @@ def _raw_type(message: str, signal: Any, overflow: str) -> RawType:
 
 
 def _signal(signal: Any, raw: RawType) -> Signal:
-    """Return the signal of rtsim: its unit, and the initial value of the file, or raw 0."""
+    """Return the signal with its unit and its initial value (raw 0 if the file declares none)."""
     given = signal.raw_initial
     initial = Undeclared(raw.value(0.0)) if given is None else raw.value(float(given))
     return Signal(signal.name, signal.unit or "1", initial=initial)

@@ -76,7 +76,7 @@ _FILE = table(_FRAME, "a table [NAME] with a table [NAME.fields]")
 
 @dataclass(frozen=True)
 class _Field:
-    """One field: ``count`` numbers of one raw type; ``value`` if all of them are constant."""
+    """A field of ``count`` numbers of one raw type, all equal to ``value`` if it is given."""
 
     raw: RawType | None
     """None for padding."""

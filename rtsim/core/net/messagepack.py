@@ -58,7 +58,8 @@ def pack(data: Any) -> bytes:
 def unpack(data: bytes, limits: Limits | None = None) -> Any:
     """Decode the output of :func:`pack`; vectors become arrays (n,).
 
-    Raises :class:`EncodingError` for other bytes before memory is allocated.
+    Raises :class:`EncodingError` if ``data`` is invalid or exceeds ``limits``.  Lengths and nesting
+    are checked before memory is allocated.
     """
     check(data, limits or Limits())
     try:

@@ -97,7 +97,7 @@ class ListeningSocket:
     def receive(self) -> tuple[bytes, bytes] | None:
         """Return (peer, message), or ``None`` if no message has arrived.
 
-        A message of several parts is returned as empty.
+        For a message of several parts, the method returns an empty message.
         """
         return self._parts.receive()
 
@@ -166,7 +166,7 @@ class Caller:
     def receive(self, milliseconds: int) -> bytes | None:
         """Return the next message within ``milliseconds``, or ``None``.
 
-        A message of several parts is returned as empty.
+        For a message of several parts, the method returns an empty message.
         """
         try:
             if not self._socket.poll(milliseconds):
@@ -216,9 +216,9 @@ class Broadcast:
 class _Parts:
     """Receiver of messages that consist of one part.
 
-    If ``named``, the sender's name precedes each message.  libzmq limits the size of a part but not
-    the number of parts.  A message of several parts is therefore replaced by an empty one, and one
-    call reads at most :data:`_PARTS_AT_ONCE` parts.
+    If ``named`` is True, the sender's name precedes each message.  libzmq limits the size of a
+    part, but not the number of parts.  An empty message therefore replaces a message of several
+    parts, and one call of :meth:`receive` reads at most :data:`_PARTS_AT_ONCE` parts.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], named: bool) -> None:

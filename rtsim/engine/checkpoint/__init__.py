@@ -1,1 +1,1 @@
-"""Checkpoints, which contain the state of a run at a tag: taking, storing, writing and reading."""
+"""Take, store, write and read checkpoints, which contain the state of a run at a tag."""

@@ -1,7 +1,7 @@
 """Checkpoints, which contain the state of a run at a tag, and their files (docs/checkpoints.md).
 
-A file begins with 8 bytes that identify the format. Then follow the version of the format (2
-bytes), the length of the body (8 bytes), and the SHA-256 of the body (32 bytes). The body is one
+A file begins with 8 bytes that identify the format. The next fields are the version of the format
+(2 bytes), the length of the body (8 bytes), and the SHA-256 of the body (32 bytes). The body is one
 MessagePack map. The body is decoded only if the other fields are correct.
 """
 
@@ -134,7 +134,7 @@ class Checkpoint:
             )
 
     def reference(self) -> dict[str, Any]:
-        """Return a reference to this checkpoint for the header of the continued run's recording."""
+        """Return the entry for the header of a recording that begins at this checkpoint."""
         return {
             "checkpoint": self.source,
             "sha256": self.digest,
@@ -238,7 +238,7 @@ class Ring:
             kept.popleft()
 
     def finish(self) -> None:
-        """Do nothing, because a ring writes no files."""
+        """Do nothing, because the checkpoints stay in memory."""
 
     def forget_after(self, ns: int) -> None:
         """Remove the checkpoints after ``ns``, because the run went back to ``ns``."""
@@ -356,7 +356,7 @@ class CheckpointHistory:
         self._start = start
 
     def add(self, files: Files) -> None:
-        """Add the checkpoint files of the segment that begins."""
+        """Add the checkpoint files of a new segment."""
         self._files.append(files)
 
     def begin(self, ns: int) -> None:

@@ -31,12 +31,12 @@ class Keeper(Protocol):
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
     def finish(self) -> None:
-        """Do slow work, such as writing files; called when the run has time."""
+        """Do slow work, such as writing files, while the run is unpaced, paused or at its end."""
         ...
 
 
 class CheckpointSource(Protocol):
-    """A run whose state can be read between two tags."""
+    """Interface to read the state of a run between two tags."""
 
     def save(self) -> Mapping[str, Any]: ...
 
@@ -52,10 +52,10 @@ class CheckpointSource(Protocol):
 class CheckpointSchedule:
     """Takes checkpoints every ``every`` s and at the times ``at`` (s), each at the next tag.
 
-    In a paced run, a frame without slack postpones a regular checkpoint to a later tag.
-    Checkpoints at the times ``at`` are never postponed. ``keeper`` stores the checkpoints; without
-    it, commands cannot take a checkpoint. ``past`` receives every checkpoint, and further
-    checkpoints for its ring.
+    In a paced run, a regular checkpoint is postponed to a later tag if the last frame has too
+    little slack. A checkpoint at one of the times ``at`` is never postponed. ``keeper`` stores the
+    checkpoints; without it, commands cannot take a checkpoint. The history ``past`` receives every
+    checkpoint. If the history has a ring in memory, further checkpoints are taken for the ring.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CheckpointSchedule:
         self._look_ahead()
 
     def if_savable(self, system: System) -> None:
-        """Take no checkpoints for the ring if the state of a component cannot be saved."""
+        """Disable the checkpoints in memory if the state of a component cannot be saved."""
         try:
             check_savable(system)
         except CheckpointError:

@@ -225,7 +225,7 @@ class CommandHandler:
     def quiet_until(self) -> int:
         """Return the time before which no command acts, ns.
 
-        Returns -1 if the next tag must check commands.
+        Returns -1 if the loop must check for commands at the next tag.
         """
         self.inbox.poll()
         standing = self._standing or self._tags or self._until_ns is not None
@@ -258,7 +258,7 @@ class CommandHandler:
     def execute_in_wait(self, ns: int, next_ns: int) -> bool:
         """Execute commands in a long wait after the tag at ``ns``; return True to end the wait.
 
-        Commands that act at a tag are only checked during the wait, and act at ``next_ns``.
+        A command that acts at a tag is only checked during the wait, and acts at ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
@@ -285,7 +285,7 @@ class CommandHandler:
         return max(ns, min(clock.simulated(clock.now()), next_ns))
 
     def _keep(self, later: list[PendingCommand]) -> None:
-        """Keep the commands in ``later`` for the next tag; drop them if the run goes back."""
+        """Queue the commands ``later`` before all others, unless the run goes back."""
         if self.restored is None:
             self.inbox.waiting.extendleft(reversed(later))
 

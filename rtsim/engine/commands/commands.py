@@ -5,8 +5,8 @@ the command, in ns of the client's wall clock.  *Completed* is when the command 
 ns of the run's wall clock.  *Arrival* is the tag at which the command acts.
 
 A client, which is another thread or process, puts commands into the queue (:class:`Inbox`) and
-receives the outcome of each.  The command handler of the loop takes commands from the queue.  A
-replay puts the recorded commands into the queue with their tags.
+receives the outcome of each command.  The command handler of the loop takes commands from the
+queue.  A replay puts the recorded commands into the queue with their tags.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def _start_or_clear(value: object) -> Argument:
 class CommandKind:
     """The arguments of a kind of command.
 
-    All of ``needs`` are required, at most one of ``choice`` is allowed, and ``may`` are optional.
+    ``needs`` contains the required arguments, and ``may`` the optional arguments.  At most one
+    argument in ``choice`` is allowed.
     """
 
     says: str
@@ -234,7 +235,7 @@ Answer = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class PendingCommand:
-    """A command that acts at the next tag, or in a replay at the tag at ``ns``."""
+    """A command that waits for the tag at which it acts."""
 
     command: Command
     answer: Answer | None = None
@@ -293,7 +294,7 @@ class Inbox:
         """Read new commands, for example from a pipe; the loop calls this method at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """Report that the run was restored and continues; ``about`` contains its new properties."""
+        """Report that the run was restored and continues, with the new properties ``about``."""
 
     def lose_recording(self, since: str) -> None:
         """Store that the recording has stopped, so that clients can be informed."""

@@ -1,8 +1,8 @@
 """The compiled engine of one run.
 
-A stretch is a span of simulated time in which compiled code runs all tags. The stretch ends before
-the first tag that the interpreter (:class:`rtsim.engine.executive.Executive`) must run. The
-interpreter is the reference: both give equal results.
+A stretch is a span of simulated time in which compiled code runs all tags. Compiled code stops
+before the first tag that the interpreter (:class:`rtsim.engine.executive.Executive`) must run. The
+interpreter is the reference, and compiled code gives equal results.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _kernel() -> Native:
 
 
 def engine_kept() -> bool:
-    """Return whether the compiled engine is in the cache; otherwise its compilation takes 10 s."""
+    """Return whether the compiled engine is in the cache; its compilation takes 10 s."""
     return kept(stretch, (WORDS,))
 
 
@@ -93,7 +93,7 @@ class CompiledEngine:
         """Time (ns) of the tag after which the interpreter must run the next tag."""
 
     def again(self, trace: Trace, pacer: Pacer) -> CompiledEngine:
-        """Prepare for another run of the same system, which has been reset."""
+        """Prepare for another run of the system, which the caller must reset first."""
         self._trace, self._pacer, self._clock, self.tags = trace, pacer, pacer.clock, 0
         self._given_up_ns = -1
         if self._table is not None:
@@ -103,8 +103,8 @@ class CompiledEngine:
     def whole(self) -> Table | None:
         """Return the table if compiled code can make a whole run in one call, else ``None``.
 
-        A whole run is possible if all tasks are compiled, their first calls have been checked, and
-        no change is scheduled.
+        Compiled code can make a whole run if all tasks are compiled, the first calls of the tasks
+        have been checked, and no change is scheduled.
         """
         if self._table is None or not self.usable or self.interpreted or self._system.changes:
             return None
@@ -130,8 +130,8 @@ class CompiledEngine:
         """Run all tags before the first one that the interpreter must run.
 
         Return whether simulated time has advanced. ``loop.between`` is called with the time of the
-        last tag (ns): every 0.2 to 0.28 s in a paced run, at irregular intervals in other runs,
-        and at the end.
+        last tag (ns), at intervals and at the end. The intervals are 0.2 to 0.28 s in a paced run,
+        and irregular in other runs.
         """
         if not self.usable or self._system.ns == self._given_up_ns:
             return False
@@ -152,7 +152,7 @@ class CompiledEngine:
         return system.ns > began
 
     def prepare(self) -> None:
-        """Compile the engine and make its table, unless this has been done."""
+        """Compile the engine and make the table, if the engine has no table yet."""
         if self._table is None and self.usable and self._compiles():
             paced = self._pacer if self._clock.paced else None
             self._table = Table(self._system, self._trace, self._reactions, paced, self._inbox)
@@ -224,7 +224,7 @@ class CompiledEngine:
         return tags
 
     def _goes_on(self, table: Table, loop: Loop) -> bool:
-        """Return whether the stretch continues with another call."""
+        """Return whether compiled code must be called again."""
         state, frames = table.state, table.frames
         full = state["rolled"] or state["answer"] == AGAIN
         if state["in_tag"] or not full:
@@ -302,12 +302,12 @@ class WholeRun:
 
     @property
     def names(self) -> list[str]:
-        """Names of the tracks, in the order of the sinks."""
+        """Names of the tracks, in the order of ``sinks`` of :meth:`run`."""
         return [track.name for track in self._table.track_list]
 
     @property
     def valid(self) -> bool:
-        """Whether the system still has the table that this object uses."""
+        """True if the table still has the arrays that :class:`WholeRun` uses."""
         return self._table.entry is self._entry
 
     @property
@@ -331,9 +331,9 @@ class WholeRun:
     def run(self, until_ns: int, sinks: Sequence[Sink | None]) -> int | None:
         """Run to ``until_ns`` (ns) after :meth:`reset`; return the number of tags.
 
-        ``sinks`` receive the rows of the tracks. Rows of a track without a sink are dropped.
-        Returns ``None`` if a tag needs the interpreter. The sinks may have received rows before
-        that tag.
+        ``sinks`` receive the rows of the tracks. Rows of a track whose sink is ``None`` are
+        discarded. Returns ``None`` if a tag needs the interpreter. The sinks may then have received
+        rows of earlier tags.
         """
         self._sinks = sinks
         lent = tuple(sink is not None for sink in sinks)
@@ -383,7 +383,7 @@ class WholeRun:
                 return None
 
     def _lend(self, kept: tuple[bool, ...]) -> None:
-        """Make the kernel write rows of the ``kept`` tracks into the blocks of this object."""
+        """Make compiled code write the rows of each track with ``kept`` True into its blocks."""
         table = self._table
         for i, (blocks, keep) in enumerate(zip(self._blocks, kept, strict=True)):
             row, state = table.tracks[i], table.track_states[i]

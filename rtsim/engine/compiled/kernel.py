@@ -3,9 +3,10 @@
 One call of :func:`stretch` runs tag after tag, in the same order as
 :class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps`. The two
 classes are the reference for this module, with :class:`rtsim.components.plant.RunningPlant` for
-plants. If this module cannot finish a tag, the tag is undone, and the reference runs it again.
+plants. If this module cannot finish a tag, the tag is undone, and the interpreter runs it again.
 
-In all functions, ``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
+In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
+contains the addresses of the other records.
 """
 
 from __future__ import annotations
@@ -75,15 +76,16 @@ _AT = GUARD_TABLE.at
 def stretch(w: Any) -> int:
     """Run the tags before ``limit``; return how many were run.
 
-    ``w`` has one word, the address of the header. The names below are fields of the header and of
-    its state:
+    The only element of ``w`` is the address of the header. The names below are fields of the header
+    and of its state:
 
-    - If ``last`` is set, the tag at ``limit`` is run too.
+    - If ``last`` is set, the call also runs the tag at ``limit``.
     - If ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
     - The call returns early after ``most`` tags, or if the buffer of a track is full.
-    - The call also returns early in a tag that it cannot finish. In this case, ``in_tag`` is not 0,
-      and the caller must undo the tag.
-    - If ``paused`` is set, a step of a plant takes long. The next call continues the step.
+    - The call also returns early if compiled code cannot finish a tag. If ``in_tag`` is not 0 after
+      a call, the caller must undo the unfinished tag.
+    - If a step of a plant takes long, the call sets ``paused`` and returns. The next call continues
+      the step.
     """
     t = record_at(w[0], HEADER)
     state = state_of(t)
@@ -358,7 +360,7 @@ def _begin(t: Any) -> bool:
 
 @compiled
 def _guards_begin(plant: Any) -> bool:
-    """Store the sides of the guards at 0 ns; return False if one fires or is not a number."""
+    """Store the sign of each guard at 0 ns; return False if a guard fires or is not a number."""
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, at_start = matrix_at(guards, _AT.here), vector_at(guards, _AT.at_start)
     _evaluate(words_of(plant.guards), 0.0)
@@ -385,9 +387,10 @@ def _take_inputs(plant: Any) -> bool:
 
 @compiled
 def _propagate(t: Any, discrete: int) -> int:
-    """Take provisional steps up to ``discrete``; return the time of the next tag, ns.
+    """Take provisional steps of all plants; return the time of the next tag, ns.
 
-    Return NOTHING if a step fails or pauses. The next call continues a paused step.
+    No step ends after ``discrete``, the time of the next discrete event, ns. Return NOTHING if a
+    step fails or pauses. The next call continues a paused step.
     """
     ns = discrete
     for i in range(t.plants.length):
@@ -485,7 +488,7 @@ def _plant_row(t: Any, plant: Any, ns: int, step: int, side: int) -> bool:
 
 @compiled
 def _refresh(t: Any, ns: int, step: int) -> bool:
-    """Read the inputs of all plants at ``ns``, then update these plants and record x+."""
+    """Read the inputs of the plants at ``ns``, and record each plant that changes."""
     for i in range(t.plants.length):
         state = records_of(t.plant_states, PLANT_STATE)[i]
         stirred = state.stale or state.touched or state.unsettled
@@ -508,7 +511,7 @@ def _read_wires(t: Any, i: int) -> None:
 
 @compiled
 def _settle(t: Any, i: int, ns: int, step: int) -> bool:
-    """Copy the values of the wires to the inputs; record x+ if it differs from x-."""
+    """Copy the values of the wires to the inputs; record the plant if a value has changed."""
     plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
     written = state.touched
     state.touched = state.unsettled = 0
@@ -526,10 +529,10 @@ def _settle(t: Any, i: int, ns: int, step: int) -> bool:
 
 @compiled
 def _guards_stay(plant: Any, ns: int) -> bool:
-    """Return whether the guards of a changed plant need no action.
+    """Check the guards of a changed plant, and store their signs.
 
-    Return False if a guard fires, leaves zero, or is where it fired before. These cases are rare,
-    and only the interpreter handles them.
+    Return False if a guard is not a number, crosses or leaves zero in its direction, or was left at
+    or beyond zero when it fired. These cases are rare, and only the interpreter handles them.
     """
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)

@@ -1,11 +1,11 @@
 """Messages and recorded rows of the compiled engine.
 
 As in :class:`rtsim.components.bus.Bus`, messages in transit are a binary heap, ordered by arrival,
-sender, topic and sequence number. Payloads are stored in slots, which are used in turn. The
-payload of a message that arrived in a tag is therefore still available if the tag has to be
-undone.
+sender, topic and sequence number. Payloads are stored in slots, which are used in turn. If a tag
+has to be undone, the payloads of the messages that arrived are therefore still available.
 
-In all functions, ``t`` is the :data:`~rtsim.engine.compiled.records.HEADER` of the table.
+In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
+contains the addresses of the other records.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def block_of(t: Any, track: int) -> Any:
 
 @compiled
 def save(t: Any) -> None:
-    """Copy all words that a tag can change, so that the tag can be undone."""
+    """Save all values that a tag can change, so that the tag can be undone."""
     state = state_of(t)
     _copy_spans(t, t.spans.length)
     _copy_words(t, t.flight_at + state.in_flight * _MESSAGE_WORDS)
@@ -127,7 +127,7 @@ def save(t: Any) -> None:
 
 @compiled
 def save_plants(t: Any) -> None:
-    """Copy the words that change in a tag at which plants only reach points of their grids."""
+    """Save all values that a tag with nothing but grid points of plants can change."""
     _copy_spans(t, t.plant_spans)
     _copy_words(t, t.plant_words)
     state_of(t).in_tag = UNDO_PLANTS
@@ -165,8 +165,8 @@ def draw(t: Any, row: int) -> int:
 def draw_delay(t: Any, constant: int, row: int) -> int:
     """Return a delay in ns, or LOST.
 
-    The delay is the next one of the draws ``row``, or ``constant`` if ``row`` is NOTHING. Return
-    NO_DELAY if all numbers drawn in advance are used.
+    The delay is ``constant`` if ``row`` is NOTHING, or else the next number of the draws with index
+    ``row``. Return NO_DELAY if all numbers drawn in advance are used.
     """
     if row == NOTHING:
         return constant
@@ -234,7 +234,7 @@ def arrives(t: Any, ns: int, step: int) -> bool:
 
 @compiled
 def _take(t: Any) -> Any:
-    """Remove the first message from the heap; return its record, which is then behind the heap."""
+    """Move the first message from the heap to the place behind the heap; return its record."""
     state, flight = state_of(t), records_of(t.flight, MESSAGE)
     count = state.in_flight - 1
     words_of(t.slots)[flight[0].slot] = 0
@@ -246,7 +246,7 @@ def _take(t: Any) -> Any:
 
 @compiled
 def deliver(t: Any, ns: int, step: int) -> None:
-    """Write the messages that arrive by the tag to their ports, and mark their readers."""
+    """Write payloads of arrived messages to their ports, and mark plants that must read them."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]
@@ -262,7 +262,7 @@ def deliver(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def answer_in_order(t: Any, ns: int, step: int) -> None:
-    """Deliver zero-delay answers at once to later controllers of a declared order."""
+    """Deliver answers without delay to the controllers that follow in the declared order."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]
@@ -304,7 +304,8 @@ def send(
 ) -> bool:  # fmt: skip
     """Send the vector at ``source`` on topic ``i``, and record the message.
 
-    Return False if there is no room for the message or its row, or no delay drawn in advance.
+    Return False if the message or its row does not fit into memory, or if all delays drawn in
+    advance are used.
     """
     topic, sent = records_of(t.topics, TOPIC)[i], records_of(t.topic_states, TOPIC_STATE)[i]
     state, count = state_of(t), state_of(t).in_flight

@@ -1,4 +1,4 @@
-"""Waiting for the tags of a paced run in compiled code, and timing of the frames.
+"""Functions with which compiled code waits for the tags of a paced run and measures frames.
 
 The reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up. In all
 functions, ``p`` is the :data:`~rtsim.engine.compiled.records.PACE` of the table.
@@ -212,7 +212,8 @@ def _retune(p: Any, left: int) -> None:
 def _begin_late(p: Any, ns: int, arrived: int, late: int) -> None:
     """Begin a tag that is already due.
 
-    An overrun is counted as caused by late wake-ups if they explain more than half of its lateness.
+    If late wake-ups explain more than half of the lateness, the overrun counts as caused by late
+    wake-ups.
     """
     by_wake = min(p.late_by_wake, late)
     _close(p)
@@ -249,7 +250,7 @@ def _note_compute(p: Any, arrived: int) -> None:
 
 @compiled
 def _close(p: Any) -> None:
-    """Append the frame to the log; store its jobs if it is among the worst frames."""
+    """Append the frame to the log, and store the times of its jobs if it is among the worst."""
     if p.closed:
         return
     words, columns, row = words_of(p.words), words_of(p.columns), words_of(p.row)
@@ -373,7 +374,7 @@ def lap(t: Any, job: int) -> None:
 
 @compiled
 def timing_row(t: Any, ns: int) -> bool:
-    """Record the frame of the previous tag, at ``ns``; return False if the track is full."""
+    """Record the timing of the frame that began at ``ns``; return False if the track is full."""
     first = new_row(t, t.timing)
     if first < 0:
         return first == UNRECORDED
@@ -417,7 +418,10 @@ FRAME_WORDS = (
 
 
 def unpaceable(pacer: Pacer, step_ns: int) -> str:
-    """Return why compiled code cannot wait for tags up to ``step_ns`` apart, or an empty text."""
+    """Return the reason why compiled code cannot wait for the tags, or an empty text.
+
+    ``step_ns`` is the longest simulated time between two tags, ns.
+    """
     if type(pacer) is not Pacer:
         return "faults of the loop are declared"
     if unknown := [name for name, of in FRAME_COLUMNS.items() if of not in FRAME_WORDS]:
@@ -436,14 +440,14 @@ def unpaceable(pacer: Pacer, step_ns: int) -> str:
 
 
 def _lent(pacer: Pacer) -> Wait | None:
-    """Return how to wait on the pacer's clock, or ``None`` if compiled code cannot do so."""
+    """Return the data for a wait on the pacer's clock, or ``None`` if the clock gives no data."""
     lend = getattr(pacer.clock, "lend", None)
     found: Wait | None = None if lend is None else lend()
     return found
 
 
 class PacedFrames:
-    """The state of a run's pacer, a record that compiled code reads and writes while it waits."""
+    """The state of the pacer as a record, for waits in compiled code."""
 
     def __init__(
         self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None
@@ -492,7 +496,7 @@ class PacedFrames:
     # Into the record
 
     def copy_in(self) -> None:
-        """Copy the pacer's present frame into the record, so that compiled code continues it."""
+        """Copy the state of the pacer and of its present frame into the record."""
         pacer, p, frame = self._pacer, self.words, self._pacer.frame
         wait = _lent(pacer)
         assert wait is not None
@@ -536,7 +540,7 @@ class PacedFrames:
     def again(self, began: int) -> None:
         """Continue in compiled code.
 
-        The time since ``began`` (ns of the pacer's clock) counts as a job.
+        The time since ``began`` (ns of the pacer's clock) counts as compute time for recording.
         """
         p = self.words
         p["called"] = self._pacer.read() - self._offset
@@ -573,7 +577,7 @@ class PacedFrames:
     def copy_out(self, undone: bool) -> None:
         """Copy the frame back to the pacer.
 
-        ``undone`` is true if the run has waited for the frame's tag but not executed it.
+        ``undone`` is true if the run has waited for the frame's tag and then undone the tag.
         """
         self.take()
         pacer, frame, p = self._pacer, self._pacer.frame, self.words

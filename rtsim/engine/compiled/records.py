@@ -4,8 +4,9 @@ The kernel (:mod:`rtsim.engine.compiled.kernel`) receives the address of one :da
 contains the addresses of all other records. Each kind of object (plants, tasks, topics, ...) has
 one array of constant records and one of changing records, with equal indices.
 
-The changing records, the slots and the messages in transit are in one block of memory. The kernel
-copies the words of this block at the beginning of each tag, so that a tag can be undone.
+One block of memory contains the changing records, the slots of payloads, and the messages in
+transit. At the beginning of each tag, compiled code copies the words of this block that the tag can
+change, so that the tag can be undone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FAR = 2**63 - 1
 
 
 def _record(*names: str, **others: Any) -> np.dtype[np.void]:
-    """Return a record type. ``names`` are words, ``others`` are fields of type PLACE or RANGE."""
+    """Return a record type with the 64-bit words ``names``, and ``others`` of PLACE or RANGE."""
     return np.dtype([*((name, np.int64) for name in names), *others.items()])
 
 

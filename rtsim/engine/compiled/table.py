@@ -74,7 +74,7 @@ class Draws:
         self._whole = self.values.size == count * self.width
 
     def settle(self, used: int) -> None:
-        """Move the stream to the position after the numbers of the first ``used`` uses."""
+        """Move the stream to the position after ``used`` uses, each of ``width`` numbers."""
         if used * self.width == self.values.size and self._whole:
             return
         generator = self._streams.stream(self._stream)
@@ -242,7 +242,7 @@ class Table:
         self.saved = np.zeros_like(self.changing)
 
     def lend_draws(self, i: int, draws: Draws) -> None:
-        """Give compiled code the random numbers of ``draws``, the source with index ``i``."""
+        """Give compiled code the random numbers of ``draws``, which has the index ``i``."""
         self.draws[i]["width"], self.draws[i]["values"] = draws.width, place_of(draws.values)
         self.draw_states[i]["next"] = 0
 
@@ -287,7 +287,7 @@ class Table:
         """Array with the address of the header, for the kernel."""
 
     def _fill_ranges(self) -> None:
-        """Put the wires of all components into one array, and the reading plants into another."""
+        """Fill the arrays with all wires, and with the plants that read each topic or noise."""
         wires: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._wires: dict[str, tuple[int, int]] = {}
         wirings = [(p.name, p.wiring) for p in self.system.plants]
@@ -332,7 +332,7 @@ class Table:
         row["held"], row["held_early"] = self._held[name]
 
     def _draw(self, what: str, name: str) -> int:
-        """Return the index of these draws, or NOTHING if nothing is drawn."""
+        """Return the index of ``(what, name)`` in ``draw_list``, or NOTHING."""
         return self._draw_numbers.get((what, name), NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:

@@ -1,7 +1,7 @@
 """Copy all changing values between the system's objects and the table of the compiled engine.
 
-Before a stretch the state is copied into the table, and after the stretch back into the objects.
-Between two stretches the objects contain all state, as without the compiled engine.
+The state is copied into the table before compiled code runs, and back into the objects afterwards.
+Whenever the interpreter runs, the objects contain all state, as without the compiled engine.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def take_rows(table: Table) -> None:
 
 
 def note_rows(table: Table) -> None:
-    """Register the rows of complete tags with their tracks; replace only full blocks."""
+    """Register the rows of complete tags with their tracks, and replace full blocks."""
     for i, (rows, rolled, track) in enumerate(_written(table)):
         if rolled or rows == table.tracks[i]["capacity"]:
             _take(table, track, rows, rolled)
@@ -139,7 +139,7 @@ def note_rows(table: Table) -> None:
 def _written(table: Table) -> Iterator[tuple[int, bool, Track]]:
     """Return (row, rolled, track) for each track.
 
-    ``row`` is the index of the next row. ``rolled`` is true if the spare block is in use.
+    ``row`` is the index of the next row. ``rolled`` is true if this row is in the spare block.
     """
     rows, rolled = table.track_states["row"].tolist(), table.track_states["rolled"].tolist()
     return zip(rows, map(bool, rolled), table.track_list, strict=True)
@@ -165,7 +165,7 @@ def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:
 
 
 def _lent(track: Track) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the TRACK and the TRACK_STATE of the track's buffers."""
+    """Return the records TRACK and TRACK_STATE for the buffers of a track."""
     lent = track.lend()
     block, spare = ((address, lent.block.size) for address in lent.addresses)
     return (lent.width, lent.capacity), (lent.row, 0, block, spare)
@@ -201,7 +201,7 @@ def undo(table: Table) -> None:
 
 
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
-    """Copy ``table`` into the system, except for provisional steps.
+    """Copy the values of ``table`` into the system, without the provisional steps of plants.
 
     ``undone`` is true if the last tag was begun and then undone.
     """

@@ -108,7 +108,7 @@ class Activity:
         return fault.when is not None and fault.count is None and not holds
 
     def _triggered(self, ns: int, holds: bool) -> int:
-        """Return the start of the activation that contains the item at ``ns``, or -1."""
+        """Return the start of the activation that is triggered for the time ``ns``, or -1."""
         fault = self.fault
         rising, self._held = holds and not self._held, holds
         if self._asked != _NEVER:
@@ -138,7 +138,7 @@ class Activity:
         return _NEVER if k < 0 else fault.every.tick(k, first)
 
     def next_edge(self, ns: int) -> int:
-        """Return the fault's next scheduled start or end after ``ns``, or FAR_NS without one."""
+        """Return the next scheduled start or end of the fault after ``ns``, or FAR_NS."""
         fault = self.fault
         edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
         if fault.every is not None:

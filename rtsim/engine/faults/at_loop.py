@@ -1,8 +1,8 @@
 """Timing faults, which make the loop late or make a task miss a tick.
 
-An item is a tag of the loop, one execution of a job, the end of a wait, or a tick of a task.  A
-lost tick changes the results, so a replay loses the tick again.  The other faults take wall-clock
-time.  A replay has no clock, so it repeats only the events of these faults.
+A timing fault acts on items: a tag of the loop, one execution of a job, the end of a wait, or a
+tick of a task.  A lost tick changes the results, so a replay loses the tick again.  The other
+faults take wall-clock time.  A replay has no clock, so it only repeats the events of these faults.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class LoopFault(FaultKind):
 
     @classmethod
     def takes_time(cls) -> bool:
-        """Return True if the kind takes wall-clock time, and thus does not change the results."""
+        """Return True if faults of the kind take wall-clock time but do not change the results."""
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return how long the fault lasts at the present item, ns of the clock."""
+        """Return the time that the fault takes in this frame, wait or job, ns of the clock."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Stall(LoopFault):
 
 
 class LateWake(LoopFault):
-    """Fault that ends the wait for the next tag ``amount`` s late."""
+    """Fault that delays the end of the wait for a tag by ``amount`` s."""
 
     name = "late_wake"
     does = "the loop is woken late by"
@@ -151,7 +151,7 @@ class SlowJob(LoopFault):
 
 
 class Load(LoopFault):
-    """Fault that makes the computation in each of ``length`` frames up to ``amount`` s longer."""
+    """Fault that makes each of ``length`` frames longer by a random time up to ``amount`` s."""
 
     name = "load"
     does = "another has the CPU, at first for"
@@ -191,7 +191,7 @@ class LoopFaults:
         return [f.fault for f in self._faults if f.takes_time()]
 
     def takes(self, at_work: LoopFault, ns: int) -> int:
-        """Return how long the fault ``at_work`` lasts at the item at ``ns``, ns of the clock."""
+        """Return the time (ns of the clock) that the fault ``at_work`` takes at ``ns``, or 0."""
         activity, fault = at_work.activity, at_work.fault
         struck = activity.strikes(ns)
         amount = 0
@@ -228,7 +228,7 @@ class LoopFaults:
 
 
 class DisturbedPacer(Pacer):
-    """A pacer whose loop is made late by faults."""
+    """A pacer that makes the loop late according to declared faults."""
 
     def __init__(
         self, clock: Clock, policy: Policy | None, faults: LoopFaults, *, frame_ns: int = 0
@@ -287,7 +287,7 @@ class DisturbedPacer(Pacer):
         return True
 
     def _oversleep(self, ns: int) -> bool:
-        """Delay the end of the wait for ``ns`` by the faults; return False if no fault acts."""
+        """Delay the tag at ``ns`` after its wait by the faults; return False if no fault acts."""
         acted = False
         for fault in self._faults.wakes if self._disturbs else ():
             amount = self._faults.takes(fault, ns)

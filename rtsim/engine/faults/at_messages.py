@@ -1,7 +1,7 @@
 """Faults of messages, which wrap the latency model of a link.
 
 The latency models Loss and Duplicate draw from the link's random stream for every message.  A fault
-has a trigger and a random stream of its own, so the fault does not change these numbers.
+has its own trigger and random stream, and does not change the random numbers of latency models.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Delays = tuple[int, ...]
 
 
 class MessageFault(FaultKind):
-    """Base class of faults at the messages of one sender.  A subclass defines :meth:`spoil`."""
+    """Base class of faults of one sender's messages.  A subclass defines :meth:`spoil`."""
 
     level: ClassVar[Level] = "message"
     example: ClassVar[str] = "controller"
@@ -131,7 +131,7 @@ class ReorderFault(MessageFault):
 
 
 class ErrorFrame(MessageFault):
-    """Fault that destroys the frame ``times`` times at its last bit.
+    """Fault that destroys ``times`` transmissions of a frame, each at the last bit.
 
     The sender repeats a destroyed frame.
     """
@@ -153,7 +153,7 @@ MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst, ErrorFrame)
 
 
 class FaultyTransport:
-    """The latency model ``inner`` with faults; each sent message is an item."""
+    """The latency model ``inner`` with ``faults``, which can act on each sent message."""
 
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present

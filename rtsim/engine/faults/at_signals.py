@@ -1,8 +1,8 @@
 """Faults of signals, which change the value that readers of a signal receive.
 
-An item is a sample of the signal by a controller or a sensor.  For the inputs of a plant, an item
-is a tick of the fault itself.  The decision and the random numbers of an item apply until the next
-item.
+An item is a sample of the signal by a controller or a sensor.  A fault at an input of a plant has
+its own period, and each tick of the period is an item.  At each item, the fault decides whether to
+act and draws its random numbers, which apply until the next item.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class SignalFault(FaultKind):
             self.apply(value)
 
     def capture(self, value: Vector) -> None:
-        """Prepare for an activation that begins with ``value``, shape (n,)."""
+        """Prepare for an activation; ``value``, shape (n,), is the present value of the signal."""
 
     def draw(self, elapsed_ns: int) -> None:
-        """Draw random numbers for a new item, ``elapsed_ns`` after the start of the activation."""
+        """Draw the random numbers of an item, ``elapsed_ns`` after the start of the activation."""
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
@@ -126,7 +126,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """Fault that holds the signal at its value at the first item, or at ``value`` if given."""
+    """Fault that holds the signal at ``value``, by default at its value at the first item."""
 
     name = "stuck"
     does = "stays"
@@ -177,9 +177,9 @@ class Drift(SignalFault):
 
 
 class NoiseFault(SignalFault):
-    """Fault that adds normally distributed noise to each element, drawn for each item.
+    """Fault that adds normally distributed noise to each element.
 
-    ``deviation`` is the standard deviation.
+    ``deviation`` is the standard deviation.  New noise is drawn for each item.
     """
 
     name = "noise"
@@ -222,10 +222,10 @@ SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANum
 
 
 class FaultyWiring(Wiring):
-    """A wiring with faults that change elements when they are read.
+    """A wiring in which faults change the values that a component reads.
 
-    With ``items``, each reading is an item of the faults.  For a plant ``items`` is False, because
-    a solver reads inputs at irregular times.
+    If ``items`` is True, each fault decides at each reading whether to act.  For the inputs of a
+    plant, ``items`` is False, because a solver reads inputs at irregular times.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Make an item for the fault ``which`` now, although no component reads the signal."""
+        """Decide whether the fault ``which`` acts now, without a reading of the signal."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

@@ -8,9 +8,10 @@
 =============  ===========================================================================
 
 Without a trigger, the fault begins with the run.  An activation lasts ``duration`` s or ``count``
-items.  Without these entries, its length depends on the trigger: one item with ``probability``,
-while the condition is true with ``when``, and otherwise to the end of the run.  ``every`` requires
-``duration`` or ``count``, unless the kind limits its own length.  The fault ends at ``until``.
+items, or has a length that the kind defines.  Without such a limit, an activation by
+``probability`` lasts one item, and an activation by ``when`` lasts while the condition is true.
+Any other activation lasts to the end of the run, which is an error with ``every``.  The fault ends
+at ``until``.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ _BASES = "SignalFault, MessageFault, LineFault, BoardFault or LoopFault"
 
 
 def _checked(name: str, made: object) -> type[FaultKind]:
-    """Return ``made`` if it is a complete kind with this name.
+    """Return the class ``made`` if it is a complete fault kind with the name ``name``.
 
     Raises :class:`ScenarioError` otherwise.
     """

@@ -1,4 +1,4 @@
-"""Base class of all kinds of faults, and their parameters.
+"""Base class and parameters of all fault kinds.
 
 A kind is a subclass of :class:`SignalFault <rtsim.engine.faults.at_signals.SignalFault>`,
 :class:`MessageFault <rtsim.engine.faults.at_messages.MessageFault>`, :class:`LineFault
@@ -43,7 +43,7 @@ Operand = float | str
 
 @dataclass(frozen=True)
 class Condition:
-    """A list of comparisons (left, operator, right) that must all be true."""
+    """One or more comparisons (left, operator, right), which must all be true."""
 
     text: str
     comparisons: tuple[tuple[Operand, str, Operand], ...]
@@ -141,7 +141,7 @@ class FaultError(ScenarioError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kind, which has no default if ``needed`` is True."""
+    """A parameter of a fault kind, which the user must give if ``needed`` is True."""
 
     name: str
     check: Check
@@ -195,7 +195,7 @@ class Fault:
 class Places(ABC):
     """Interface that installs the faults of a run, with one method for each level.
 
-    ``kind`` is the class of the level: ``SignalFault``, ``MessageFault`` or ``LoopFault``.
+    ``kind`` is a subclass of ``SignalFault``, ``MessageFault`` or ``LoopFault``.
     """
 
     @abstractmethod
@@ -204,7 +204,7 @@ class Places(ABC):
 
     @abstractmethod
     def at_messages(self, fault: Fault, kind: Any) -> None:
-        """Install a fault in the link of a sender of messages."""
+        """Install a fault for the messages of one sender."""
 
     @abstractmethod
     def at_line(self, fault: Fault) -> None:
@@ -243,7 +243,7 @@ class FaultKind(ABC):
     @classmethod
     @abstractmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        """Install ``fault`` by the method of ``places`` for the level of this kind."""
+        """Install ``fault`` by the method for its level, such as :meth:`Places.at_signal`."""
 
     @classmethod
     def check_kind(cls) -> None:
@@ -256,7 +256,7 @@ class FaultKind(ABC):
 
     @classmethod
     def wanted(cls) -> str:
-        """Return an example of ``where`` for error messages."""
+        """Return an example of the entry ``where``, for error messages."""
         return f"where = '{cls.example}'"
 
 
@@ -279,7 +279,7 @@ EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
 
 
 class Present:
-    """The present simulated time, ns (-1 before the run), and the receiver of events."""
+    """The present simulated time (ns; -1 before the run), and the receiver of events."""
 
     def __init__(self) -> None:
         self.ns = BEFORE_THE_RUN
@@ -290,7 +290,7 @@ class Present:
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
-        """Record the end of an activation, unless its description limits it to one item."""
+        """Record the end of an activation, unless the fault declares a length of one item."""
         if items > 1 or fault.count is None or lasts(fault.given):
             text = f"{fault.kind.name} at {fault.where} is over"
             self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})

@@ -33,7 +33,7 @@ _BITS_PER_BYTE = 10
 
 
 class _AtLine(FaultKind):
-    """Base class of kinds that act at one end of a line."""
+    """Base class of fault kinds that act at one end of a serial line."""
 
     level: ClassVar[Level] = "line"
     ends: ClassVar[tuple[str, ...]]
@@ -71,11 +71,11 @@ class BoardFault(_AtLine):
     @classmethod
     @abstractmethod
     def strike(cls, link: Any) -> None:
-        """Apply the fault to the board of ``link``, which has the method :attr:`needs`."""
+        """Apply the fault to the board of ``link``, which has a method named :attr:`needs`."""
 
 
 class LineFault(_AtLine):
-    """Base class of faults at the bytes of one direction.  A subclass defines :meth:`one`."""
+    """Base class of faults of the bytes in one direction.  A subclass defines :meth:`one`."""
 
     example: ClassVar[str] = "controller.to_board"
     ends: ClassVar[tuple[str, ...]] = ("to_board", "from_board")
@@ -91,7 +91,7 @@ class LineFault(_AtLine):
         self._line, self._ns_at = line, ns_at
 
     def take(self, arriving: list[Timed]) -> list[Timed]:
-        """Return the bytes that replace the bytes ``arriving``, in order."""
+        """Apply the fault to the bytes ``arriving``, and return the resulting bytes in order."""
         out: list[Timed] = []
         for ticks, value in arriving:
             self.count += 1
@@ -100,16 +100,16 @@ class LineFault(_AtLine):
 
     @abstractmethod
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """Append to ``out`` the bytes that replace the byte ``value`` at ``ticks``.
+        """Append to ``out`` the bytes that replace the byte ``value``.
 
-        The method must call :meth:`struck` once for each item, and :meth:`tell` if :meth:`struck`
-        returns True.
+        ``ticks`` is the time of the byte in ticks of the link.  The method must call :meth:`struck`
+        once for each byte or frame, and must call :meth:`tell` if :meth:`struck` returns True.
         """
 
     def struck(self, ticks: int) -> bool:
-        """Return True if the fault acts on an item at ``ticks``.
+        """Return True if the fault acts on the byte or frame at ``ticks``.
 
-        The end of an activation is reported if it ends with this item or earlier.
+        The end of an activation that began with an earlier byte or frame is also recorded.
         """
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
@@ -117,7 +117,7 @@ class LineFault(_AtLine):
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """Record the effect ``text`` as an event if an activation begins with this item."""
+        """Record an event with the text ``text`` if the byte or frame begins an activation."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -156,7 +156,7 @@ class Silence(LineFault):
 
 
 class SlowLine(LineFault):
-    """Fault that makes each byte take ten bit times at ``baud``, after the previous byte."""
+    """Fault that sends byte after byte at ``baud`` bit/s, with ten bit times for each byte."""
 
     name = "slow_line"
     does = "is slow"
@@ -181,9 +181,9 @@ class SlowLine(LineFault):
 
 
 class OfFrames(LineFault):
-    """Base class of faults whose item is a protocol frame.
+    """Base class of faults that act on whole protocol frames.
 
-    The fault decides at the first byte of a frame whether it acts.
+    At the first byte of a frame, the fault decides whether to act on the frame.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset)
 def faults_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
 ) -> list[LineFault]:
-    """Return the faults at the bytes of ``end``, in the order in which they are applied."""
+    """Return the faults at the end ``end`` of the line, in the order in which they are applied."""
     out = []
     for activity in line.at(end):
         kind = activity.fault.kind
@@ -279,7 +279,7 @@ class HasLine(Protocol):
     """A controller with a serial line whose bytes faults can corrupt."""
 
     def spoil(self, line: LineFaults) -> None:
-        """Apply the faults ``line`` to all later bytes."""
+        """Apply the faults in ``line`` to all later bytes."""
         ...
 
 
@@ -296,11 +296,11 @@ class LineFaults:
 
     @property
     def now_ns(self) -> int:
-        """Present simulated time, ns; -1 before the run, when no fault is active."""
+        """Present simulated time, ns.  Before the run, the time is -1, and no fault is active."""
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """Record that an activation began at ``ns`` of the line's own time."""
+        """Record the start of an activation at ``ns``, a time of the line's own clock."""
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
     def ended(self, activity: Activity) -> None:

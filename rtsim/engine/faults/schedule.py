@@ -145,7 +145,10 @@ class Schedule:
         self.present.event = event
 
     def feed(self, events: Sequence[Event]) -> None:
-        """Set the recorded ``events`` of line and timing faults, which a replay only repeats."""
+        """Set the recorded ``events`` for a replay.
+
+        Of line faults and of faults that take wall-clock time, a replay only repeats the events.
+        """
         gone = {fault.name for fault in self.faults if fault.kind.level == "line"}
         if self.loop is not None:
             self.loop.told_again = True
@@ -153,7 +156,7 @@ class Schedule:
         self._fed = [e for e in events if e.source in gone]
 
     def unpaced(self) -> None:
-        """Mark faults that take time as idle, because the run is not paced."""
+        """Record that faults that take wall-clock time cannot act, because the run is not paced."""
         if self.loop is not None:
             self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
@@ -321,7 +324,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Add a task that creates items of the fault, because a plant reads at irregular times."""
+        """Add a task with the ticks of the fault if plants, which read irregularly, are readers."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period

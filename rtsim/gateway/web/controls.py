@@ -1,7 +1,8 @@
-"""Controls of a page and its texts: buttons, faults, fields for parameters, and messages.
+"""Controls and texts of a web page: buttons, faults, parameter fields and messages.
 
-viser calls callbacks in its own threads. A callback only stores what the user wants, and the thread
-of the page sends the commands. Of several positions of the time bar, only the last one is sent.
+viser calls callbacks in its own threads. A callback only stores the user's command. The thread that
+updates the page sends the commands. Of several positions of the time bar, only the last one is
+sent.
 
 All names in texts are escaped, because a recording may come from an untrusted person.
 """
@@ -36,8 +37,8 @@ def state_html(
 ) -> str:
     """Return the state as a table.
 
-    ``measured`` is the measured rate, ``said`` the last answer. ``note`` appears above the table,
-    for example the reason why the run ended.
+    ``measured`` is the measured rate, and ``said`` is the text of the last answer. ``note`` appears
+    above the table, for example the reason why the run ended.
     """
     pace = "paused" if state.standing else f"rate {state.rate:g}" if state.rate else "rate max"
     if measured is not None and not state.standing:
@@ -137,7 +138,7 @@ class Commands:
         self.dropped = 0
 
     def add(self, kind: str, once: str = "", **arguments: Any) -> None:
-        """Add a command, or replace a waiting command that has the same text ``once``."""
+        """Add a command, or replace the waiting command that has the same key ``once``."""
         with self._lock:
             self._numbers += 1
             key = once or f"#{self._numbers}"
@@ -220,7 +221,8 @@ class Parameters:
     before the last change that was applied here. ``ask`` runs a function in the thread of the page.
 
     The fields allow several lines, because viser then sends Enter as part of the text. A form of
-    viser sends Enter separately. A last digit typed less than 50 ms before would then be lost.
+    viser sends Enter separately, and would lose a digit that the user typed less than 50 ms before
+    Enter.
     """
 
     def __init__(
@@ -272,7 +274,7 @@ class Parameters:
         return [n for name, fields in self._fields.items() for n in _elements(name, len(fields))]
 
     def show(self, values: Mapping[str, float]) -> None:
-        """Show the present values, which another client may have set. Pending texts stay."""
+        """Show the present values, which other clients can have changed; pending texts stay."""
         for name, fields in self._fields.items():
             now = [values.get(n, math.nan) for n in _elements(name, len(fields))]
             if self._known.get(name) != now and all(map(math.isfinite, now)):
@@ -292,7 +294,7 @@ class Parameters:
             field.value = repr(value)
 
     def _note(self, name: str) -> None:
-        """Show unit and range of a parameter, and its present value beside a pending text."""
+        """Show unit and range of a parameter, and its present value while a text is pending."""
         row = self._rows[name]
         said = _allowed(row)
         if name in self._edited and name in self._known:

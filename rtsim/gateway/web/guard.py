@@ -1,9 +1,9 @@
-"""Admission of browsers to a page: checks of token, ``Host`` and ``Origin``, and a limit.
+"""Check token, ``Host`` and ``Origin`` of each request to a page, and limit the browsers' number.
 
-viser's server checks none of these, and it listens at a port that every user of this machine can
-reach. Therefore :func:`guarded_server` makes viser serve at a socket of rtsim, where :class:`Guard`
-checks each request first. No second port and no unchecked path lead to viser's server
-(docs/decisions/148).
+viser's server has none of these checks, and it listens at a port that every user of this machine
+can reach. The function :func:`guarded_server` makes viser serve at a socket of rtsim, so that
+:class:`Guard` checks each request before viser. viser's server has no other port, and
+:class:`Guard` checks every path (docs/decisions/148).
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ class Guard:
     def objection(self, request: Request) -> str:
         """Return why ``request`` is refused, or an empty text.
 
-        A browser reports the site of a page in ``Origin``. A foreign page whose own name resolves
-        to this machine would have the right origin, but not a loopback ``Host``.
+        A browser reports the site of a page in ``Origin``. An attacker's host name can resolve to
+        this machine. Requests of its pages then have the same ``Host`` and ``Origin``, but ``Host``
+        is not a loopback address.
         """
         try:
             host = request.headers.get("Host", "")
@@ -113,7 +114,7 @@ def _response(status: http.HTTPStatus, text: str, **headers: str) -> Response:
 
 
 def _harden(headers: Headers, host: str) -> None:
-    """Add headers that keep the address, the page and its connections from other sites."""
+    """Add headers that protect the page's address, content and connections against other sites."""
     headers["Content-Security-Policy"] = _POLICY.format(host=host)
     headers["Referrer-Policy"] = "no-referrer"
     headers["X-Content-Type-Options"] = "nosniff"
@@ -142,7 +143,7 @@ def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.V
 
 
 def _not_shared(verbose: bool = True) -> None:
-    """Replace viser's share button, which would serve the page to the internet, by nothing."""
+    """Do nothing, in place of viser's share button, which would put the page on the internet."""
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class Chart:
     def _fix_range(self, curves: Sequence[Vector]) -> None:
         """Set the vertical range if a curve has gaps, because the chart library cannot find it.
 
-        Each new range makes the library lose the user's zoom, so a range is kept while it fits.
+        The range is kept while all values are inside, because a new range resets the user's zoom.
         """
         known = np.concatenate([c[np.isfinite(c)] for c in curves])
         wanted: tuple[float, float] | None = None
@@ -138,7 +138,7 @@ class Chart:
     # -- over another signal
 
     def _svg(self, across: Vector, values: Mapping[str, Vector]) -> str:
-        """Return a drawing, because the chart library needs a rising horizontal axis."""
+        """Return curves as SVG, because the chart library needs a rising horizontal axis."""
         over = str(self._view.over)
         curves = [_finite(values[name]) for name in self._drawn if name in values]
         x, lines = _finite(across), []
@@ -233,7 +233,7 @@ class Charts:
 
 
 def views_shown(about: About) -> list[View]:
-    """Return the views of ``about``, or else one view for each of its first signals."""
+    """Return the declared views; if there are none, one view for each of the first signals."""
     if about.views:
         return [View.from_dict(one) for one in about.views]
     names = [n for n, kind in about.kinds.items() if kind != "parameter"]
@@ -241,9 +241,10 @@ def views_shown(about: About) -> list[View]:
 
 
 def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector, list[Vector]]:
-    """Return ``seconds`` merged with the times of published values in their range, and the values.
+    """Return the merged times of the curves and of the published values, and the published values.
 
-    The list contains one array (n,) per source, with NaN at all times without a published value.
+    Published values outside the range of ``seconds`` are omitted. The list contains one array (n,)
+    per source, with NaN at all times without a published value.
     """
     inside = [np.array(one.times) for one in published]
     inside = [(t >= seconds[0]) & (t <= seconds[-1]) for t in inside]
@@ -401,9 +402,9 @@ class Page:
         self._rest()
 
     def _rest(self) -> None:
-        """Pause the updates of the charts while browsers draw them first.
+        """Pause the updates of the charts while browsers draw the charts for the first time.
 
-        A browser that receives other values while it creates a chart keeps a wrong time range.
+        If other values arrive while a browser creates a chart, the chart keeps a wrong time range.
         """
         self._rested_ns = self._rested_ns or stopwatch()
 
@@ -489,7 +490,7 @@ class Page:
             self._state.content = state_html(self._last, None, self._about.title, self._said, text)
 
     def end(self, why: str) -> None:
-        """Show why the run or the page ended, above the last state and in front of the scene."""
+        """Show why the run or the page ended, above the last state and in a notification."""
         said = f"{why}. The last state is shown."
         self.say(said)
         for client in self._server.get_clients().values():

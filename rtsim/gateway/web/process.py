@@ -1,9 +1,10 @@
-"""The process of a page, which :class:`rtsim.gateway.pipe.WebPage` starts.
+"""Serve a web page in a process that :class:`rtsim.gateway.pipe.WebPage` starts.
 
-The first message in the pipe to this process is the :class:`rtsim.gateway.pipe.Order`. The order
-contains the token, which other users could read on the command line. A second message ``{"over":
-TEXT}`` contains the reason why the run ended. The last message of the process is ``{"ended": TEXT,
-...}``. The process ends when the run ends, or when the other end of the pipe is closed.
+The first message in the pipe to this process is the :class:`rtsim.gateway.pipe.Order`. The message
+contains the page's token, because other users could read a token on the command line. A second
+message ``{"over": TEXT}`` contains the reason why the run ended. The last message of the process is
+``{"ended": TEXT, ...}``. The process ends when the run ends, or when the other end of the pipe is
+closed.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ _LAST_S = 0.4
 
 
 def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
-    """Return the recording or the run; ``None`` if ``ended`` is set before the run begins.
+    """Return the recording or the run, or ``None`` if ``ended`` is set before the run begins.
 
     Raises :class:`RtsimError` if the recording cannot be read, or if no run is found in time.
     """

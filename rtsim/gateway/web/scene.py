@@ -95,7 +95,7 @@ class _Moon:
 
 
 def ground_of(about: About) -> tuple[Ground | None, str]:
-    """Return the declared ground, and why it is left out if its data is invalid."""
+    """Return the declared ground, and an error message if the data of the ground is invalid."""
     plain = about.shown.get("ground")
     try:
         return (None if plain is None else Ground.from_plain(plain)), ""
@@ -104,7 +104,7 @@ def ground_of(about: About) -> tuple[Ground | None, str]:
 
 
 def placed_in(about: About) -> tuple[list[Placed], str]:
-    """Return the objects of the scene, and why objects are left out; empty if all are shown."""
+    """Return the objects of the scene, and a message, empty if no object is left out."""
     ground, wrong = ground_of(about)
     world = world_over(ground)
     found: list[Placed] = []
@@ -125,7 +125,7 @@ def _segments(points: Vector, many: int) -> Any:
     """Return the segments (``many``, 2, 3) between ``points`` (n, 3).
 
     If the number of segments of a line changes, the browser draws only part of the line. The number
-    is therefore constant, and the last segments have no length.
+    of segments is constant, and segments after the last point have no length.
     """
     ends = np.full((many + 1, 3), points[-1], np.float32)
     ends[: len(points)] = points
@@ -276,7 +276,7 @@ class PageScene:
     def show_tracks(self) -> None:
         """Draw the tracks.
 
-        Call this less often than :meth:`show`, because tracks contain more data.
+        Call :meth:`show_tracks` less often than :meth:`show`, because tracks contain more data.
         """
         for k, track in enumerate(self._tracks):
             position = np.array(self._frames[k].position) / self._scale

@@ -29,9 +29,10 @@ MOST_NAMES = 900
 
 @dataclass(frozen=True)
 class Look:
-    """Present data of a source: state, values by name, and stamps of the latest messages by topic.
+    """The present state of a source, its values by name, and stamps of its messages by topic.
 
-    The stamps are the times at which the message was initiated, was completed and arrives, ns.
+    The stamps are the times (ns) at which the latest message was initiated, was completed and
+    arrives.
     """
 
     state: StateTable
@@ -84,7 +85,7 @@ class Source(Protocol):
         ...
 
     def tell(self, kind: str, **arguments: Any) -> str:
-        """Send a command, and return when it acts; raise :class:`RtsimError` if it is refused."""
+        """Send a command; return when it acts, as text. Raises :class:`RtsimError` if refused."""
         ...
 
     def close(self) -> None: ...
@@ -104,7 +105,7 @@ class History:
         self._count = 0
 
     def add(self, ns: int, values: Mapping[str, float]) -> None:
-        """Add a row. If simulated time went back, discard all earlier rows."""
+        """Add a row, and discard all earlier rows if ``ns`` is before the last row."""
         most = len(self._ns)
         if self._count:
             last = int(self._ns[(self._count - 1) % most])
@@ -127,7 +128,7 @@ class History:
         return Past(ns / NS_PER_S, {n: rows[:, k] for k, n in enumerate(self.names)})
 
     def moved_to(self, names: Sequence[str], span_s: float) -> History:
-        """Return a history of other ``names``, with the past values of the names that stay."""
+        """Return a history of ``names``, with the past values of signals that are in both."""
         out = History(names, span_s, len(self._ns))
         most = len(self._ns)
         stays = set(self.names) & set(out.names)
@@ -259,7 +260,7 @@ class RecordedRun:
         return out
 
     def _row(self, track: str, ns: int) -> tuple[Signals, Vector] | None:
-        """Return the row of ``track`` that is valid at ``ns``, after the discrete changes."""
+        """Return the signals and values of ``track`` at ``ns``, after the discrete changes."""
         data = self._tracks[track]
         if "arrival" in data.integers:
             row = self._arrived(track, ns)
@@ -287,7 +288,7 @@ class RecordedRun:
         return began, done, arrival
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
-        """Return values, held from row to row, at equidistant times; see :class:`Source`."""
+        """Return values at equidistant times, held from row to row; see :class:`Source`."""
         end = self.ns
         begin = max(self._begin, end - round(span_s * NS_PER_S))
         times = np.linspace(begin, end, MOST_POINTS).astype(np.int64)

@@ -37,7 +37,7 @@ INERTIA: dict[str, float] = _DATA["inertia"]
 
 
 def table(group: str, name: str, *over: str) -> Table:
-    """Return a table; raise :class:`ModelError` if its axes are not ``over``."""
+    """Return a data table; raise :class:`ModelError` if the table has other axes than ``over``."""
     entry = _DATA[group][name]
     values = np.array(entry["values"], dtype=np.float64)
     shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)
@@ -102,7 +102,7 @@ BOOK_SURFACES = _beside(
 def segment(
     value: float, low: float, per: float, last: int, extrapolate: bool
 ) -> tuple[int, float]:
-    """Return the segment of an evenly spaced axis with ``value``, and the fraction within it."""
+    """Return the segment of an evenly spaced axis for ``value``, and the fraction within it."""
     s = (value - low) * per
     if not extrapolate:
         s = max(0.0, min(s, last + 1.0))

@@ -19,9 +19,9 @@ creeps by less than 0.02 m/s.
 
 Sources of the landing gear's figures:
 
-- Positions of the wheels and of the airframe, friction coefficients and drag of the gear: the F-16
-  of JSBSim, ``aircraft/f16/f16.xml`` revision 1.87, which is made of public data. Positions are
-  relative to the centre of mass of the aircraft.
+- The positions of the wheels and of the airframe, the friction coefficients and the drag of the
+  gear are from the F-16 of JSBSim, ``aircraft/f16/f16.xml`` revision 1.87. The JSBSim model is
+  based on public data. Positions are relative to the centre of mass of the aircraft.
 - Springs, dampers and stroke are rtsim's own choice. The static compression of each leg is about
   0.1 m. A landing at 10 ft/s, the limit of MIL-A-8862 for land-based aircraft, uses two thirds of
   the stroke (docs/decisions/157-ground-for-the-f16.md).
@@ -105,7 +105,7 @@ def _share(speed: float, slow: float) -> float:
 
 @compiled
 def tyre(ahead: float, side: float, load: float, grip: float, brake: float) -> tuple[float, float]:
-    """Return the friction (N) of a tyre, ahead and to the right.
+    """Return the friction forces (N) of a tyre: the forward force and the force to the right.
 
     ``ahead`` and ``side`` are the speeds at the ground (m/s), ``load`` is the normal force (N),
     ``grip`` is the coefficient of rolling friction, and ``brake`` is from 0 to 1.
@@ -135,11 +135,11 @@ def gear_loads(
 ) -> Contact:  # fmt: skip
     """Return forces (N) and moments (N m) of the gear in body axes, and two compressions (m).
 
-    The two compressions belong to the nose leg and to the more compressed main leg. A compression
-    is negative above the ground. Velocities (m/s) and rates (rad/s) are relative to the ground.
-    ``hard`` is true on a runway or road. ``brake`` is from 0 to 1. ``pedal`` is from -1 to 1,
-    positive with the nose to the right. If ``power`` (%) commands idle, a parking brake holds the
-    standing aircraft.
+    The first compression belongs to the nose leg, the second to the main leg that is compressed
+    more. A compression is negative above the ground. Velocities (m/s) and rates (rad/s) are
+    relative to the ground. ``hard`` is true on a runway or road. ``brake`` is from 0 to 1.
+    ``pedal`` is from -1 to 1, positive with the nose to the right. At idle ``power`` (%), a parking
+    brake holds the aircraft at rest.
     """
     nx, ny, nz, _ = plane
     grip = _ROLLING if hard else _ROLLING + _SOFT
@@ -262,8 +262,8 @@ def pull_up_height(
 ) -> float:  # fmt: skip
     """Return the least height (m) above the ground during a pull-up after a reaction time.
 
-    Positions are in m, velocities in m/s. ``falls`` is the downward acceleration before the
-    pull-up, ``pull`` is the upward acceleration during the pull-up, m/s2.
+    Positions are in m, velocities in m/s. The downward acceleration before the pull-up is ``falls``
+    (m/s2). The upward acceleration during the pull-up is ``pull`` (m/s2).
     """
     found = 1e9
     lowest = _REACTION + max(0.0, down + falls * _REACTION) / pull
@@ -324,8 +324,9 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
     ) -> Below:  # fmt: skip
         """Return the plane of the ground below the centre of mass, and the aircraft's position.
 
-        The result contains the normal of the ground in body axes, then four distances in m: to the
-        plane along its normal, to the ground vertically, and north and east of the runway.
+        The result contains the upward normal of the ground in body axes. Four lengths (m) follow:
+        the distance from the plane along the normal, the height above the ground, and the position
+        north and east of the middle of the runway.
         """
         sin_lat, cos_lat, altitude = self.place()
         celestial = math.atan2(self.position[1], self.position[0])
@@ -353,10 +354,10 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
         c21: float, c22: float, c23: float,
         c31: float, c32: float, c33: float,
     ) -> Added:  # fmt: skip
-        """Return forces (N) and moments (N m) of drag rise and gear, and two more numbers.
+        """Return the loads of drag rise and landing gear, and whether a wheel is on the ground.
 
-        The two numbers are the upward force of the gear (N), and 1 if a wheel is on the ground,
-        else 0.
+        The result contains three forces (N), three moments (N m), the upward force of the gear (N),
+        and 1 if a wheel is on the ground, otherwise 0.
         """
         _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, altitude = self.air_flow()
         vx, vy, vz, _, _, _ = self.air_motion()

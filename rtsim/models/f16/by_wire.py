@@ -3,16 +3,17 @@
 NASA's controller is not suitable for a pilot, because it works against the stick and returns the
 aircraft to the trim. This controller has three parts:
 
-- **Load factor.** The target pitch acceleration is ``CAP (n_c - n) + (L - 2 zeta omega) da/dt``.
-  With ``dn/dt = n_alpha da/dt`` and ``omega**2 = CAP n_alpha``, the load factor ``n`` follows the
-  command ``n_c`` as a second-order system of frequency ``omega`` and damping ``zeta``. ``CAP`` is
-  the control anticipation parameter of MIL-F-8785C. ``L = n_alpha g / V``.
+- **Load factor.** The target pitch acceleration is ``CAP (n_c - n) + (L - 2 zeta omega) da/dt``. If
+  ``dn/dt = n_alpha da/dt`` and ``omega**2 = CAP n_alpha``, the load factor ``n`` follows the
+  commanded load factor ``n_c`` like a second-order system of frequency ``omega`` and damping
+  ``zeta``. ``CAP`` is the control anticipation parameter of MIL-F-8785C. ``L = n_alpha g / V``.
 - **Angle of attack.** Two second-order laws of the same form lead to the upper and the lower limit
-  of the angle of attack. Both laws limit the target pitch acceleration from above and below.
+  of the angle of attack. The two laws limit the target pitch acceleration from above and below.
 - **Surfaces.** Elevator and aileron change by the difference between the target and the filtered
-  angular acceleration, divided by the effectiveness of the surface. The change is added to the
-  measured angle of the surface behind the same filter (incremental dynamic inversion). The law
-  therefore has integral action without an integrator that could wind up at a limit.
+  angular acceleration, divided by the effectiveness of the surface. The controller adds the change
+  of a surface to the measured angle of the surface. The measured angle passes through the same
+  filter as the angular acceleration (incremental dynamic inversion). The law therefore has integral
+  action without an integrator that could wind up at a limit.
 
 The stick's roll command is a rate about the direction of flight. The rate is reduced at large
 positive and negative angles of attack, so that the pitch axis keeps its control power. With the
@@ -95,7 +96,7 @@ def around(angle: float) -> float:
 
 @compiled
 def switched(held: float, before: float, asked: float, free: bool) -> tuple[float, float, bool]:
-    """Return a mode and its input, both 0 or 1, and whether the mode engages now.
+    """Return the state of an autopilot mode (0 or 1), its input (0 or 1), and whether it engages.
 
     ``held`` and ``before`` are the previous values of the mode and its input. ``free`` is true if
     nothing disengages the mode.
@@ -238,10 +239,10 @@ class ByWire(rt.Controller, compile=True):
         return new_altitude, new_heading, new_speed
 
     def hold_altitude(self, new: bool, banked: float, present: float) -> float:
-        """Return the commanded load factor (g) beyond that of the centred stick.
+        """Return the commanded load factor (g), minus the load factor of the centred stick.
 
-        ``banked`` is the load factor that level flight needs beyond that of the centred stick, g.
-        ``present`` is the command without the autopilot, g.
+        ``banked`` is the same difference for level flight, and ``present`` for the command without
+        the autopilot.
         """
         climb = -self.velocity_down
         if new:

@@ -4,9 +4,9 @@ Source: ``F16_control.dml`` revision F (NASA/TM-2015-218675). Two linear-quadrat
 airspeed, pitch, roll and sideslip. The autopilot converts altitude and course errors to commands
 for pitch and roll. The units are as in the source: deg, ft, kt, rad/s and fractions of travel.
 
-The controller corrects deviations from a trim, which the parameters ``theta_trim`` to
-``throttle_trim`` define. Each of NASA's simulations uses its own trim values
-(:mod:`rtsim.models.f16.scenario`). The defaults are from the source file.
+The controller corrects deviations from a trim. The parameters whose names end in ``_trim`` define
+the trim. Each of NASA's simulations uses its own trim values (:mod:`rtsim.models.f16.scenario`).
+The defaults are from the source file.
 
 The guidance computes the deviation from a track, and the course of the track. ``Circle`` is NASA's
 (``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the north pole, or about
@@ -152,7 +152,7 @@ _E2 = FLATTENING * (2.0 - FLATTENING)
 
 
 class Guidance(rt.Controller, compile=True):
-    """Base of controllers that compute the deviation from a track and the course of the track."""
+    """Base class for guidance, which computes the course of a track and the deviation from it."""
 
     latitude_deg = rt.input("deg", kind="angle")
     longitude_deg = rt.input("deg", kind="angle")
@@ -184,8 +184,8 @@ class Circle(Guidance):
 class Course(Guidance):
     """A line of constant course. The deviation is 0 if the guidance holds only the course.
 
-    Distances use the WGS-84 ellipsoid at the middle latitude. The distances are accurate for tracks
-    of tens of kilometres away from the poles.
+    Distances use the WGS-84 ellipsoid at the middle latitude. Except near the poles, the distances
+    are accurate for tracks of tens of kilometres.
     """
 
     course_command = rt.input("deg", kind="angle")

@@ -114,7 +114,7 @@ def _beginning_with(signals: Signals, **values: float) -> Signals:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Initial state of a flight: states by name, controls (4,) as ``CONTROLS``, and levers."""
+    """Initial states by name, controls (4,) in the order of ``CONTROLS``, and lever positions."""
 
     states: Mapping[str, Any]
     controls: Vector
@@ -139,7 +139,7 @@ class Beginning:
 
 
 def _place(before: float) -> tuple[float, float, float]:
-    """Return latitude, longitude and course (rad) at ``before`` m before the runway's middle."""
+    """Return latitude, longitude and course (rad), ``before`` m before the runway's middle."""
     latitude, longitude, course = (angle * DEG for angle in RUNWAY)
     along = -before / _EARTH_M
     return (

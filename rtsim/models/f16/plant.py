@@ -97,7 +97,7 @@ def loads(
 
 
 class Aircraft(RigidBody, name="f16"):
-    """The F-16, whose surfaces and engine follow their commands at once."""
+    """The F-16 without actuators: surfaces and engine follow their commands at once."""
 
     mass = rt.parameter("kg", INERTIA["mass_slug"] * SLUG, low=1e-9)
     ixx = rt.parameter("kg m2", INERTIA["ixx_slug_ft2"] * SLUG_FT2, low=1e-12)
@@ -177,7 +177,7 @@ class Aircraft(RigidBody, name="f16"):
         )  # fmt: skip
 
     def sense(self, elevator: float, aileron: float, rudder: float, power: float) -> None:
-        """Assign the outputs for surfaces in deg and power in %."""
+        """Assign all outputs; the angles of the surfaces are in deg, ``power`` is in %."""
         self.describe()
         gust_y, gust_z = self.gust()
         vx, vy, vz, _, _, _ = self.air_motion()

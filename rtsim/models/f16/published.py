@@ -2,7 +2,7 @@
 
 The tolerances allow for the difference between a controller sampled at 50 Hz and NASA's
 simulations, which evaluate the controller continuously. NASA's simulations differ from each other
-by the same amounts.
+by similar amounts.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Comparison(Judged):
     """Last published time, s."""
 
     def _judge(self) -> Outcome:
-        """Return failed for a difference above the limit, undecided for a short recording."""
+        """Return failed for a difference above the limit, undecided for too short a recording."""
         if not self.within:
             return Outcome.FAILED
         return Outcome.PASSED if self.enough else Outcome.UNDECIDED

@@ -60,8 +60,8 @@ class F16Case:
 
     ``state`` (13,) and ``inputs`` contain the trimmed values. ``parameters`` are the plant's
     parameters that differ from their defaults. ``duration`` is in s. A case has a controller unless
-    ``guidance`` is "none". The controller has the constant inputs and initial commands
-    ``law_inputs``, the later changes ``commands``, and the parameters ``law_parameters``.
+    ``guidance`` is "none". ``law_inputs`` contains the controller's constant inputs and initial
+    commands, ``commands`` the later commands, and ``law_parameters`` the controller's parameters.
     """
 
     name: str
@@ -266,7 +266,7 @@ def _connect(out: rt.Scenario, names: Iterable[str], source: str, target: str) -
 
 
 def _plot(out: rt.Scenario, case: str, augmented: bool) -> None:
-    """Declare the views: flight path, attitude, loads, then surfaces with their commands.
+    """Declare the plots of flight path, attitude, loads, surfaces and commands.
 
     The plots show the published trajectory of ``case``, unless ``case`` is empty.
     """
@@ -314,7 +314,7 @@ SENSED = tuple(name for name in LAW_INPUTS.names if name in F16.outputs)
 def _add_guidance(
     out: rt.Scenario, chosen: F16Case, period: Period, autopilot_on: bool
 ) -> list[str]:
-    """Add the pilot's settings and commands, and the guidance.
+    """Add the pilot's settings and commands and the guidance controller to the scenario.
 
     Return the names of the settings that the control law reads.
     """

@@ -1,8 +1,8 @@
 """The F-16 of Stevens and Lewis: flat Earth, 13 states, engine lag, in feet and slugs.
 
 Source: Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, sections 3.5 and 3.6. The
-aerodynamics are from :mod:`rtsim.models.f16.aerodynamics` with the rolling-moment tables of the
-book. Tests compare the result with table 3.5-2 and the trims of the book.
+aerodynamics are from :mod:`rtsim.models.f16.aerodynamics` with the rolling-moment tables of
+Stevens, Lewis and Johnson. Tests compare the result with table 3.5-2 and the trims of the book.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def power_rate(power: float, command: float) -> float:
 
 @compiled
 def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
-    """Return Mach number and dynamic pressure (lbf/ft2) in the book's atmosphere.
+    """Return Mach number and dynamic pressure (lbf/ft2) in the atmosphere of Stevens and Lewis.
 
     ``airspeed`` is in ft/s, ``altitude`` in ft.
     """
@@ -76,7 +76,7 @@ def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
 
 
 class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
-    """The F-16 with the book's equations of motion."""
+    """The F-16 with the equations of motion of Stevens, Lewis and Johnson."""
 
     airspeed = rt.state("ft/s", 502.0)
     alpha = rt.state("rad", 0.03691, kind="angle")

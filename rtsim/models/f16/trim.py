@@ -159,8 +159,8 @@ def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) ->
     """Return the accelerations along the course and down (m/s2), and in pitch (rad/s2).
 
     The accelerations are the derivative of the velocity over the Earth in the local frame. Because
-    the Euler angles are constant, the rates in the state are those of the local frame in body
-    axes.
+    the Euler angles are constant, the body rates in the state equal the rotation of the local
+    frame, in body axes.
     """
     dx = np.zeros(F16.states.size)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)

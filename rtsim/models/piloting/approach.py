@@ -31,13 +31,13 @@ _LEAST_M = 30.0
 class Approach(TaskData):
     """Task to follow a glide path of ``glide`` deg to an aim point and touch down.
 
-    The aim point is ``aim`` m along the course from the reference point of the scenario, at
-    ``height`` m. Deviations are measured between ``entry`` m and ``exit`` m before the aim point.
-    ``speed`` is the target airspeed, m/s.
+    The aim point is ``aim`` m along the course from the reference point of the scenario, at the
+    height ``height`` (m). Deviations are measured between ``entry`` m and ``exit`` m before the aim
+    point. ``speed`` is the target airspeed, m/s.
 
     ``touchdown`` is a signal of the aircraft, such as ``"f16.on_ground"``, that exceeds 0.5 when a
-    wheel carries load. Without this signal, the aircraft touches down when its height above the
-    aim point falls to ``wheels`` m.
+    wheel carries load. If ``touchdown`` is empty, the aircraft touches down when its height above
+    the aim point falls to ``wheels`` m.
     """
 
     kind: ClassVar[str] = "approach"
@@ -76,7 +76,7 @@ class Approach(TaskData):
 
     @property
     def signals(self) -> Mapping[str, str]:
-        """Signals of the aircraft that the task's own data name, besides ``needs``."""
+        """The aircraft signals that the data of the task names, in addition to ``needs``."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
 
     def model(self) -> rt.Model:
@@ -162,9 +162,9 @@ class GlidePath(Placed, name="approach"):
     def deviations(self) -> tuple[float, float, float, float, float]:
         """Return the aircraft's position relative to the glide path as five numbers.
 
-        The first three are the distance before the aim point, the height above it and the offset to
-        the right (m). The others are the angles (deg) above the glide path and to the right of the
-        course.
+        Three lengths (m) are the distance before the aim point, the height above it and the
+        distance to the right of the course. Two angles (deg) follow: above the glide path and to
+        the right of the course.
         """
         north, east, down = self.place()
         along, across = along_across(north, east, self.course)
@@ -203,7 +203,7 @@ class GlidePath(Placed, name="approach"):
 
 
 class TouchdownPath(GlidePath, name="approach"):
-    """Glide path with a signal of the aircraft for the touchdown."""
+    """Glide path for an aircraft that reports the touchdown by a signal."""
 
     touchdown = rt.input()
 

@@ -52,8 +52,8 @@ from rtsim.record.table import SignalTable
 def williams(count: int) -> list[list[int]]:
     """Return the rows of a balanced square with the numbers 0 to ``count`` - 1.
 
-    Each number is at each position equally often, and follows each other number equally often. The
-    square has ``count`` rows if ``count`` is even, otherwise twice as many.
+    Each number occurs equally often at each position, and equally often directly after every other
+    number. The square has ``count`` rows if ``count`` is even, otherwise twice as many.
     """
     first = [0]
     for k in range(1, count):
@@ -67,9 +67,9 @@ def williams(count: int) -> list[list[int]]:
 def orders(count: int, participants: int, blocks: int, seed: int) -> list[list[list[int]]]:
     """Return the order of ``count`` conditions for each participant and block.
 
-    The order depends only on the arguments. Each block of a participant contains each condition
-    once. Participants receive the rows of the square in random order, and no row repeats before
-    all rows have been used.
+    The order depends only on the arguments. In each block, a participant gets each condition once.
+    The orders are rows of a balanced square (:func:`williams`), in random sequence. No row repeats
+    before all rows have been used.
     """
     rows = williams(count)
     stream = RandomStreams(seed).stream("experiment/order")
@@ -99,10 +99,11 @@ Answer = float | str | None
 
 @dataclass(frozen=True)
 class Question:
-    """A question that the participant answers after each trial, of one of the :data:`KINDS`.
+    """A question that the participant answers after each trial.
 
-    The answer to a ``scale`` is a number from ``low`` to ``high``. The answer to a ``choice`` is
-    one of ``choices``. The participant can skip a question with an empty answer.
+    The kind of the question is one of :data:`KINDS`. The answer to a ``scale`` is a number from
+    ``low`` to ``high``. The answer to a ``choice`` is one of ``choices``. The participant can skip
+    a question with an empty answer.
     """
 
     name: str
@@ -280,7 +281,7 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def experiment_of(data: Mapping[str, Any], where: str, text: str) -> Experiment:
-    """Return the experiment from plain data; ``where`` begins the messages of errors."""
+    """Return the experiment from plain data; error messages begin with ``where``."""
     return _experiment(read(data, _KEYS, Place(where)), text)
 
 

@@ -119,7 +119,7 @@ def rms_of(values: Vector) -> float | None:
 
 
 class TaskData:
-    """Base of dataclasses that describe a task by plain data.
+    """Base class for dataclasses with the plain data of a task.
 
     Each field has the type number, text, list of numbers or texts, or list of rows of numbers.
     """
@@ -134,7 +134,7 @@ class TaskData:
 
     @property
     def scene(self) -> str:
-        """Scene of the window. If empty, the window shows the scene of the scenario."""
+        """The scene of the window; an empty text selects the scene of the scenario."""
         return ""
 
     def shown(self) -> Mapping[str, Any]:

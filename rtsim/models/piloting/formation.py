@@ -28,9 +28,9 @@ class Formation(TaskData):
 
     The position is ``behind`` m behind the lead, ``beside`` m to its right and ``below`` m below
     it. The aircraft starts in this position. The lead flies along the course of the scenario with
-    the aircraft's initial speed. The lead moves by ``weave`` m to the side and back in ``period``
-    s, and by ``climb`` m up and down in 0.7 of that time. Measurement of the error begins at
-    ``begin`` s and lasts ``measured`` s.
+    the aircraft's initial speed. In ``period`` s, the lead moves ``weave`` m to the right and back.
+    In 0.7 times ``period``, it climbs by ``climb`` m and descends again. Measurement of the error
+    begins at ``begin`` s and lasts ``measured`` s.
     """
 
     kind: ClassVar[str] = "formation"

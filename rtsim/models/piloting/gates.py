@@ -1,7 +1,7 @@
 """A course of gates: the pilot flies through a row of squares in the air, in their order.
 
-The gates are part of the run. The plant ``task`` determines which gates were passed and how far
-from their middle. A window only draws the gates.
+The gates are part of the run. The plant ``task`` determines which gates the aircraft has passed,
+and the distance from the middle of each passed gate. A window only draws the gates.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Gates(TaskData):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the gates passed and missed, their time, and the distance from their middle."""
+        """Return the gates passed and missed, the time, and the RMS distance from the middle."""
         from rtsim.models.piloting.tracking_measures import latency_rows
 
         n = len(parameters_of(recording, name)["along"])
@@ -139,7 +139,7 @@ class GateRow(Placed, name="gates"):
     ) -> tuple[float, float, float]:
         """Return the distances (m) beyond gate ``i``, to its right and above it.
 
-        The first distance is negative before the gate.
+        The distance beyond the gate is negative while the aircraft is before the gate.
         """
         course = self.course
         c, s = math.cos(course), math.sin(course)
@@ -151,7 +151,7 @@ class GateRow(Placed, name="gates"):
         return ahead, right, -down - self.height[i]
 
     def update(self) -> None:
-        """Record the first remaining gate on the path since the last call as passed."""
+        """Record the first remaining gate that the aircraft has passed since the last call."""
         north, east, down = self.place()
         jump = max(abs(north - self.north), abs(east - self.east), abs(down - self.down))
         if self.started > 0.5 and jump <= _FARTHEST_M:

@@ -13,9 +13,9 @@ transform. White noise that is added to the error is the pilot's remnant.
 Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE Transactions on
 Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S. Krendel, AGARDograph 188 (1974).
 
-The link is a controller that samples the stick at fixed ticks, stores the last samples, and sends
-the stick as it was ``latency`` s ago. Between two samples the link interpolates linearly.
-``latency`` is a parameter, so ``rtsim ctl set link.latency 0.2`` changes it in flight.
+The link is a controller that samples the stick at fixed ticks and stores the last samples. The link
+sends the stick signals with a delay of ``latency`` s. Between two samples the link interpolates
+linearly. ``latency`` is a parameter, so ``rtsim ctl set link.latency 0.2`` changes it in flight.
 
 Pilot and link are functions of vectors instead of classes, because their signals depend on the
 stick of the scenario.
@@ -42,9 +42,10 @@ SAMPLES = 128
 
 @compiled
 def pushed(past: Vector, first: int, value: float) -> None:
-    """Insert ``value`` before the samples at ``past[first:first + SAMPLES]``, and drop the last.
+    """Insert ``value`` before the stored samples of a signal, and drop the oldest sample.
 
-    The samples move, instead of an index, so that a linear model contains the delay.
+    The samples are ``past[first:first + SAMPLES]``. All samples move, instead of an index, so that
+    a linear model contains the delay.
     """
     for i in range(first + SAMPLES - 1, first, -1):
         past[i] = past[i - 1]
@@ -53,7 +54,7 @@ def pushed(past: Vector, first: int, value: float) -> None:
 
 @compiled
 def delayed(past: Vector, first: int, back: float) -> float:
-    """Return the value of ``back`` samples ago, from the samples that begin at ``first``."""
+    """Return the value of ``back`` samples ago, interpolated; the samples begin at ``first``."""
     back = max(0.0, min(back, SAMPLES - 2.0))
     whole = int(back)
     share = back - whole
@@ -66,8 +67,8 @@ def delayed(past: Vector, first: int, back: float) -> float:
 def carry(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Store the stick ``u`` (n,), and output the stick of ``p[1]`` s ago.
 
-    ``p`` contains the period and the latency, s. ``y`` (n + 1,) receives the delayed stick and the
-    latency.
+    ``p`` contains the period and the latency, s. The function writes the delayed stick signals and
+    the latency to ``y`` (n + 1,).
     """
     for i in range(u.size):
         pushed(s, i * SAMPLES, u[i])
@@ -119,8 +120,8 @@ class PilotModel:
     """Parameters of a pilot for one axis.
 
     ``gain`` is in units of the stick per unit of the error. ``lead``, ``lag`` and ``delay`` are in
-    s, ``neuromuscular`` is in rad/s, and ``damping`` is a ratio. The defaults of delay and
-    neuromuscular system are typical values of McRuer and Krendel.
+    s, ``neuromuscular`` is in rad/s, and ``damping`` is a ratio. The defaults of ``delay``,
+    ``neuromuscular`` and ``damping`` are typical values from McRuer and Krendel.
     """
 
     gain: float
@@ -189,9 +190,9 @@ def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> PythonController:
     """Return a scripted pilot who moves the signals ``stick``, with ticks every ``period`` s.
 
-    ``models`` contains the pilot's parameters by signal of the stick. Other signals stay at their
-    initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer`` and
-    ``NAME_remnant``. The pilot sees only the difference of target and answer, plus the remnant.
+    ``models`` contains the pilot's parameters, by name of the stick signal. Other signals stay at
+    their initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer``
+    and ``NAME_remnant``. The pilot sees only the difference of target and answer, plus the remnant.
     Target and answer are separate inputs, so that the pilot samples both at the same tag.
     """
     for name in models:

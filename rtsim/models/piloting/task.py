@@ -6,7 +6,7 @@ every viewer can show them. A kind of task is a class with the members of :class
 packages add kinds by entry points of the group ``rtsim.tasks``.
 
 The component ``stick`` is an external input that a person moves, or a scripted pilot with the same
-signals. The rest of the scenario is the same in both cases.
+signals. The rest of the scenario is the same for a person and for a scripted pilot.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ STEP_S = 0.01
 class Task(Protocol):
     """Members of a kind of task.
 
-    ``kind`` is the name of the kind and must also be the name of :meth:`model`, because a
-    recording identifies its task by it. ``needs`` are the signals of the aircraft that the model
-    reads; they are the names of the model's inputs. ``duration`` is the length of the task, s.
-    ``scene`` is the scene of the window, or empty for the scenario's scene. :meth:`shown` returns
-    options of the scene.
+    The attribute ``kind`` is the name of the kind. The model that :meth:`model` returns must have
+    the same name, because a recording identifies the kind of its task by the name of the model.
+    ``needs`` are the signals of the aircraft that the model reads; they are the names of the
+    model's inputs. ``duration`` is the length of the task, s. ``scene`` is the scene of the window,
+    or empty for the scenario's scene. :meth:`shown` returns options of the scene.
     """
 
     kind: ClassVar[str]
@@ -70,7 +70,7 @@ class Task(Protocol):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], where: str) -> Self:
-        """Return the task from plain data; ``where`` begins the messages of errors."""
+        """Return the task from plain data; error messages begin with ``where``."""
         ...
 
     def shown(self) -> Mapping[str, Any]: ...
@@ -117,8 +117,8 @@ def known_tasks() -> dict[str, str]:
 def task_named(reference: str, realisation: int = 0) -> Task:
     """Return the task for ``reference``: a name, a kind of another package, or a TOML file.
 
-    A file can be followed by ``#`` and the beginning of its SHA-256, which is then checked.
-    ``realisation`` > 0 replaces the realisation of a tracking task. Other tasks have no
+    A file can be followed by ``#`` and the beginning of its SHA-256, which is then checked. For a
+    tracking task, a ``realisation`` > 0 selects other phases of the target. Other tasks have no
     realisation.
     """
     task = _found(reference)
@@ -266,7 +266,7 @@ WHO = (PERSON, SCRIPT)
 
 
 class Untouched:
-    """A stick that does not move. A run uses it until a viewer connects a stick."""
+    """A stick that does not move, for use until a viewer connects a stick."""
 
     def poll(self) -> Vector | None:
         return None
@@ -277,8 +277,9 @@ class Flying:
     """Settings of the stick: its signals, who moves it, and its latency.
 
     ``period`` is the period of link and scripted pilot, s. ``latency`` is the latency of the link,
-    s. ``by`` is ``person`` or ``script``. ``models`` are the scripted pilot's parameters by axis.
-    ``remnant`` is the density of the noise added to the error, in the error's unit per sqrt(Hz).
+    s. ``by`` is ``person`` or ``script``. ``models`` contains the scripted pilot's parameters by
+    axis. ``remnant`` is the density of the noise added to the error, in the error's unit per
+    sqrt(Hz).
     """
 
     stick: Signals

@@ -53,8 +53,8 @@ _SHARES = 5
 class Tracking(TaskData):
     """Task to follow a sum of sines with ``axes``, which are signals such as ``pitch``.
 
-    ``rms`` is the RMS of the target of each axis, in ``unit``. Sines above ``bandwidth`` (rad/s)
-    have the amplitude of the others times ``shelf``. The target fades in over ``fade`` s. The
+    ``rms`` is the RMS of the target of each axis, in ``unit``. For sines above ``bandwidth``
+    (rad/s), the amplitude is multiplied by ``shelf``. The target fades in over ``fade`` s. The
     measured interval begins at ``begin`` s and lasts ``measured`` s. ``realisation`` selects the
     phases. A ``compensatory`` ``display`` shows the pilot only the error; a ``pursuit`` display
     shows target and answer.
@@ -135,7 +135,7 @@ class Tracking(TaskData):
     def frequencies(self) -> Vector:
         """Return the frequencies (axes, k), rad/s.
 
-        The sines of axis i have i more periods per interval than the sines of the first axis.
+        From one axis to the next, each sine has one more period in the measured interval.
         """
         shifts = np.arange(len(self.axes))[:, None]
         periods = np.asarray(np.array(self.multiples, float) + shifts, np.float64)
@@ -232,5 +232,5 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
 
 
 def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:
-    """Return the stick signal that moves each axis: the one of the same name, or the only one."""
+    """Return the stick signal of each axis: of the same name, or the only one, or an empty text."""
     return [a if a in stick else stick[0] if len(stick) == 1 else "" for a in axes]

@@ -1,19 +1,19 @@
-"""Measures and charts of a tracking task, and marks of pilot-induced oscillation.
+"""Measures and charts of a tracking task, and detection of pilot-induced oscillations.
 
-**Identification of the pilot-vehicle system.** The spectra are computed over whole periods of
-every sine of the target. Therefore, at the frequencies of the sines, the ratio of two spectra is a
-describing function without leakage, and no window is needed. The rest of the stick's power is
-remnant. Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE
-Transactions on Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S. Krendel,
-"Mathematical Models of Human Pilot Behavior", AGARDograph 188 (1974).
+**Identification of the pilot-vehicle system.** The spectra are computed over whole periods of every
+sine of the target. Therefore, at the frequencies of the sines, the ratio of two spectra is a
+describing function without leakage, and no window is needed. The power of the stick at no frequency
+of a target is called remnant. Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot
+Models", IEEE Transactions on Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S.
+Krendel, "Mathematical Models of Human Pilot Behavior", AGARDograph 188 (1974).
 
-**Marks of pilot-induced oscillation.** An oscillation is an interval in which error and stick
-swing against each other. The rule uses consecutive extremes of the error, as ROVER does: D. G.
-Mitchell, A. J. Arencibia and S. Munoz, "Real-Time Detection of Pilot-Induced Oscillations", AIAA
-2004-4700. An extreme belongs to an oscillation if the half period before it is within limits, its
-swing is large enough, and the stick swings too. The limit of the swing is specific to these tasks:
-the RMS of the error exceeds the RMS of the target, so the error would be smaller without the
-stick.
+**Detection of pilot-induced oscillations.** An oscillation is an interval in which both the error
+and the stick swing back and forth. The rule uses consecutive extremes of the error, like the
+detection method ROVER. Source: D. G. Mitchell, A. J. Arencibia and S. Munoz, "Real-Time Detection
+of Pilot-Induced Oscillations", AIAA 2004-4700. An extreme belongs to an oscillation if the half
+period before the extreme is within limits, and if error and stick change enough in the half period.
+The limit for the change of the error is specific to these tasks. At the limit, the RMS of the error
+exceeds the RMS of the target, so the error would be smaller if the pilot did not move the stick.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Crossing:
     """Crossover of the open loop: frequency (rad/s) and phase margin (deg).
 
     Frequency and phase margin are interpolated between the two trusted frequencies ``between``.
-    ``sure`` is false if a frequency between these two was left out.
+    ``sure`` is false if a frequency between them was left out.
     """
 
     frequency: float
@@ -66,8 +66,9 @@ class Crossing:
 class DescribingFunctions:
     """Describing functions at the target's frequencies (k,), rad/s.
 
-    ``open_loop`` is answer / error, ``pilot`` is stick / error, ``vehicle`` is answer / stick.
-    ``trusted`` (k,) marks the frequencies at which error and stick exceed the remnant beside them.
+    ``open_loop`` is answer / error, ``pilot`` is stick / error, ``vehicle`` is answer / stick. The
+    array ``trusted`` (k,) is true at the frequencies where the power of error and stick clearly
+    exceeds the remnant at neighbouring frequencies.
     """
 
     frequencies: Vector
@@ -137,8 +138,9 @@ def describing_functions(
 ) -> DescribingFunctions:  # fmt: skip
     """Return the describing functions of signals (n,) over an interval of ``seconds`` s.
 
-    ``multiples`` (k,) are the target's sines in periods per interval. ``others`` are the sines of
-    the other axes' targets, which are not counted as remnant.
+    The array ``multiples`` (k,) contains, for each sine of the target, the number of periods in the
+    interval. The array ``others`` contains these numbers for the targets of the other axes; their
+    power is not counted as remnant.
     """
     n = len(error)
     spectra = [np.fft.rfft(v - v.mean())[: n // 2] * (2.0 / n) for v in (error, stick, answer)]
@@ -175,7 +177,7 @@ def describing_functions(
 
 
 def _floor(power: Vector, aside: NDArray[np.bool_], at: int) -> float:
-    """Return the mean power of the spectral lines beside ``at`` that belong to no target."""
+    """Return the mean power of spectral lines near the line ``at``, without lines of targets."""
     first, last = max(1, at - _BESIDE), min(len(power), at + _BESIDE + 1)
     lines = power[first:last][~aside[first:last]]
     return float(lines.mean()) if len(lines) else 0.0
@@ -199,7 +201,7 @@ _BETTER = 0.7
 
 
 def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
-    """Return the pilot who fits the trusted frequencies, or ``None`` if they are fewer than five.
+    """Return the pilot who fits the trusted frequencies, or ``None`` if there are fewer than five.
 
     A pilot without lead and lag is preferred unless lead or lag fits clearly better.
     """
@@ -290,8 +292,8 @@ def oscillations(
 ) -> list[Oscillation]:
     """Return the oscillations in the signals (n,) at ``time`` (n,), s.
 
-    ``swing`` is the least swing of the error, peak to peak. ``travel`` is the whole travel of the
-    stick.
+    The parameter ``swing`` is the least peak-to-peak change of the error in an oscillation.
+    ``travel`` is the whole travel of the stick.
     """
     at = extremes(error, 0.5 * swing)
     out, run = [], [at[0]] if len(at) else []
@@ -399,7 +401,7 @@ def _stick(axis: TrackedAxis) -> Chart:
 
 
 def _gain(axis: TrackedAxis) -> Chart:
-    """Return a chart of the open loop's magnitude, measured and from the crossover model."""
+    """Return a chart of the open loop's magnitude: the measurement and the crossover model."""
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
@@ -411,7 +413,7 @@ def _gain(axis: TrackedAxis) -> Chart:
 
 
 def _lag(axis: TrackedAxis) -> Chart:
-    """Return a chart of the open loop's phase lag, measured and from the crossover model."""
+    """Return a chart of the open loop's phase lag: the measurement and the crossover model."""
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]

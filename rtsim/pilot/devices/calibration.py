@@ -1,10 +1,10 @@
 """Step-by-step calibration of axes, and the mapping that results.
 
 :class:`Calibration` receives samples of all devices and returns the next step for the person. The
-class uses no SDL, terminal or clock. In the first step all controls are at rest. Then the person
-holds each control at both of its ends. In the last step all controls are at rest again. The dead
-zone of an axis follows from its noise at rest and from the difference between its two rest
-positions.
+class uses no SDL, terminal or clock. In the first step all controls are at rest. In the following
+steps, the person holds each control at one end of its travel, then at the other end. In the last
+step all controls are at rest again. The dead zone of an axis follows from its noise at rest and
+from the difference between its two rest positions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Axis = tuple[int, int]
 
 @dataclass(frozen=True)
 class MeasuredAxis:
-    """The measured axis of a value. ``noise`` is its raw peak-to-peak movement at rest."""
+    """The measured axis of a value; ``noise`` is the raw peak-to-peak movement at rest."""
 
     kind: str
     device: str
@@ -72,9 +72,10 @@ class _Moved:
 
 
 class Calibration:
-    """Calibrates the axes of all values: call :meth:`look` for each sample until :attr:`done`.
+    """Calibration of the axis for each value.
 
-    When the person has finished a step, call :meth:`go_on` or :meth:`skip`.
+    Call :meth:`look` with each sample of the devices until :attr:`done` is True. When the person
+    has finished a step, call :meth:`go_on` or :meth:`skip`.
     """
 
     def __init__(self, values: Signals) -> None:
@@ -104,7 +105,7 @@ class Calibration:
 
     @property
     def count(self) -> tuple[int, int]:
-        """Number of the present calibration step, from 1, and number of all steps."""
+        """The number of the present calibration step, from 1, and the number of all steps."""
         return self._at + 1, len(self._steps)
 
     @property
@@ -154,11 +155,11 @@ class Calibration:
 
     @property
     def found(self) -> dict[str, MeasuredAxis]:
-        """The measured axis of each value; complete when :attr:`done` is True."""
+        """The measured axis of each value. The dictionary is complete when :attr:`done` is True."""
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """Return each name in use that is the name of several connected devices."""
+        """Return each name of a measured device that more than one connected device has."""
         used = {found.device for found in self.found.values()}
         return sorted(name for name in used if self._count(name) > 1)
 
@@ -288,7 +289,7 @@ def calibrated(
 ) -> dict[str, Any]:
     """Return ``tables`` with an entry for each value of ``stick``, using the axes in ``found``.
 
-    The window's commands stay as they are in ``tables``.
+    The result contains the window commands of ``tables`` unchanged.
     """
     out: dict[str, Any] = {}
     for name in stick.names:

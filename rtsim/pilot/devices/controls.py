@@ -7,13 +7,14 @@ Each value is moved by its first available source: joystick axis, gamepad axis, 
 buttons. Values never jump: a lever takes over a value only after reaching it, and the mouse starts
 from the present value.
 
-After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a throttle.
-Instead, a value is held for one second and then moves to its fail-safe value within another second.
-There it stays until a device, a key or the mouse moves it.
+After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a throttle. rtsim
+does not use these positions. A value of an unplugged device stays constant for one second, and then
+moves to its fail-safe value within another second. The value keeps the fail-safe value until a
+device, a key or the mouse moves the value.
 
 If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
-the axis, the person must first press a button on one of them. Otherwise a throttle quadrant that is
-found before the stick would get the axis of pitch.
+the axis, the person must first press a button on one of them. Without this choice, a throttle
+quadrant that is found before the stick could control the pitch.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ class Choice:
     def open(self) -> bool:
         """True while a person must choose a device.
 
-        A press then only chooses and has no other effect.
+        During this time, pressing a button only chooses the device and has no other effect.
         """
         return bool(self._asked)
 
     def look(self, sticks: Mapping[int, Stick]) -> None:
-        """Choose the device on which a button was newly pressed, if its choice is still open."""
+        """Choose the device on which a button was newly pressed, if the person must choose one."""
         for number, stick in sticks.items():
             pressed = stick.buttons - self._buttons.get(number, stick.buttons)
             if pressed and number in self._asked.get(stick.kind, ()):
@@ -64,7 +65,7 @@ class Choice:
                 del self._asked[kind]
 
     def question(self, sticks: Mapping[int, Stick]) -> list[str]:
-        """Return one instruction for each kind of device for which the choice is open."""
+        """Return one instruction for each kind of device from which the person must choose."""
         return [
             f"press a button on the {kind} that flies: "
             + " or ".join(_named(sorted(asked), sticks))
@@ -77,8 +78,8 @@ class Choice:
     ) -> int | None:
         """Return the instance id of the device for ``source``, or ``None`` if no device moves it.
 
-        ``current`` is the device that moves the value now. This device keeps the value until the
-        person chooses another device.
+        The device ``current`` moves the value now, and continues to move the value until the person
+        chooses another device.
         """
         fitting = [
             number
@@ -99,7 +100,11 @@ class Choice:
     def _by_choice(
         self, kind: str, fitting: Sequence[int], sticks: Mapping[int, Stick]
     ) -> int | None:
-        """Return the chosen device, else a device of its name, else the only fitting device."""
+        """Return the chosen device, or a device that replaces it, or ``None``.
+
+        If the chosen device is unplugged, a device of the same name replaces it. If the chosen
+        device does not fit, the only fitting device replaces it.
+        """
         number, name = self._chosen[kind]
         alike = [n for n in fitting if sticks[n].name == name]
         if new := [n for n in fitting if n not in self._settled[kind]]:
@@ -123,7 +128,7 @@ def _first(current: int, fitting: Sequence[int]) -> int | None:
 
 
 def _named(numbers: Sequence[int], sticks: Mapping[int, Stick]) -> list[str]:
-    """Return the names of devices, with a number where two names are equal."""
+    """Return the names of devices, and add a number to each name that occurs more than once."""
     names = [sticks[n].name for n in numbers if n in sticks]
     return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
 
@@ -159,7 +164,7 @@ class Lever:
         return self.held_by == number
 
     def release(self) -> None:
-        """Require the lever to reach the value again, because another source moved the value."""
+        """Require the lever to reach the value again, after another source has moved the value."""
         self.held_by = self._number = -1
 
     def look(self, sticks: Container[int]) -> None:
@@ -170,7 +175,7 @@ class Lever:
 
 
 class Pointer:
-    """A position, -1 to 1, that the mouse moves, starting from the present value."""
+    """A position from -1 to 1 that follows the mouse, beginning at the present value."""
 
     def __init__(self) -> None:
         self._at = self._mouse = 0.0
@@ -194,7 +199,7 @@ _LONGEST_LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Moved:
-    """The source that moves a value now, and the sources that can move it."""
+    """The present source of a value, the sources that can move the value, and its trim."""
 
     by: str
     """Name of the moving device, ``keyboard`` or ``mouse``; empty before the first movement."""
@@ -302,7 +307,7 @@ class _Mover:
 
     @property
     def to_reach(self) -> str:
-        """Instruction for taking over the value with a lever; empty if none is needed."""
+        """The instruction to move a lever through the present value, or an empty text."""
         if not self._lever.device:
             return ""
         share = round(50.0 * (self._position + 1.0))

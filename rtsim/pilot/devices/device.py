@@ -135,7 +135,7 @@ class Which:
 
     @classmethod
     def of(cls, row: Entries) -> Which:
-        """Return the selection that the keys :data:`DEVICE_KEYS` of a table make."""
+        """Return the selection of devices that a table declares by the keys :data:`DEVICE_KEYS`."""
         return cls(row["name"], row["guid"], row["number"])
 
 
@@ -158,7 +158,8 @@ def why_none(
 ) -> str:
     """Return why no joystick is found and what to do, without a full stop at the end.
 
-    For tests, ``root``, ``platform`` and ``readable`` replace the file system and the system.
+    Tests can replace the root folder ``root``, the name ``platform`` of the operating system, and
+    the function ``readable`` that checks access to a file.
     """
     if not platform.startswith("linux"):
         more = _ELSEWHERE.get(platform, "check whether the system detects it")

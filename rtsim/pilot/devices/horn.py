@@ -29,7 +29,7 @@ class NoSound(Exception):
 
 
 def tone() -> NDArray[np.int16]:
-    """Return samples (RATE,) for one second of the horn's tone, with BEAT_HZ beats.
+    """Return samples (RATE,) for one second of the horn's tone, which beats BEAT_HZ times.
 
     One second is a whole number of periods, so that the tone can repeat.
     """
@@ -57,7 +57,7 @@ def open_mixer() -> Any:
 
 
 class Horn:
-    """The horn. Create it early, because opening a sound device takes time.
+    """The horn. Create the object early, because opening a sound device takes time.
 
     Raises :class:`NoSound` if no sound device can be opened.
     """

@@ -25,12 +25,13 @@ A mapping has one table for each value of the run's stick::
     [commands]                           # of the window, not of the stick
     pause = { button = "button6" }
 
-A key needs no opposite: ``keyboard = { plus = "b" }`` moves the value up, and with ``spring`` the
-value goes back to ``rest``.
+A mapping can declare a key for one direction only. The key of ``keyboard = { plus = "b" }`` moves
+the value up. With ``spring``, the value goes back to ``rest`` after the release of the key.
 
-The range of a value is the range of its signal. With ``rate``, full deflection of an axis moves the
-value by this number of half travels per second; at rest, the value stays where it is. Use ``rate``
-for a throttle on a gamepad.
+The range of a value is the range of its signal. With ``rate``, an axis sets the speed of the value.
+Full deflection moves the value by ``rate`` half travels per second, where a half travel is half the
+range of the value. An axis at rest does not change the value. Use ``rate`` for a throttle on a
+gamepad.
 
 ``rtsim joystick calibrate`` writes its measurements into the table of an axis::
 
@@ -239,7 +240,7 @@ def _value(signal: Signal, row: Entries, stick: Signals) -> Value:
 
 
 def _check_takes_turns(value: Value, row: Entries) -> None:
-    """Raise an error if an axis would at once undo what a switch of ``value`` has set."""
+    """Raise an error if an axis would immediately overwrite the value that a switch sets."""
     for key, source in (("joystick", value.joystick), ("gamepad", value.gamepad)):
         if source is not None and not source.rate and not value.lever:
             raise row.error(
@@ -261,7 +262,7 @@ def _points(row: Entries, found: Points) -> Points:
 
 
 def _detents(row: Entries, span: tuple[float, float]) -> tuple[tuple[float, ...], float]:
-    """Return the detents as deflections -1 to 1, and half their width."""
+    """Return the detents as deflections from -1 to 1, and half the width of a detent."""
     values, width = row["detents"], row["detent_width"]
     low, high = span
     for value in values:
@@ -311,7 +312,7 @@ def _span(row: Entries) -> tuple[float, float, float]:
 
 
 def uses(mapping: DeviceMapping, device: Described) -> dict[str, str]:
-    """Return the use of each control of ``device``, without controls that have no use.
+    """Return what each control of ``device`` does; controls without an effect are omitted.
 
     The names of the controls are those of the mapping, such as ``axis 1``, ``lefty``, ``button4``.
     """

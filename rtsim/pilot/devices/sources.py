@@ -26,10 +26,10 @@ Points = tuple[tuple[float, float], ...]
 class AxisSource:
     """An axis of the first joystick or gamepad that ``which`` selects, or of the mouse.
 
-    If ``rate`` is 0, the position of the axis is the deflection of the value. ``span`` contains the
-    raw positions of the low end, the middle and the high end. ``invert`` and ``dead_zone`` replace
-    those of the value, if given. If ``which`` is empty and several devices have the axis, a person
-    chooses the device (:mod:`rtsim.pilot.devices.controls`).
+    If ``rate`` is 0, the value follows the position of the axis. ``span`` contains the raw
+    positions of the low end, the middle and the high end. If ``invert`` or ``dead_zone`` is given,
+    it replaces the setting with this name in :class:`Value`. If ``which`` is empty and several
+    devices have the axis, a person chooses the device (:mod:`rtsim.pilot.devices.controls`).
     """
 
     axis: int
@@ -48,10 +48,10 @@ class AxisSource:
 
 @dataclass(frozen=True)
 class KeySource:
-    """Two keys or buttons that move a value while one of them is held; one name may be empty.
+    """Two keys or buttons that move a value while held; ``minus`` or ``plus`` may be empty.
 
-    ``rate`` is in half travels per second. With ``spring``, the value moves back after the release.
-    ``which`` selects the device that has the buttons.
+    ``rate`` is in half travels per second. With ``spring``, the value moves back after the key or
+    button is released. ``which`` selects the device that has the buttons.
     """
 
     minus: str
@@ -132,7 +132,7 @@ class Value:
 
     @property
     def by_hand(self) -> str:
-        """The keys and the mouse that can move the value, as text; may be empty."""
+        """The keys and the mouse that can move the value, as text, or an empty text."""
         names = []
         if self.keyboard is not None:
             keys = (self.keyboard.plus, self.ends[1]), (self.keyboard.minus, self.ends[0])
@@ -152,7 +152,7 @@ class Value:
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS, trim: float | None = None) -> float:
         """Return the deflection, -1 to 1, for the raw position ``raw`` of ``source``.
 
-        ``trim`` replaces the trim of the mapping after a trimmer has moved it.
+        The parameter ``trim`` is the present trim if a trimmer has changed the trim of the mapping.
         """
         x = source.position(raw)
         if self.invert if source.invert is None else source.invert:
@@ -179,7 +179,7 @@ class Value:
 def travel(signal: Signal) -> tuple[float, float]:
     """Return the values at both ends of a control.
 
-    If a bound is missing, the end is 1 away from the initial value.
+    If a bound of the signal is missing, the ends are at most 1 away from the initial value.
     """
     initial = float(np.ravel(signal.initial)[0])
     low, high = signal.low, signal.high

@@ -1,6 +1,7 @@
-"""Presses of buttons, hats and keys, with the switches and trimmers that they operate; without SDL.
+"""Switches and trimmers that buttons, hats and keys operate.
 
-Kinds of switches differ only in three numbers, which are in the unit of the signal.
+The module does not use SDL. Kinds of switches differ only in three numbers, which are in the unit
+of the signal.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ WINDOW_COMMANDS = {
 
 
 def key_named(given: Any) -> str:
-    """Return the name of a key that exists and may move a value.
+    """Check that ``given`` is the name of a key that may move a value, and return the name.
 
-    A letter is the key with this letter in the keyboard's layout.
+    A name of one letter selects the key that has this letter in the layout of the keyboard.
     """
     name = str(NAME.convert(given))
     letter = len(name) == 1 and name.isprintable() and name == name.lower()
@@ -105,7 +106,7 @@ class Press:
 
     @classmethod
     def of(cls, row: Entries) -> Press:
-        """Return the press that a table declares with ``button`` or ``key``."""
+        """Return the button or key that a table of a mapping declares."""
         if bool(row["button"]) == bool(row["key"]):
             raise row.error("", f"write either a button or a key, such as {PRESS_EXAMPLE}")
         if row["key"] and (of_device := [key for key in DEVICE_KEYS if key in row.given]):
@@ -115,7 +116,7 @@ class Press:
 
 
 def button_named(given: Any) -> str:
-    """Return ``given`` if it is the name of a button or of a direction of a hat."""
+    """Check that ``given`` is the name of a button or of a hat's direction, and return the name."""
     name = str(NAME.convert(given))
     if name not in GAMEPAD_BUTTONS and not _JOYSTICK_BUTTON.fullmatch(name):
         raise UnknownName("button", name, ("button0", "hat0up", *GAMEPAD_BUTTONS))
@@ -128,13 +129,13 @@ PRESS = {"button": BUTTON, "key": KEY, **DEVICE_KEYS}
 
 
 def presses(keys: Mapping[str, Key], example: str) -> Key:
-    """Return the key for a list of tables with ``keys``. A single table needs no brackets."""
+    """Return the TOML key for a list of tables with ``keys``; a single table needs no brackets."""
     of = table(keys, f"a table: {example}")
     return ListKey(f"1 to 64 tables: [{example}]", (), of=of, count=range(1, 65), single=True)
 
 
 class Presses:
-    """The presses in the last sample of all devices.
+    """The buttons and keys that are pressed in the last sample of all devices.
 
     A button that is already held when its device is plugged in does not count, because switches of
     a throttle can be on permanently.
@@ -158,7 +159,7 @@ class Presses:
         )
 
     def by(self, press: Press) -> str:
-        """Return the name of the newly pressed device; empty without a new press."""
+        """Return the name of the device on which ``press`` is newly pressed, or an empty text."""
         before = self._before or self._now
         if press.key:
             return "keyboard" if press.key in self._now.keys - before.keys else ""
@@ -178,7 +179,7 @@ _TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
 
 @dataclass(frozen=True)
 class Switch:
-    """A press that sets a value. The numbers are in the unit of the signal."""
+    """A button or key that sets a value; the numbers are in the unit of the signal."""
 
     press: Press
     kind: str
@@ -198,7 +199,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Trimmer:
-    """A press that moves the trim of a value by ``by`` or sets it to ``to``, in half travels."""
+    """A button or key that moves a trim by ``by`` or sets it to ``to``, in half travels."""
 
     press: Press
     by: float = 0.0
@@ -261,9 +262,9 @@ TRIMMERS = presses(
 
 
 def switch_of(row: Entries, span: tuple[float, float], rest: float) -> Switch:
-    """Return the switch that ``row`` of a mapping declares.
+    """Return the switch that a table of a mapping declares.
 
-    ``span`` contains the value's low and high end, and ``rest`` is its rest value.
+    ``span`` contains the low and the high end of the value, and ``rest`` is the value at rest.
     """
     kind = row["do"]
     if kind == "set" and row["to"] is None:
@@ -288,7 +289,7 @@ def _within(row: Entries, key: str, default: float, span: tuple[float, float]) -
 
 
 def trimmer_of(row: Entries) -> Trimmer:
-    """Return the trimmer that ``row`` of a mapping declares."""
+    """Return the trimmer that a table of a mapping declares."""
     if (row["by"] is None) == (row["to"] is None):
         raise row.error("", f"write either by or to, such as {_TRIMMER_EXAMPLE}")
     return Trimmer(Press.of(row), row["by"] or 0.0, row["to"])

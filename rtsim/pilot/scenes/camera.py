@@ -74,7 +74,7 @@ class Camera:
         return self.directions(world[np.newaxis])[0]
 
     def directions(self, world: Points) -> list[Point | None]:
-        """Return the result of :meth:`direction` for each row of ``world`` (n, 3)."""
+        """Return the pixel of each direction in ``world`` (n, 3); see :meth:`direction`."""
         seen = world @ self.axes.T
         ahead = seen[:, 0] >= 1e-3
         seen[~ahead, 0] = 1.0
@@ -84,8 +84,8 @@ class Camera:
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
         """Return the visible segments of world lines ``ends`` (k, 2, 3).
 
-        The first array contains their pixels (m, 2, 2), the second the index (m,) of each one's
-        line.
+        The first array (m, 2, 2) contains the pixels of the segments' ends. The second array (m,)
+        contains the index of each segment's line.
         """
         seen = self.seen(ends)
         kept = np.flatnonzero(np.maximum(seen[:, 0, 0], seen[:, 1, 0]) > self.near)
@@ -101,9 +101,9 @@ class Camera:
         return parts, kept[inside]
 
     def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
-        """Return index and pixels of each visible polygon of ``corners`` (n, k, 3), in world axes.
+        """Return the index and the pixels of each visible polygon in ``corners`` (n, k, 3).
 
-        All polygons are computed in one numpy operation, for speed.
+        The corners are in world axes. All polygons are computed in one numpy operation, for speed.
         """
         seen = self.seen(corners)
         depth = seen[..., 0]
@@ -126,8 +126,8 @@ class Camera:
     def below(self, elevation: float = 0.0, lowest: float | None = None) -> list[Point]:
         """Return the outline of the picture's area below ``elevation``, rad from the horizon.
 
-        If ``lowest`` (rad) is given, the area ends slightly below it. The outline is exact for the
-        horizon. Other elevations are approximated by lines parallel to the horizon.
+        If ``lowest`` (rad) is given, the area ends slightly below ``lowest``. The outline is exact
+        for the horizon. Other elevations are approximated by lines parallel to the horizon.
         """
         ahead, right, down = self.axes[:, 2].tolist()
         along, focal = math.hypot(right, down), self.focal
@@ -148,8 +148,8 @@ class Camera:
 def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
     """Return the part of a polygon (k, n) in which ``side`` is positive.
 
-    ``side`` (k,) contains a value for each corner and is linear in between. Source: Sutherland and
-    Hodgman, "Reentrant polygon clipping", CACM 17, 1974, for one plane.
+    ``side`` (k,) contains a value for each corner, and is linear between two corners. Source:
+    Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17, 1974, for one plane.
     """
     out: list[Sequence[float]] = []
     for k, (corner, here) in enumerate(zip(corners, side, strict=True)):
@@ -182,7 +182,7 @@ def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[n
 
 
 def axes_of(roll: float, pitch: float, yaw: float) -> Points:
-    """Return body axes as rows, in axes north, east, down, for Euler angles in rad."""
+    """Return the body axes for Euler angles in rad, as rows in north-east-down axes."""
     cr, sr = math.cos(roll), math.sin(roll)
     cp, sp = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)

@@ -25,8 +25,8 @@ def check_scene(
 ) -> None:
     """Check the rules that a window relies on; raise :class:`AssertionError` if one is broken.
 
-    ``about`` contains the options of ``Scenario.show``. ``moments`` are moments of one run in the
-    order of time. The rules are:
+    ``about`` contains the options of ``Scenario.show``. ``moments`` contains the data of one run at
+    successive times. The rules are:
 
     - the scene draws each moment on surfaces of several sizes and in each view;
     - the scene draws states that are not finite without an error;

@@ -68,7 +68,7 @@ def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: 
     """Return the direction and distance to the next gate, or to the runway.
 
     After the last gate, or when the landing gear is not up, the target is the runway. ``threshold``
-    (2,) is the end of the runway at which a landing begins, m.
+    (3,) is the end of the runway at which a landing begins, m.
     """
     if extension > _MOVES or course.next >= len(course.gates):
         return way_to("RWY", flight.place, threshold)
@@ -88,13 +88,13 @@ def autopilot_text(modes: float) -> str:
 
 
 class FlightAids:
-    """Draws the landing aids. ``threshold`` (2,) is the place at which a landing begins, m."""
+    """Draws the landing aids. ``threshold`` (3,) is the place at which a landing begins, m."""
 
     def __init__(self, course: Course, threshold: Vector) -> None:
         self._course, self._threshold = course, threshold
 
     def draw(self, surface: pygame.Surface, flight: FlightScene, body: Shown, ahead: bool) -> None:
-        """Draw the aids for ``body``, with roll scale and ball only if the view is ``ahead``."""
+        """Draw the aids for ``body``, with roll scale and slip ball only if ``ahead`` is True."""
         if not all(name in body.signals for name in NEEDED):
             return
         size = max(16, surface.get_height() // 30)
@@ -142,7 +142,7 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
 def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[float, float]:
     """Return a point ``radius`` pixels from ``middle``, ``angle`` deg to the right of down.
 
-    A pointer at the roll angle therefore points to the ground.
+    With the roll angle as ``angle``, the point therefore lies in the direction of the ground.
     """
     turned = math.radians(angle)
     return middle[0] + radius * math.sin(turned), middle[1] + radius * math.cos(turned)
@@ -171,8 +171,8 @@ _NAME = "task"
 class TaskDrawing:
     """Draws the plant ``task`` of a moment. ``heading`` is the runway's heading, rad.
 
-    ``about`` may contain ``gates``, with rows (along m, across m, height m, turn deg), and
-    ``half``, half the side of a gate, m.
+    ``about`` may contain ``gates``, with a row for each gate (along m, across m, height m, turn
+    deg), and ``half``, half the side of a gate, m.
     """
 
     def __init__(self, about: Mapping[str, Any], heading: float) -> None:
@@ -187,7 +187,7 @@ class TaskDrawing:
         moment: SceneMoment,
         aircraft: DrawnSolid,
     ) -> None:
-        """Draw the gates with their state in the run, and ``aircraft`` as lead of a formation."""
+        """Draw the gates in their present state and, in a formation task, the lead ``aircraft``."""
         task = moment.plants.get(_NAME)
         self._follow(task)
         self.course.draw(surface, camera)
@@ -199,7 +199,7 @@ class TaskDrawing:
             aircraft.draw(surface, camera, Placement(place, axes))
 
     def _follow(self, task: Shown | None) -> None:
-        """Copy which gates were passed. Between two tags, the values of the first tag count."""
+        """Copy the state of the gates. Between two tags, the state at the first tag is used."""
         if task is None or "passed" not in task.signals:
             return
         values = np.nan_to_num([task["next"], task["missed"]])

@@ -39,10 +39,10 @@ _FARTHEST = 1e8
 
 @dataclass(frozen=True)
 class FlightScene:
-    """The pose of an aircraft. ``place`` (3,) is its position relative to the reference point, m.
+    """The pose of an aircraft.
 
-    The components of ``place`` are north, east and down. The rows of ``axes`` are the body axes in
-    world axes.
+    ``place`` (3,) is the position of the aircraft relative to the reference point: north, east,
+    down, m. The rows of ``axes`` are the body axes in world axes.
     """
 
     place: Vector
@@ -195,10 +195,10 @@ class HeadUp:
         ladder: bool = True,
         ahead: bool = True,
     ) -> None:
-        """Draw the symbols at directions in the world, without numbers.
+        """Draw pitch ladder, nose symbol, flight path marker and heading scale.
 
-        ``ladder`` is False for a vehicle on the ground. ``ahead`` is True if the nose is in the
-        middle of the picture.
+        If ``ladder`` is False, as for a ground vehicle, only the heading is drawn. The nose symbol
+        is drawn if ``ahead`` is True: the nose is in the middle of the picture.
         """
         size = max(16, surface.get_height() // 30)
         if ladder:
@@ -269,7 +269,7 @@ class HeadUp:
     ) -> None:
         """Draw the marker of the flight direction.
 
-        If this direction is outside the picture, the marker is crossed out and stays at the edge.
+        If the direction is outside the picture, the marker is crossed out and stays at the edge.
         """
         if float(np.abs(flight.velocity).max()) < 1.0:
             return
@@ -341,7 +341,7 @@ def pegged(
     """Return the marker's pixel for ``direction`` (3,), and True if the marker is held at the edge.
 
     ``margin`` is the least distance from the sides of ``picture`` (width, height), pixels. The
-    distance is greater at the top, for the heading, and at the bottom, for the status line.
+    margins at the top and bottom are greater, because the heading and the status line need space.
     """
     width, height = picture
     least = np.array([margin, _HEADING_SIZES * margin])
@@ -365,7 +365,7 @@ _MIDDLE = 0.46
 
 @dataclass(frozen=True)
 class Readout:
-    """A number with its text and unit, for one side of the picture."""
+    """A number with its text and unit, drawn at the left or right side of the picture."""
 
     text: str
     value: float
@@ -386,7 +386,7 @@ def declared(number: Hud, value: float) -> Readout:
 
 
 def draw_readouts(surface: pygame.Surface, readouts: Sequence[Readout]) -> None:
-    """Draw the numbers. The first on each side is larger and has a frame."""
+    """Draw the numbers. The first number on each side is larger and has a frame."""
     width, height = surface.get_size()
     size = max(16, height // 30)
     big = round(1.5 * size)

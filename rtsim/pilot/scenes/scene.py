@@ -25,13 +25,13 @@ VIEWS = (COCKPIT, CHASE)
 
 
 def views_of(scene: object) -> tuple[str, ...]:
-    """Return the views of ``scene``. The first is shown; the key V switches between them."""
+    """Return the views of ``scene``. The first view is shown; the key V selects the next view."""
     return tuple(getattr(scene, "views", VIEWS))
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One plant at the time ``ns`` of a picture: values (n,) and mean rates of change (n,)."""
+    """Values (n,) and mean rates of change (n,) of one plant at the simulated time ``ns``."""
 
     signals: Signals
     values: Vector
@@ -52,7 +52,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class ScenePast:
-    """Past values of one plant up to a picture: simulated times (k,), ns, and values (k, n)."""
+    """Past values (k, n) of one plant up to the present, with their simulated times (k,), ns."""
 
     ns: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -86,7 +86,7 @@ class SceneMoment:
     """Direction of looking, to the right and up from the view's usual direction, rad."""
 
     def seen(self, view: str, page: int, look: tuple[float, float] = (0.0, 0.0)) -> SceneMoment:
-        """Return this moment with another view, page and direction of looking."""
+        """Return a copy of the scene data with another view, page and viewing direction."""
         return replace(self, view=view, page=page, look=look)
 
     @property
@@ -110,7 +110,7 @@ KEPT = 600
 class KeptStates:
     """The values of one plant in the most recent pictures.
 
-    A picture at an earlier simulated time removes the values of later times.
+    If simulated time goes back, the values of later times are removed.
     """
 
     def __init__(self, size: int, most: int = KEPT) -> None:
@@ -143,7 +143,7 @@ class KeptStates:
 
 
 class PastStates:
-    """Past values of plants: those of the moment, or else those of the pictures drawn so far."""
+    """Past values of plants, from a :class:`SceneMoment` or else from the states drawn so far."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most

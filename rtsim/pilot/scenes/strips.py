@@ -52,8 +52,8 @@ class StripScene:
         """Create the scene for the options ``about``.
 
         The entry ``note`` is a text at the start of the head line. The entry ``views`` contains the
-        scenario's views as plain data. These views become the first strips, without signals that no
-        plant has.
+        scenario's views as plain data. The views are drawn as the first strip charts. Signals that
+        no plant has are omitted.
         """
         self._pasts = PastStates()
         self._note = str((about or {}).get("note", ""))
@@ -81,7 +81,7 @@ class StripScene:
 
 
 def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) -> list[Strip]:
-    """Return the strips of the views, then those of all signals that no view contains."""
+    """Return the charts of the views, then the charts of signals not wholly in the views."""
     first = [strip for view in views for strip in _of_view(view, plants)]
     shown = {(strip.plant, column) for strip in first for column in strip.columns}
     rest = [
@@ -103,7 +103,7 @@ def readable_views(plain: object) -> list[View]:
 
 
 def _of_view(view: View, plants: Mapping[str, Signals]) -> list[Strip]:
-    """Return strips for ``view``, separate for each plant, unit and kind of signal."""
+    """Return strip charts for ``view``, separate for each plant, unit and kind of signal."""
     found: dict[tuple[str, str, str], tuple[Signal, list[int]]] = {}
     for name in view.signals:
         plant, _, column = name.rpartition(".")
@@ -138,9 +138,9 @@ Pixel = list[int]
 
 
 def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:
-    """Return the page number, the number of pages, and the places of the page's strips.
+    """Return the page number, the number of pages, and the positions of the charts on the page.
 
-    A place contains left, top, width and height, pixels.
+    Each position consists of left, top, width and height in pixels.
     """
     width, height = size
     free = max(_LOWEST, height - _HEAD - _FOOT)
@@ -160,7 +160,7 @@ def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list
 def draw_strip(
     surface: pygame.Surface, place: pygame.Rect, strip: Strip, plant: Shown, past: ScenePast
 ) -> None:
-    """Draw a strip. Texts that are too long are cut off at its edge."""
+    """Draw a strip chart. Texts that are too long are cut off at the edge of the chart."""
     place = place.inflate(-8, -6)
     area = pygame.Rect(
         place.left + _LABEL, place.top, max(8, place.width - _LABEL - _SCALE), place.height
@@ -196,7 +196,7 @@ def _label(surface: pygame.Surface, place: pygame.Rect, strip: Strip, values: Ve
 
 
 def scale(values: Vector) -> tuple[float, float]:
-    """Return round ends of a scale for all finite ``values``. The two ends always differ."""
+    """Return rounded limits of a scale for all finite ``values``. The two limits always differ."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     most = max(abs(low), abs(high))
@@ -212,7 +212,7 @@ def scale(values: Vector) -> tuple[float, float]:
 def distinct_texts(low: float, high: float) -> tuple[str, str]:
     """Return both ends of a scale as different texts, with as many digits as needed.
 
-    The texts are exact to a twentieth of the difference between the ends.
+    The error of each text is at most a twentieth of the difference between the ends.
     """
     texts = f"{low:.3g}", f"{high:.3g}"
     for digits in range(3, 17):

@@ -57,8 +57,8 @@ def write(
 ) -> pygame.Rect:
     """Write ``text`` and return its rectangle.
 
-    For ``anchor`` ``left``, ``right`` or ``centre``, ``at`` is the middle of the left end, the
-    middle of the right end, or the centre of the text.
+    If ``anchor`` is ``left``, the point ``at`` is the middle of the text's left end. For ``right``,
+    the point is the middle of the right end, and for ``centre`` the centre of the text.
     """
     image = rendered(text, size, colour)
     box = image.get_rect()

@@ -1,9 +1,9 @@
 """Drawing of the world around a body: ground, runway, gates, sky, hills, and shapes of bodies.
 
 Hills have levels of detail. Level 0 has the cells of the grid, and each further level has cells of
-twice the size. A level is drawn in a square around the camera, except for the square of the
-previous level. The number of drawn cells therefore hardly depends on the size of the grid. Source:
-Losasso and Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
+twice the size. Each level of detail is drawn in a square around the camera, without the square of
+the previous level. The number of drawn cells therefore hardly depends on the size of the grid.
+Source: Losasso and Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Terrain:
 class Runway:
     """A runway whose middle is the reference point. ``heading`` is in rad, lengths in m.
 
-    The runway is at the down coordinate ``down``, m.
+    ``down`` is the down coordinate of the runway, m.
     """
 
     def __init__(
@@ -153,8 +153,8 @@ class Course:
     def along(cls, rows: Sequence[Sequence[float]], course: float, half: float) -> Course:
         """Return the course with the gates ``rows``.
 
-        Each row contains the distances along and across the direction ``course`` (rad), m, the
-        height, m, and the turn of the gate, deg.
+        Each row contains the distance along ``course``, the distance across ``course`` and the
+        height, all in m, and the turn of the gate in deg. ``course`` is a direction, rad.
         """
         gates = []
         for along, across, height, turn in rows:
@@ -243,7 +243,7 @@ _PUFFS, _CORNERS = 3, 10
 
 
 def _direction(azimuth: float, elevation: float) -> Vector:
-    """Return the unit vector (3,), north, east, down, for an azimuth and an elevation, rad."""
+    """Return the unit vector (3,) in north-east-down axes for azimuth and elevation in rad."""
     flat = math.cos(elevation)
     return np.array([
         flat * math.cos(azimuth), flat * math.sin(azimuth), -math.sin(elevation),
@@ -254,7 +254,7 @@ TOWARDS_SUN = _direction(_SUN_AZIMUTH, _SUN_ELEVATION)
 
 
 def _around(middle: Vector, wide: float, high: float, corners: int) -> Points:
-    """Return directions (corners, 3) on an ellipse around ``middle``; half axes in rad."""
+    """Return directions (corners, 3) on an ellipse around ``middle`` with half axes in rad."""
     up = np.array([0.0, 0.0, -1.0])
     right = np.cross(middle, up)
     right = right / np.linalg.norm(right)
@@ -347,7 +347,7 @@ class _Level:
         self.colours = KIND_COLOURS[kinds] * self._light()[..., np.newaxis]
 
     def _light(self) -> Points:
-        """Return the brightness (n, m) of each cell by the slope of its diagonals."""
+        """Return the brightness (n, m) of the cells in sunlight, computed from their slopes."""
         h = self.height
         north = np.diff(self.north)[:, np.newaxis]
         east = np.diff(self.east)[np.newaxis]
@@ -386,7 +386,7 @@ class Relief:
                 break
 
     def height(self, north: float, east: float) -> float:
-        """Return the height at a place, m, bilinear in its cell; 0 outside the grid."""
+        """Return the height at a place, m, interpolated bilinearly, or 0 outside the grid."""
         return float(self.heights(np.array([north]), np.array([east]))[0])
 
     def heights(self, north: Points, east: Points) -> Points:
@@ -518,7 +518,7 @@ class DrawnSolid:
     def draw(self, surface: pygame.Surface, camera: Camera, at: Placement) -> None:
         """Draw the panels, in the order of their farthest corners.
 
-        This order keeps a lamp visible on the panel that carries it.
+        This order keeps a lamp visible on the panel to which it is attached.
         """
         some = self._facing(camera, at)
         placed = self.solid.corners[some] @ at.axes + at.place
@@ -558,7 +558,7 @@ class DrawnSolid:
 def is_closed(corners: Points) -> bool:
     """Return True if triangles (n, 3, 3) form closed surfaces whose normals point outwards.
 
-    In such a surface, each edge belongs to two triangles, which traverse it in opposite directions.
+    In a closed surface, each edge belongs to two triangles that traverse it in opposite directions.
     """
     if corners.shape[1] != 3:
         return False

@@ -1,9 +1,9 @@
-"""Output of cues to stick shaker and horn, and synthesis of the scenario's sounds.
+"""Output a scenario's cues with stick shaker and horn, and synthesise its sounds.
 
 Sounds are computed in blocks of samples, without clock or files. A tone is a sum of harmonics with
-one phase. Noise is low-passed, and the same phase shifts it to the pitch (single-sideband
-modulation), so that the filter never changes. Pitch and level vary linearly from the end of one
-block to the end of the next, which makes the samples continuous.
+one phase. Noise is low-pass filtered and shifted to the pitch by single-sideband modulation, also
+with one phase. The filter therefore never changes. Pitch and level vary linearly from the end of
+one block to the end of the next, which makes the samples continuous.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Wave = NDArray[np.float64]
 
 
 class Synthesiser:
-    """The sum of all sounds; call :meth:`block` for each block of samples."""
+    """The sum of all sounds. Each call of :meth:`block` returns the next block of samples."""
 
     def __init__(self, sounds: Sequence[Sound]) -> None:
         self._voices = [_Voice(sound) for sound in sounds]
@@ -50,13 +50,13 @@ class Synthesiser:
         return all(voice.level == 0.0 for voice in self._voices)
 
     def restart(self) -> None:
-        """Start the next block from silence, because the previous samples were not heard."""
+        """Start the next block at level 0, because the output has stopped."""
         for voice in self._voices:
             voice.level = 0.0
 
 
 class _Voice:
-    """One sound. ``level`` and ``_pitch`` are the values at the end of the last block."""
+    """One sound, with its level and pitch at the end of the last block of samples."""
 
     def __init__(self, sound: Sound) -> None:
         self.level = 0.0
@@ -177,8 +177,8 @@ Rumble = Callable[[float, float, int, AbstractSet[int]], object]
 class Cueing:
     """Shakes the stick and sounds the horn; call :meth:`follow` in every frame.
 
-    If ``shakes`` and ``sounds`` are False, :meth:`follow` only returns the cues. ``news`` contains
-    messages for the window. The reader clears the list.
+    If ``shakes`` or ``sounds`` is False, the stick shaker or the horn is not used. ``news``
+    contains messages for the window. The reader clears the list.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Cueing:
         sounds: bool = True,
         sounding: Sounding | None = None,
     ) -> None:
-        """Create the output for ``cues``; ``sounding`` plays sounds that need no cue."""
+        """Create the output for ``cues``; ``sounding`` plays the sounds that need no cue."""
         self._sounding = sounding or Sounding()
         self.news: list[str] = list(self._sounding.news)
         known = tuple(cues)
@@ -207,10 +207,10 @@ class Cueing:
         flying: AbstractSet[int],
         ns: int,
     ) -> tuple[Warned, ...]:
-        """Signal the cues that are on, and return them.
+        """Output all active cues and return them.
 
         ``flying`` contains the instance ids of the devices to shake. ``ns`` is the time of any
-        clock. While the run is paused (``standing``), nothing shakes or sounds.
+        clock. While the run is paused (``standing``), stick shaker, horn and sounds are off.
         """
         warned = self._cues.look(plants)
         self._sounding.follow(plants, standing)

@@ -1,4 +1,4 @@
-"""Frames of the window of a run: poll devices while waiting, then read the state and draw."""
+"""Frames of a run's window: poll the devices until a frame is due, read the state, and draw."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class Display(SceneWindow):
         self._waits = False
 
     def _help_shown(self) -> bool:
-        """Return True if the help was requested, or for a stick before the first state."""
+        """Return True if the help was requested, or if a window with the stick has no state yet."""
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and self._waits)
 
@@ -231,5 +231,5 @@ class Display(SceneWindow):
 
     @property
     def heard(self) -> bool:
-        """True if the run has read this window's order to end the run."""
+        """True if the run has read this window's order to end the run, or has ended after it."""
         return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

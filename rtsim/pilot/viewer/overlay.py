@@ -54,7 +54,7 @@ WINDOW_KEYS: Keys = (
 def draw_strip(
     surface: pygame.Surface, run: Mapping[str, int], rate: float, fps: float, dropped: int
 ) -> None:
-    """Draw the status line. Overruns, a pause and a lost recording change its colours."""
+    """Draw the status line. Overruns, a pause and a lost recording have a warning colour."""
     overruns = run.get("overruns_compute", 0) + run.get("overruns_wake", 0)
     pace = f"x{rate:g}" if run.get("paced") else "max"
     parts: list[tuple[str, Colour]] = [
@@ -113,7 +113,7 @@ def draw_help(
 ) -> None:
     """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick.
 
-    The help is as large as fits above the status line. In a low window, the help has two columns.
+    The help shrinks to fit above the status line. In a low window, the help has two columns.
     """
     width, height = surface.get_size()
     rows = tuple(help_rows(movers, keys))
@@ -172,7 +172,7 @@ COMMANDS = (*STEPS, AHEAD)
 
 
 class Look:
-    """The direction of looking, which starts at ``base``: to the right and up, rad."""
+    """The viewing direction of a window, at first ``base``: angles to the right and up, rad."""
 
     def __init__(self, base: tuple[float, float] = (0.0, 0.0)) -> None:
         self._base = base
@@ -187,12 +187,12 @@ class Look:
         self.set(self._wanted[0] - self._base[0] + yaw, self._wanted[1] - self._base[1] + pitch)
 
     def set(self, yaw: float, pitch: float) -> None:
-        """Look at ``yaw`` to the right and ``pitch`` up from the window's direction, rad."""
+        """Look ``yaw`` to the right and ``pitch`` up from the window's initial direction, rad."""
         yaw, pitch = self._base[0] + yaw, self._base[1] + pitch
         self._wanted = yaw, max(-_HIGHEST, min(_HIGHEST, pitch))
 
     def at(self, passed_s: float) -> tuple[float, float]:
-        """Return the direction to draw, ``passed_s`` seconds after the last call."""
+        """Return the direction to draw (yaw, pitch), rad, ``passed_s`` s after the last call."""
         share = 1.0 - math.exp(-max(0.0, passed_s) / _SETTLES_S)
         yaw, pitch = (
             wanted if abs(wanted - drawn) < _CLOSE else drawn + share * (wanted - drawn)
@@ -260,7 +260,7 @@ class SceneWindow:
         """Commands of the window by name, for keys and for presses of the mapping."""
 
     def handle(self, event: Any) -> None:
-        """Execute the command of a key, or close or resize the window."""
+        """Process an event of the window: a key, a close request or a new size."""
         if event.type == pygame.KEYDOWN:
             name = self.keys.get(event.key, "")
             if pygame.key.get_mods() & pygame.KMOD_SHIFT:
@@ -337,7 +337,7 @@ class SeekBar:
         return self.line(size).inflate(2 * _MARGIN, 14).collidepoint(at)
 
     def ns(self, size: tuple[int, int], x: int) -> int:
-        """Return the time at the pixel column ``x``, limited to the times of the bar."""
+        """Return the time at the pixel column ``x`` of the seek bar, limited to the bar's range."""
         line = self.line(size)
         share = min(1.0, max(0.0, (x - line.left) / line.width))
         return self.first + round(share * (self.end - self.first))

@@ -143,7 +143,7 @@ def _end_reason(display: Display, ended: bool, over: str) -> str:
 
 
 class PictureSaver:
-    """Saves numbered pictures into a folder, one every ``every`` seconds."""
+    """Saves numbered pictures into a folder at intervals of ``every`` seconds."""
 
     def __init__(self, folder: Path | None, every: float) -> None:
         self._folder, self._every = folder, round(every * NS_PER_S)

@@ -1,4 +1,4 @@
-"""The viewer's access to the shared records: reads states, writes the stick and orders."""
+"""Read states from the shared records, and write the viewer's stick values and orders."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RunState:
         self._refused = 0 if before is None else int(before.integers[0])
 
     def refusal(self) -> str:
-        """Return why the run refused an order, or an empty text if there is no new refusal."""
+        """Return why the run refused an order since the last call, or an empty text."""
         record = self._answers.read()
         if record is None or int(record.integers[0]) == self._refused:
             return ""
@@ -115,13 +115,13 @@ class Telling:
 
     @property
     def ordered(self) -> int:
-        """Number of orders of all viewers so far."""
+        """Number of orders that all viewers have sent so far."""
         return self._count
 
     def _hold_authority(self) -> bool:
         """Take or keep the control authority; return True if this viewer has it.
 
-        The numbering of this viewer's orders continues that of the previous viewer.
+        The numbers of this viewer's orders continue the numbering of the previous viewer.
         """
         free = self._authority.free_for(self._who)
         if free and not self.flies:
@@ -139,7 +139,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values if they changed or a keep-alive is due; True if written."""
+        """Write the stick's values if changed or due for a keep-alive; return True if written."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._written and completed - self._written_ns < BEAT_NS

@@ -64,8 +64,8 @@ class Chart:
         path: True if the lines connect points in their order, even if ``x`` decreases.
         log: True if both axes are logarithmic.
         marks: True to mark the events and faults of the page.
-        timed: True if the horizontal axis is the time of the run.  All such charts of a page zoom
-            together.
+        timed: True if the horizontal axis is the time of the run.  All charts over time on a page
+            zoom together.
         span: Ends of the horizontal axis.
         height: Height in pixels.
     """
@@ -134,7 +134,7 @@ def _plain(line: Line, path: bool) -> dict[str, Any]:
 
 
 def _needed(x: Vector, y: Vector, points: bool) -> tuple[Vector, Vector]:
-    """Omit values that equal both neighbours, which does not change the line."""
+    """Omit values that equal the previous and the next value.  The line does not change."""
     if points or len(y) < 3:
         return x, y
     same = np.r_[False, (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:]), False]
@@ -202,7 +202,7 @@ class Thinning:
         return self._t[keep], y[keep]
 
     def kept(self, *columns: Vector) -> NDArray[np.intp]:
-        """Return the indices of the rows that are kept for any of ``columns`` (n,), in order."""
+        """Return the indices of the rows that any of ``columns`` (n,) needs, in order."""
         if not self.thins:
             return np.arange(len(self._t))
         keep: set[int] = set()

@@ -110,9 +110,9 @@ def _plots(
 
 
 def _column(one: SignalResult, baseline: Recording) -> str:
-    """Return the column to draw; "" without rows.
+    """Return the name of the column to draw, or "" if the baseline has no rows of the signal.
 
-    For an array, the result is the element that differs most.
+    For an array, the column is the element that differs most.
     """
     name, _, signal = one.name.rpartition(".")
     track = baseline.tracks.get(name)

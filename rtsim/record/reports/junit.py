@@ -1,7 +1,7 @@
 """JUnit XML for continuous integration: test suites, test cases and their counts.
 
-The format has only four kinds of elements, so the standard library writes the file.  The dialect is
-that of Jenkins (junit-10.xsd of its xUnit plugin), which GitLab and other systems also read.
+The format has only four kinds of elements, so the standard library suffices.  The dialect is that
+of Jenkins (junit-10.xsd of its xUnit plugin), which GitLab and other systems also read.
 """
 
 from __future__ import annotations
@@ -56,10 +56,7 @@ class Suite:
         ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
 
     def says(self, text: str) -> None:
-        """Add text that belongs to no test case.
-
-        The schema requires this text after all test cases.
-        """
+        """Add text for the whole suite.  The schema requires this text after all test cases."""
         ET.SubElement(self._element, "system-out").text = _clean(text)
 
     def skipped(self, case: ET.Element, text: str) -> None:
@@ -87,8 +84,8 @@ def comparison_junit(
 ) -> str:
     """Return the XML document of a comparison; ``name`` is the name of the suite.
 
-    The integers beside the signals of a track, such as the times of messages, form one test case
-    per track.  A signal without rows is skipped.  If the comparison is undecided, the test case
+    Each signal is one test case.  All integers of a track, such as the times of messages, share one
+    test case.  A signal without rows is skipped.  If the comparison is undecided, the test case
     ``(the outcome is decided)`` is an error.
     """
     root = new_document(f"compare: {name}")

@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 def differences(runs: Sequence[Recording]) -> list[Difference]:
     """Return the settings that differ: seed, values, latencies, connections, changes, faults, code.
 
-    The machine and the versions of packages are last.
+    The list ends with the machine and the versions of packages.
     """
     settings = [dict(_settings(run)) for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
@@ -54,7 +54,7 @@ def differences_table(names: Sequence[str], runs: Sequence[Recording]) -> str:
 
 
 def _settings(run: Recording) -> Iterator[tuple[str, str]]:
-    """Yield all settings of a run by name, as texts that differ if the values differ."""
+    """Yield each setting of a run as name and text. Different values have different texts."""
     header = run.header
     yield "seed", _text(header.get("seed"))
     scenario = mapping(header.get("scenario"))

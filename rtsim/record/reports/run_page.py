@@ -46,8 +46,8 @@ def marked(
 ) -> tuple[list[float], list[tuple[float, float]]]:
     """Return the times of events [s] and the spans of faults [s] that every chart marks.
 
-    Kinds with few events have priority.  The timeline shows the other events, and faults if they
-    are too many to mark.
+    Kinds with few events have priority.  Only the timeline shows the other events, and all
+    faults if they are more than :data:`MOST_LINES`.
     """
     kinds: dict[str, set[float]] = {}
     for event in events:

@@ -28,7 +28,7 @@ _PER_BUCKET = 3
 
 
 class Shown(NamedTuple):
-    """Views of a page: visible, in a collapsed section, and the number of omitted views."""
+    """The views of a page: visible, in a collapsed section, and the number of omitted views."""
 
     first: tuple[View, ...]
     rest: tuple[View, ...]
@@ -139,7 +139,7 @@ class ViewCharts:
         ]  # fmt: skip
 
     def _band(self, view: View, lines: Sequence[Line]) -> list[Line]:
-        """Return the limits of the tolerance around the last line, or around 0."""
+        """Return the tolerance limits around the last of several signals, or around 0."""
         if view.band is None or not lines:
             return []
         last = lines[-1]
@@ -202,7 +202,7 @@ class _Points:
         return found
 
     def of(self, column: str) -> tuple[Vector, Vector]:
-        """Return the reduced line of ``column``; a stepped line extends to the end of the run."""
+        """Return the thinned line of ``column``; a line of steps extends to the end of the run."""
         x, y = self._thinning.of(self.all(column))
         if self.stairs and len(x) and self.ns[-1] < self._end_ns:
             return np.r_[x, self._end_ns / NS_PER_S], np.r_[y, y[-1]]
@@ -286,7 +286,7 @@ def difference_title(title: str, first: str, gaps: Sequence[Line]) -> str:
 
 
 def _values(name: str, track: TrackData, column: str) -> Values:
-    """Return the last value of ``column`` at each time; a message counts from its arrival."""
+    """Return the last value of ``column`` at each time; a message has the time of its arrival."""
     ns = track.integer("arrival") if "arrival" in track.integers else np.asarray(track.ns)
     values = track.column(column)
     order = np.argsort(ns, kind="stable")

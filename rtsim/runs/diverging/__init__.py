@@ -1,4 +1,4 @@
-"""Find the first tag, signal or message at which two runs differ, and its inputs."""
+"""Find the first difference between two runs, and the inputs of the differing component."""
 
 from rtsim.runs.diverging.finder import Verdict, diverge
 

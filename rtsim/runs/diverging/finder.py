@@ -1,7 +1,8 @@
-"""Find the first difference of two recordings, or of a recording and its re-run, and its inputs.
+"""Find the first difference between two recordings, and the inputs of the differing component.
 
-The traces are compared first.  Differences that the traces do not contain, such as those in
-memories and random streams, are searched in saved states (:mod:`rtsim.runs.diverging.narrowing`).
+The second recording can be a re-run of the first.  The traces are compared first.  Differences that
+the traces do not contain, such as those in memories and random streams, are searched in saved
+states (:mod:`rtsim.runs.diverging.narrowing`).
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def diverge(
     fly: bool = True,
     say: Say | None = None,
 ) -> Verdict:
-    """Find where ``a`` and ``b`` first differ; without ``b``, where ``a`` and its re-run differ.
+    """Find the first difference between ``a`` and ``b``; without ``b``, of ``a`` and its re-run.
 
     ``scenarios``: the scenarios of ``a`` and ``b``, for recordings whose header names no scenario.
     ``live``: run external controllers again instead of replaying their recorded answers.
     ``since_ns``: begin at the nearest checkpoint at or before this time; by default at the start.
-    ``fly=False``: read the two recordings and repeat no run.  ``say``: function that is called with
-    a progress text.
+    ``fly=False``: compare only the two recordings, without running the scenarios again.  ``say``:
+    function that is called with a progress text.
 
     Raises :class:`RecordingError` for recordings without a trace, or of different scenarios;
     :class:`ScenarioError` and :class:`CheckpointError` for a time without usable checkpoints.
@@ -74,7 +75,7 @@ def diverge(
 
 
 class _Search:
-    """One search: the two runs, and what is known about them so far."""
+    """The search for the first difference between two runs, with the results so far."""
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None
@@ -162,7 +163,7 @@ class _Search:
         return out
 
     def _undecided(self, compared: Recording, endings: tuple[RunEnding, RunEnding]) -> str:
-        """Return why equal rows leave the comparison undecided; empty if they decide it."""
+        """Return the reason why equal rows do not decide the comparison, or an empty text."""
         if self._again:
             run = self._a
             fed = set() if run.live else fed_tracks(compared, run.scenario())
@@ -178,8 +179,8 @@ class _Search:
     def _both(self) -> tuple[Recording, int]:
         """Return the second recording, and the time (ns) up to which both runs can be compared.
 
-        If the requested ends differ, the last tag of the shorter run is left out, because the other
-        run need not have a tag at that time.
+        If the two runs have different requested ends, the last tag of the shorter run is ignored.
+        The longer run may have no tag at this time.
         """
         a, b = self._a.recording, self._b.recording
         untils = [int(r.header["until"]) for r in (a, b)]
@@ -189,7 +190,7 @@ class _Search:
         return b, until
 
     def _run_again(self) -> tuple[Recording, int]:
-        """Repeat the run in pieces until a row differs; return the new recording and its end."""
+        """Repeat the run in pieces until a row differs; the result is as in :meth:`_both`."""
         run, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
         pieces = 1 if run.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)
@@ -278,7 +279,7 @@ class Verdict(Judged):
 
     @property
     def in_words(self) -> str:
-        """The first difference, or why there may be one, or up to which tag all is equal."""
+        """The first difference, or why the outcome is undecided, or how far the runs are equal."""
         if self.place is not None:
             return f"{self.a} and {self.b} differ first in {self.place.name} at {self.place.tag}"
         return self.undecided or f"{self.a} and {self.b} are equal up to {self.ended}"

@@ -1,9 +1,10 @@
-"""The first place at which two traces differ, and values compared bit for bit.
+"""Find the first place at which two traces differ, by a comparison bit for bit.
 
-A message can differ at two tags: in its content and its completion at the tag at which it was
-initiated, and in its loss and its arrival at the tag at which it was sent.  Differences within one
-microstep are ordered as the executive computes them: x-, external inputs, changes, answers that are
-due, reactions, x+.
+A difference in the content or the completion of a message belongs to the tag at which the message
+was initiated.  A difference in the loss or the arrival of a message belongs to the tag at which the
+message was sent.  Differences within one microstep are in the order of computation: x- (before the
+changes), inserted tags and faults, external inputs, changes, due answers, reactions, x+ (after the
+changes).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def same(a: Value, b: Value) -> bool:
 
 
 def in_full(value: Value) -> str:
-    """Return a value as text that determines every bit."""
+    """Return a value as text, a float with all its bits."""
     if isinstance(value, float):
         return f"{value!r} (0x{bits(value):016x})"
     return "not known" if value is None else str(value)
@@ -154,7 +155,7 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
 
 
 def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePair]:
-    """Give one pair for each random stream whose positions differ."""
+    """Yield one pair of texts for each random stream whose positions differ."""
     one, other = a["streams"], b["streams"]
     seeds = one["seed"], other["seed"]
     if seeds[0] != seeds[1]:
@@ -179,7 +180,7 @@ def _rest(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def walk(path: str, a: Any, b: Any) -> Iterator[ValuePair]:
-    """Give every differing leaf of two trees of plain data, named by its path."""
+    """Yield all values that differ between two nested data structures, with their paths."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.get("known") is False or b.get("known") is False:
             return  # the memory of a controller whose answers were replayed is not known
@@ -304,7 +305,7 @@ def _but(columns: Sequence[str], others: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of a track; ``which`` identifies the row within the track."""
+    """A recorded row.  ``which`` identifies the row within its track."""
 
     track: TrackData
     values: tuple[Value, ...]
@@ -375,7 +376,7 @@ def _message(name: str, pairs: tuple[ValuePair, ...], there: list[_Row], order: 
 
 
 def _in_words(pair: ValuePair) -> ValuePair:
-    """Return the pair with the status and the arrival of a message as words instead of numbers."""
+    """Return ``pair`` with the status of a message, or a missing arrival, in words."""
     if pair.name == "status":
         return ValuePair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
     if pair.name == "arrival":
@@ -439,10 +440,10 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 
 
 def failure(a: Recording, b: Recording) -> Place | None:
-    """Return the place where only one of two runs with equal rows failed; else ``None``.
+    """Return the place at which the errors of two runs with equal rows differ, or ``None``.
 
-    The tag of the place is the first tag that only the run without the error has.  An error of a
-    run that fell behind the wall clock does not count.
+    The tag of the place is the first recorded time after the earlier error, or else the tag of that
+    error.  Overruns of the wall clock and missing devices or files do not count as errors.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):

@@ -1,4 +1,4 @@
-"""Finds, in both recordings, the inputs of the computation in which two runs first differ."""
+"""Find, in both recordings, the inputs of the first computation whose results differ."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Teller:
         return found
 
     def wires(self, name: str, tag: Tag) -> Named:
-        """Return the values of a component's sources at ``tag``, before its reactions write."""
+        """Return the input values of a component at ``tag``, before the reactions at this tag."""
         part = self.part(name)
         out: Named = {}
         for sink, source in sorted((part.get("sources") or part.get("inputs") or {}).items()):
@@ -47,7 +47,7 @@ class Teller:
     def _said(
         self, source: str, tag: Tag, reader: str, first: float | list[float] | None
     ) -> list[tuple[str, Value]]:
-        """Return what ``reader`` read; ``first``: its own initial value, if it declares one."""
+        """Return what ``reader`` read from ``source``; ``first``: its declared initial value."""
         try:
             return [(source, float(source))]  # a constant
         except ValueError:
@@ -91,7 +91,7 @@ class Teller:
     def _row(self, name: str, tag: Tag, after: bool) -> int | None:
         """Return the last row of a track at ``tag``.
 
-        Without ``after``, rows that the tag's microstep wrote are left out.
+        If ``after`` is False, rows with the results of the tag's microstep are ignored.
         """
         track = self._track(name)
         if track is None:
@@ -120,7 +120,7 @@ class Teller:
     def _in_row(
         self, name: str, source: str, row: int | None, first: float | list[float] | None = None
     ) -> list[tuple[str, Value]]:
-        """Return ``part.signal`` in row ``row``; without a row, ``first`` or its initial value."""
+        """Return ``source`` in the row ``row``; without a row, ``first`` or its initial value."""
         track = self._track(name)
         part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
@@ -132,7 +132,7 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, found, strict=True)]
 
     def row_before(self, plant: str, tag: Tag) -> tuple[Tag | None, Named]:
-        """Return state, inputs and outputs of a plant in its last row before ``tag``."""
+        """Return a plant's last recorded row before ``tag``: tag, states, inputs and outputs."""
         track = self._track(plant)
         if track is None:
             return None, {}
@@ -206,7 +206,7 @@ class Teller:
 
 @dataclass(frozen=True)
 class Feeding:
-    """The inputs of the component at which two runs differ; ``at`` is the tag of the inputs."""
+    """The inputs, at the tag ``at``, of the component in which two runs first differ."""
 
     at: Tag
     how: str
@@ -217,7 +217,7 @@ class Feeding:
 
     @property
     def equal(self) -> bool:
-        """True if all inputs are equal: the difference was then made in the component itself."""
+        """True if all inputs are equal, so that the component itself caused the difference."""
         return (
             all(pair.equal for pair in self.inputs)
             and self.arrived[0] == self.arrived[1]

@@ -1,7 +1,7 @@
-"""Find the tag at which unrecorded states differ: memories, streams, messages in transit.
+"""Find the first tag at which unrecorded states differ: memories, streams, messages in transit.
 
 Saved states contain these data.  Bisection finds the last pair of saved states that agrees.  From
-that pair on, both runs are repeated with more saved states, until no tag lies between the last pair
+this pair on, both runs are repeated with more saved states, until no tag lies between the last pair
 that agrees and the first pair that differs.
 """
 
@@ -78,7 +78,7 @@ class RepeatedRun:
 class RecordedRun:
     """A recorded run that can be repeated with its recorded external inputs.
 
-    ``live``: run external controllers again, in lockstep, instead of replaying their answers.
+    With ``live``, external controllers run again, in lockstep, instead of replaying their answers.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class RecordedRun:
     ) -> RepeatedRun:
         """Repeat the run from ``start`` to the first tag at or after ``stop_ns``.
 
-        Saves its state at the times ``at`` (ns); ``what`` is the progress text.  If the repeated
-        run ends in an error of the simulation, the returned recording ends with this error.  Raises
-        any error that prevents the repetition.
+        The states at the times ``at`` (ns) are saved; ``what`` is the progress text.  If the
+        repeated run ends in an error of the simulation, the returned recording ends with this
+        error.  Raises any error that prevents the repetition.
         """
         kept = KeptCheckpoints()
         if start is not None and start.ns == 0:
@@ -235,14 +235,14 @@ class Beneath:
 
 @dataclass(frozen=True)
 class Around:
-    """The states of both runs at the tag before a place, and the random streams used since."""
+    """States of both runs before a difference, and the random streams used up to the difference."""
 
     before: tuple[Mapping[str, Any], Mapping[str, Any]]
     drawn: tuple[list[str], list[str]]
 
 
 class Narrowing:
-    """Two runs and their saved states; ``kept`` are the states of a re-run, by ns."""
+    """Search for the first differing states of two runs; ``kept``: states of a re-run, by ns."""
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None
@@ -254,7 +254,7 @@ class Narrowing:
         self.notes: list[str] = []
 
     def look(self, visible: Place | None, until: int) -> Beneath:
-        """Return where saved states differ before ``visible``, up to ``until`` (ns).
+        """Return the first difference of saved states before ``visible``, up to ``until`` (ns).
 
         ``visible`` is the first difference in the recordings, ``None`` if there is none.
         """
@@ -285,7 +285,7 @@ class Narrowing:
         return found
 
     def _at_the_start(self) -> Place | None:
-        """Return the difference before the first tag, leaving out different settings."""
+        """Return the difference between the initial states, except for differences in settings."""
         if self._kept is not None or self._begins[0] is not None:
             return None
         a, b = (run.at_start() for run in self._runs)
@@ -380,10 +380,10 @@ class Narrowing:
     # -- around a place ----------------------------------------------------------------------------
 
     def around(self, good: Both, before: Tag | None, tag: Tag) -> Around | None:
-        """Return the states at ``before``, and the random streams used from there to ``tag``.
+        """Return the states at the tag ``before``, and the random streams used up to ``tag``.
 
-        Both runs are repeated from ``good``; a recording and its re-run need one repetition only.
-        Returns ``None`` if the states are not known.
+        The two runs are repeated from the checkpoints ``good``.  A recording and its re-run need
+        only one repetition.  Returns ``None`` if the states are not known.
         """
         ns = -1 if before is None or before.ns >= tag.ns else before.ns
         runs = list(zip(self._runs, good, strict=True))

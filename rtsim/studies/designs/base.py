@@ -79,7 +79,7 @@ class Space:
 
     @classmethod
     def of(cls, factors: Mapping[str, object], seed: int, correlation: Pairs) -> Space:
-        """Return the space of factors that a study declares.
+        """Create the space from the factors and the correlations that a study declares.
 
         Invalid factors or correlations raise :class:`ScenarioError`.
         """
@@ -97,9 +97,9 @@ class Space:
         return tuple(sorted(self.factors))
 
     def values(self, unit: list[Vector]) -> dict[str, Values]:
-        """Return the values of all factors for numbers ``unit`` in (0, 1).
+        """Convert numbers in (0, 1) to values of the factors.
 
-        ``unit`` has one array (n,) per entry of ``names``.
+        The list ``unit`` contains one array (n,) of numbers for each entry of ``names``.
         """
         mapped = self.copula.apply(self.names, unit)
         return {
@@ -148,7 +148,7 @@ class Design(ABC):
     def points(self, space: Space, first: int, count: int) -> Points:
         """Return the factors of ``count`` consecutive runs, starting with run ``first``.
 
-        The factors of a run must depend only on the space and the number of the run, not on
+        The factors of a run must depend only on ``space`` and the number of the run, not on
         ``first`` or ``count``.
         """
 
@@ -188,15 +188,15 @@ class Design(ABC):
     def check_names(self, results: Collection[str], requirements: Collection[str]) -> None:  # noqa: ARG002
         """Raise :class:`UnknownName` if the design refers to a name that the study does not have.
 
-        ``results`` and ``requirements`` are the names in the study.
+        ``results`` and ``requirements`` contain the names of the study's results and requirements.
         """
         return
 
     def check_looks(self, looks: Sequence[int]) -> None:  # noqa: ARG002
-        """Raise :class:`ScenarioError` if a study with this design cannot stop at ``looks``.
+        """Raise :class:`ScenarioError` if a study with the design cannot stop after ``looks`` runs.
 
-        ``looks`` are numbers of runs. A design can stop early if its first runs are a sample of all
-        runs, and if their means have confidence intervals.
+        ``looks`` contains numbers of runs. A design can stop early if its first runs are a
+        sample of all runs, and if their means have confidence intervals.
         """
         raise ScenarioError(
             f"the design {self.name} cannot stop early, because its runs belong together; use "
@@ -204,22 +204,22 @@ class Design(ABC):
         )
 
     def example(self, space: Space) -> Points:
-        """Return one run with typical values, whose columns have the same types as all runs."""
+        """Return one typical run, whose columns have the same types as those of all runs."""
         return self.points(space, 0, 1)
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
-        """Estimate the mean of results ``values`` (n,), with the weights of the design.
+        """Estimate the mean of a result over the given runs, with the weights of the design.
 
-        ``columns`` contains the columns of these runs, each (n,). With too few runs, the estimate
-        is ``None``.
+        ``values`` (n,) contains the result of each run, and ``columns`` the columns of these runs,
+        each (n,). With too few runs, the estimate is ``None``.
         """
         return interval(values, level) if len(values) > 1 else None
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Estimate the share of runs for which ``met`` (n,) is true, with the design's weights.
+        """Estimate the share of runs that meet a requirement, with the weights of the design.
 
-        ``columns`` contains the columns of these runs, each (n,). With too few runs, the estimate
-        is ``None``.
+        ``met`` (n,) is true for these runs. ``columns`` contains the columns of all given runs,
+        each (n,). With too few runs, the estimate is ``None``.
         """
         if not len(met):
             return None
@@ -234,7 +234,7 @@ class Design(ABC):
         return None
 
     def series(self, columns: Columns) -> dict[str, Marks]:
-        """Return a mask (n,) of runs for each series of a plot, by the text of its legend.
+        """Return a mask (n,) of the runs in each series of a plot, by the text in the legend.
 
         ``columns`` contains the columns of all runs, each (n,).
         """
@@ -284,13 +284,13 @@ class Design(ABC):
         """Return the mean of one result for each alternative; empty for other designs.
 
         ``columns`` contains the columns of the completed runs, each (n,). ``values`` (n,) contains
-        their results.
+        the results of the completed runs.
         """
         return []
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Convert named values of a text such as ``grid:levels=5`` to constructor arguments."""
+        """Convert the named values in a text such as ``grid:levels=5`` to constructor arguments."""
         return given
 
     def to_plain(self) -> dict[str, Any]:

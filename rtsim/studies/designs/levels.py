@@ -19,9 +19,9 @@ from rtsim.studies.texts import Value, value_of
 class Grid(Design):
     """Every combination of the levels of the factors.
 
-    A factor with a list of values has these values as levels. A range has ``levels`` values from
-    low to high, and a distribution has quantiles from 0.05 to 0.95. The factor that is last in
-    alphabetical order changes fastest.
+    A factor with a list has the values of the list as levels. A range has ``levels`` values from
+    low to high. A distribution has ``levels`` quantiles from 0.05 to 0.95. The factor that is last
+    in alphabetical order changes fastest.
     """
 
     name: ClassVar[str] = "grid"
@@ -162,10 +162,11 @@ def _read(path: Path) -> dict[str, list[Value]]:
 
 
 def _check_numbers(path: Path, name: str, column: list[Value]) -> None:
-    """Raise :class:`ScenarioError` for the first text in the column of a value such as plant.x.
+    """Raise :class:`ScenarioError` if a column of numbers contains a text that is not a number.
 
-    If one value is not a number, pyarrow reads the whole column as text. Columns for arguments of
-    the scenario's function have no dot in their names, and may contain texts.
+    A column of numbers has a dot in its name, such as ``plant.x``. If one value is not a number,
+    pyarrow reads the whole column as text. Columns for arguments of the scenario's function have no
+    dot in their names, and may contain texts.
     """
     for row, value in enumerate(column, 1) if "." in name else ():
         if isinstance(value, str) and not isinstance(value_of(value), int | float):

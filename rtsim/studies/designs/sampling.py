@@ -30,7 +30,7 @@ from rtsim.studies.factors import Choice, Values, seed_of, uniforms
 
 
 def scipy_generator(seed: int) -> Any:
-    """Return the keyword argument that passes a generator to SciPy, which SciPy 1.15 renamed."""
+    """Return the keyword argument that passes a generator to SciPy; ``rng`` since SciPy 1.15."""
     import scipy
 
     version = tuple(int(part) for part in scipy.__version__.split(".")[:2])
@@ -38,7 +38,7 @@ def scipy_generator(seed: int) -> Any:
 
 
 def _pair_means(pairs: Vector, values: Vector) -> Vector:
-    """Return the mean of each pair of which both runs have a value, (m,)."""
+    """Return the means (m,) of the pairs in which both runs have a value."""
     names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
     sums = np.bincount(which, weights=values, minlength=len(names))
     out: Vector = sums[count == 2] / 2.0
@@ -116,10 +116,11 @@ class Antithetic(MonteCarlo):
         return super().mean(columns, _pair_means(columns["pair"], values), level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Estimate the share of runs. The interval is that of half as many independent runs.
+        """Estimate the share of runs that meet a requirement.
 
-        Possibly, both runs of each pair meet the requirement, or both runs miss the requirement. A
-        pair may therefore contain no more information than one run.
+        The confidence interval is that of half as many independent runs. In the worst case, both
+        runs of each pair meet the requirement, or both miss it. The second run of a pair then adds
+        no information.
         """
         count, passed = len(met), int(met.sum())
         if count < 2:
@@ -318,7 +319,7 @@ class CommonRandomNumbers(Design):
 
     ``alternatives`` is the name of a factor with a list of values, such as two gains or two
     controllers. Runs with the same number in the column ``replication`` have the same seed and the
-    same values of all other factors. Differences between alternatives therefore have a small
+    same values of all other factors, so that differences between alternatives have a small
     variance.
     """
 
@@ -438,7 +439,7 @@ class CommonRandomNumbers(Design):
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Convert ``runs=N`` to a base of ``N`` random runs."""
+        """Convert the argument ``runs=N`` to a design ``base`` with ``N`` random runs."""
         rest = {name: value for name, value in given.items() if name != "runs"}
         runs = given.get("runs")
         return {**rest, "base": MonteCarlo(runs)} if isinstance(runs, int) else given

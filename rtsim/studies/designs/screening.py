@@ -37,9 +37,9 @@ def sobol_indices(space: Space, values: Vector, second: bool, level: float = LEV
     """Return the Sobol indices of each factor from results (n,) of complete groups of runs.
 
     ``first`` is the share of the variance that the factor alone explains. ``total`` also includes
-    its interactions with other factors. ``first_half`` and ``total_half`` are the half-widths of
-    the confidence intervals. ``second`` is true if the groups include the runs needed for
-    second-order indices.
+    the interactions of the factor with other factors. ``first_half`` and ``total_half`` are the
+    half-widths of the confidence intervals. ``second`` is true if the groups include the runs
+    needed for second-order indices.
     """
     found = _analysed(space, values, second, level)
     keys = {"first": "S1", "first_half": "S1_conf", "total": "ST", "total_half": "ST_conf"}
@@ -102,8 +102,8 @@ def _by_factor(space: Space, found: Any, keys: dict[str, str]) -> Indices:
 class Sensitivity(UnitDesign):
     """Abstract base class of designs whose runs form groups, numbered in the column ``group``.
 
-    All runs of a group have the same seed. The difference between two of them is therefore caused
-    by the factors and not by noise.
+    All runs of a group have the same seed. A difference between two runs of a group is therefore
+    caused by the factors and not by noise.
     """
 
     random: ClassVar[bool] = False
@@ -142,9 +142,10 @@ class Sensitivity(UnitDesign):
 
     @abstractmethod
     def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
-        """Return the indices from results ``values`` of complete groups.
+        """Return the sensitivity indices from the results of complete groups of runs.
 
-        ``kept`` (runs,) is true for the runs of these groups.
+        ``values`` contains these results. The mask ``kept`` (runs,) is true for the runs in
+        complete groups.
         """
 
 
@@ -152,9 +153,9 @@ class Sensitivity(UnitDesign):
 class Morris(Sensitivity):
     """Morris trajectories through a grid, on which each run changes one factor.
 
-    The grid has ``levels`` quantiles of each factor, from 0 to 1. If a distribution is infinite
-    there, its quantiles go from 0.01 to 0.99. The design has ``trajectories`` * (number of factors
-    + 1) runs. Source: Morris, Technometrics 33 (1991) 161.
+    The grid has ``levels`` quantiles of each factor, from 0 to 1. If a distribution is infinite at
+    the quantile 0 or 1, the quantiles of the factor go from 0.01 to 0.99. The design has
+    ``trajectories`` * (number of factors + 1) runs. Source: Morris, Technometrics 33 (1991) 161.
     """
 
     name: ClassVar[str] = "morris"

@@ -40,7 +40,7 @@ populations can be compared."""
 
 
 class _Ended(Exception):
-    """The search has ended; the argument is the reason."""
+    """Exception that ends a search; its argument is the reason for the end."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Search(Design):
         return Points(values, none, {"generation": none})
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
-        """Return ``None``, because the runs of a search are not a sample of the factors."""
+        """Return no estimate, because the runs of a search are not a sample of the factors."""
         return None
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002

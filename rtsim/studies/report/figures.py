@@ -38,7 +38,7 @@ def escaped(text: object) -> str:
 
 
 def panels(titles: Sequence[str], columns: int = COLUMNS, row_px: int = 220) -> go.Figure:
-    """Return a figure of subplots. :func:`place` returns the row and column of each."""
+    """Return a figure of subplots. :func:`place` returns the row and column of a subplot."""
     columns = min(columns, len(titles))
     rows = math.ceil(len(titles) / columns)
     figure = make_subplots(

@@ -78,7 +78,7 @@ class Runs:
 
     @cached_property
     def missed(self) -> Marks:
-        """True (n,) for completed runs that miss a requirement."""
+        """A mask (n,) over the completed runs: True for a run that misses a requirement."""
         out = np.zeros(len(self.ended["run"]), np.bool_)
         for name in self.plan.margins:
             out |= ~(numbers(self.ended[name]) >= 0.0)  # The negation is True for NaN.
@@ -88,7 +88,7 @@ class Runs:
         """Return at most ``most`` runs with the smallest margins, in ascending order.
 
         Margins of different requirements may have different units. Each margin is therefore divided
-        by the standard deviation of all margins of its requirement. A margin that is NaN comes
+        by the standard deviation of all margins of the same requirement. A margin that is NaN comes
         first.
         """
         required = self.plan.job.required
@@ -139,7 +139,7 @@ def _scaled(margins: Vector) -> Vector:
 def steps(design: Design, count: int, most: int) -> Iterator[int]:
     """Yield at most ``most`` numbers of runs up to ``count``, equally spaced on a log scale.
 
-    The function yields nothing for a design whose first runs are not a sample of all runs.
+    The function yields nothing if the first runs of the design are not a sample of all runs.
     """
     if design.random and count > 1:
         yield from np.unique(
@@ -166,7 +166,7 @@ def quantiles_of(series: Series, name: str, level: float = LEVEL) -> list[Quanti
     """Return quantiles of a result, with intervals if all runs have the same weight.
 
     Infinite results count, and NaN is left out. Quantiles and ends of intervals may therefore be
-    infinite. If there are too few runs for an end of an interval, the end is NaN. A search has no
+    infinite. An end of an interval is NaN if there are too few runs to compute it. A search has no
     quantiles.
     """
     values = numbers(series.columns[name])
@@ -219,7 +219,7 @@ def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Estimates and their intervals after each of several numbers of ``runs`` (n,)."""
+    """Estimates and their intervals as functions of the number of ``runs`` (n,)."""
 
     title: str
     label: str
@@ -233,7 +233,7 @@ def convergence(runs: Runs) -> list[Convergence]:
     """Return the convergence of each result's mean and of each pass rate.
 
     The intervals have the confidence level of the study, which is corrected if the study may stop
-    early. A design whose first runs are not a sample of all runs has no such estimates.
+    early. The list is empty for a design whose first runs are not a sample of all runs.
     """
     out = []
     for name in runs.plan.results:
@@ -285,10 +285,10 @@ class Fan:
 
 
 def fans(runs: Runs, signal: str, lines: Sequence[int]) -> tuple[list[Fan], list[Vector]]:
-    """Return the fan of each series, and the histories (points,) of the runs at ``lines``.
+    """Return quantiles over time for each series, and the histories (points,) of selected runs.
 
-    ``lines`` are indices among the completed runs. The histories are read in blocks of times, so
-    that memory does not grow with the number of runs.
+    ``lines`` contains the indices of the selected runs among the completed runs. The histories are
+    read in blocks of times, so that memory does not grow with the number of runs.
     """
     count, points = len(runs.ended["run"]), len(runs.plan.job.grid)
     width = max(1, _MOST_VALUES // max(1, count))
@@ -332,7 +332,7 @@ def _across(series: Series, column: Vector) -> Vector:
 def ranked(runs: Runs) -> list[tuple[str, str]]:
     """Return the pairs (result, factor) in descending order of absolute rank correlation.
 
-    A result that is finite in no run has no pairs.
+    The list omits each result that has no finite value.
     """
     drawn = [name for name in runs.plan.results if np.isfinite(numbers(runs.ended[name])).any()]
     pairs = [(result, factor) for result in drawn for factor in runs.factors]

@@ -213,7 +213,7 @@ WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
 def write_report(folder: Folder, path: str | Path) -> Summary:
     """Write an HTML report about the study in ``folder`` to ``path``, and return its summary.
 
-    The summary is the one that ``summarise`` returns. :class:`StudyError` is raised if a file
+    The function ``summarise`` returns the same summary. :class:`StudyError` is raised if a file
     cannot be read or the page cannot be written.
     """
     with folder.read_once():

@@ -18,6 +18,7 @@ COMMANDS = {
     "joystick": "rtsim.cli.joystick:joystick",
     "view": "rtsim.cli.window:view",
     "replay": "rtsim.cli.replay:replay",
+    "check": "rtsim.cli.check:check",
     "compare": "rtsim.cli.recordings:compare",
     "diverge": "rtsim.cli.diverge:diverge",
     "messages": "rtsim.cli.recordings:messages",

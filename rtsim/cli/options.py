@@ -130,6 +130,15 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "help": "Fault file to apply to the run (docs/faults.md); repeatable.",
         },
     ),
+    "--require": (
+        ("--require", "requirements"),
+        {
+            "multiple": True,
+            "metavar": "REQUIREMENT",
+            "help": "Requirement that the run must meet: NAME: FORMULA, or a requirement file "
+            "(.toml); repeatable.",
+        },
+    ),
     "--until": (
         ("--until",),
         {

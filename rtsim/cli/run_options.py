@@ -182,6 +182,7 @@ class RunOptions:
     seed: int = 0
     settings: tuple[str, ...] = ()
     faults: tuple[Path, ...] = ()
+    requirements: tuple[str, ...] = ()
     until: str | None = None
     path: Path | None = None
     no_record: bool = False
@@ -290,6 +291,7 @@ _OPTIONS = (
     option("--seed"),
     option("--set"),
     option("--faults"),
+    option("--require"),
     option("--until"),
     option("--record"),
     click.option("--no-record", is_flag=True, help="Write no recording."),

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import click
 
+from rtsim.cli.check import print_requirements, requirements_to_json, status_of, why_of
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result, sigterm_interrupts
 from rtsim.cli.options import parse_settings
 from rtsim.cli.run_options import GoingOn, RunOptions, Wanted, in_a_file
@@ -30,6 +31,7 @@ from rtsim.record.events import Event, notes
 from rtsim.record.file import FileRecorder
 from rtsim.record.output_files import PathTaken
 from rtsim.record.recorders import Recorder
+from rtsim.requirements.requirement import RequirementResult
 from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
 from rtsim.runs.result import RunResult
@@ -147,6 +149,7 @@ def run_command(
                 scenario.faults(*options.faults)
             else:
                 scenario = going_on.scenario
+            scenario.require_all(*options.requirements)
             if prepare is not None:
                 prepare(scenario)
             recorder = None
@@ -357,6 +360,7 @@ class RunSummary:
             "late": result.late,
             "missed": result.missed,
             **faults_to_json(result.system.faults),
+            **requirements_to_json(result.requirements),
             "recording": None if result.path is None else str(result.path),
             **({"waiting": result.waiting} if result.waiting else {}),
             **({"told": told_to_json(result)} if result.told else {}),
@@ -398,6 +402,7 @@ class RunSummary:
         if self.options.strict:
             print_strict(result.segments)
         print_faults(result.system.faults)
+        print_requirements(result.requirements)
         if self.inbox is not None and self.inbox.trouble:
             click.echo(f"remote control was lost during the run: {self.inbox.trouble}")
         if viewed := telemetry_to_json(self.inbox):
@@ -440,7 +445,7 @@ class RunSummary:
             return FAILED
         if self._cut_short:
             return INTERRUPTED
-        return NO if self._refused or self._guard_failed else 0
+        return NO if self._refused or self._guard_failed else status_of(self._requirements)
 
     @property
     def why(self) -> str:
@@ -450,7 +455,12 @@ class RunSummary:
         if self._cut_short:
             return f"the run {self.result.ending}"
         failed = [f"the run {self.result.ending}"] if self._guard_failed else []
-        return "; ".join([*failed, *self._refused])
+        return "; ".join(filter(None, [*failed, *self._refused, why_of(self._requirements)]))
+
+    @property
+    def _requirements(self) -> list[RequirementResult]:
+        """The verdicts of the requirements, on the last segment of the run."""
+        return self.result.requirements
 
     @property
     def _guard_failed(self) -> bool:
@@ -469,6 +479,8 @@ class RunSummary:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
         if self._refused:
             click.secho(f"Error: --strict: {'; '.join(self._refused)}", err=True, fg="red")
+        if open_or_violated := why_of(self._requirements):
+            click.secho(f"Error: {open_or_violated}", err=True, fg="red")
         if self.status:
             sys.exit(self.status)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,6 +265,58 @@ def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> V
     out[:] = _first_of(recording, known[at], signal)
     out[filled] = known[at].rows.column(signal)[rows]
     return out
+
+
+class Changes(NamedTuple):
+    """The changes of one signal in order: times (n,) in ns, order at an instant, and values (n,).
+
+    ``order`` (n,) is twice the microstep, plus 1 if the value follows the discrete changes of the
+    microstep. ``first`` is the value before the first change, NaN if unknown.
+    """
+
+    ns: NDArray[np.int64]
+    order: NDArray[np.int64]
+    values: Vector
+    first: float
+
+
+def signal_of(recording: Recorded, name: str) -> tuple[Values, str]:
+    """Return the component of the scalar signal ``name``, and the name of its column.
+
+    Raises :class:`UnknownName` if ``name`` is no signal, and :class:`ScenarioError` for an array.
+    """
+    known = recording.component_values
+    found = _signal(known, name)
+    if found is None:
+        raise _unknown(recording, known, name)
+    at, columns = found
+    if len(columns) > 1:
+        first, second, *_ = columns
+        raise ScenarioError(f"{name} is an array; give one of its elements: {first}, {second} ...")
+    return known[at], next(iter(columns.values()))
+
+
+def signal_changes(recording: Recorded, name: str) -> Changes:
+    """Return all values of the scalar signal ``name``, also several at one instant.
+
+    An output of a controller changes when its message arrives. Errors are those of
+    :func:`signal_of`.
+    """
+    one, column = signal_of(recording, name)
+    track, values = one.rows, one.rows.column(column)
+    first = float(_first_of(recording, one, column))
+    step = track.integer("step") if "step" in track.integers else np.zeros(len(values), np.int64)
+    if "arrival" in track.integers:
+        ns, step = track.integer("arrival"), track.integer("arrival_step")
+        rows = np.flatnonzero((ns >= 0) & (ns <= _end_ns(recording)))
+        rows = rows[np.lexsort((step[rows], ns[rows]))]
+        ns, step, values = ns[rows], step[rows], values[rows]
+    else:
+        ns = np.asarray(track.ns)
+    after = track.integer("side") if "side" in track.integers else 1
+    order = 2 * step + after
+    last = np.append((np.diff(ns) > 0) | (np.diff(order) > 0), True)[: len(ns)]
+    return Changes(ns[last], order[last], np.asarray(values)[last], first)
 
 
 def common_times(recording: Recorded) -> NDArray[np.int64]:

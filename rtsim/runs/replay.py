@@ -35,6 +35,7 @@ from rtsim.record.replay_comparison import (
     recorder_for_repeat,
     said_no_more,
 )
+from rtsim.requirements.requirement import required_by
 from rtsim.runs.request import FedInputs, RunRequest, compilation_of
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import load_scenario
@@ -179,6 +180,7 @@ def scenario_from(
         )
     reference = scenario_to_load(origin, source)
     scenario = load_scenario(reference, dict(origin.get("settings", {})))
+    scenario.requirements = required_by(header)
     scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():
         latency = None if how["latency"] is None else from_plain(how["latency"])

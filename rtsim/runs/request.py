@@ -216,6 +216,7 @@ class RunRequest:
     def header(self) -> dict[str, Any]:
         """Return the header of the recording, with the data that are known before the run."""
         scenario, pace, views = self.scenario, self.pace, self.scenario.presentation.views
+        required = scenario.requirements
         return {
             "rtsim": __version__,
             "scenario": scenario.describe(),
@@ -229,6 +230,7 @@ class RunRequest:
             **({"checked": True} if self.compile == CHECKED else {}),
             "source_hash": source_hash(*scenario.functions()),
             "fingerprint": fingerprint(),
+            **({"requirements": [r.to_plain() for r in required]} if required else {}),
             **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
             **scenario.presentation.recorded(),
             **({"views": [v.to_dict() for v in views]} if views else {}),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rtsim.record.reading import Recording
     from rtsim.record.table import SignalTable
     from rtsim.record.views import Viewed
+    from rtsim.requirements.requirement import Requirement, RequirementResult
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,6 +81,8 @@ class RunResult(SignalsByName, Judged):
     """
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
+    required: tuple[Requirement, ...] = ()
+    """The requirements of the scenario."""
 
     def _judge(self) -> Outcome:
         """Return the verdict of the run.
@@ -93,7 +96,23 @@ class RunResult(SignalsByName, Judged):
         if not outside and (self.error is not None or self.ending.failed):
             return Outcome.FAILED
         complete = self.error is None and self.lost is None and self.ending.complete
-        return Outcome.PASSED if complete else Outcome.UNDECIDED
+        ended = Outcome.PASSED if complete else Outcome.UNDECIDED
+        return Outcome.of_all([ended, *(one.result for one in self.requirements)])
+
+    @cached_property
+    def requirements(self) -> list[RequirementResult]:
+        """The verdict of each requirement of the scenario on this run.
+
+        Without a recording, all requirements are undecided.
+        """
+        if not self.required:
+            return []
+        from rtsim.requirements.requirement import check, unchecked
+
+        try:
+            return check(self.required, self._read)
+        except RecordingError as error:
+            return unchecked(self.required, str(error))
 
     @property
     def in_words(self) -> str:

@@ -404,6 +404,7 @@ class Loop:
             rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
             error=self.error,
             told=executive.told,
+            required=self._request.scenario.requirements,
             waiting=system.bus.waiting(system.ns),
         )
 

@@ -36,6 +36,9 @@ from rtsim.named.controller import Controller
 from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals
 from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
+from rtsim.requirements.formula import checked
+from rtsim.requirements.requirement import Given as GivenRequirement
+from rtsim.requirements.requirement import Requirement, gather as gather_requirements
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import (
     Values,
@@ -189,6 +192,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         """For each component that is an object of a class: names of signals by names of fields."""
         self._changes: list[tuple[int, str, object]] = []
         self._faults: tuple[Fault, ...] = ()
+        self.requirements: tuple[Requirement, ...] = ()
+        """The requirements that a run must meet, in the order of their declaration."""
         self.origin: dict[str, Any] = {}
         """The file or name from which the scenario was loaded, for a replay."""
 
@@ -615,6 +620,25 @@ class Scenario(NamedComponents, Presented, Drawn):
             )
         self._changes.append((ns, target, value))
 
+    def require(self, name: str, formula: str, text: str = "") -> None:
+        """Declare a requirement: a formula that each run must meet (``docs/requirements.md``).
+
+        The requirement counts in the outcome of the run. :meth:`build` checks the names and units of
+        its signals.
+
+            loop.require("REQ-12", "always[5, 20] abs(cart.x - wanted.x) < 0.1 m")
+
+        Args:
+            name: Identifier of the requirement.
+            formula: Formula in signal temporal logic.
+            text: The requirement as a sentence, for reports.
+        """
+        self.require_all(Requirement(name, formula, text))
+
+    def require_all(self, *given: GivenRequirement) -> None:
+        """Declare requirements from requirement files (TOML), texts ``NAME: FORMULA`` or dicts."""
+        self.requirements = gather_requirements((*self.requirements, *given))
+
     def faults(self, *given: Given) -> None:
         """Inject faults from fault files or from dicts.
 
@@ -662,6 +686,8 @@ class Scenario(NamedComponents, Presented, Drawn):
             inserted: Times of the tags that event inputs inserted into the recorded run, ns.
         """
         self.check_presentation()
+        for requirement in self.requirements:
+            requirement.check(self._unit_of)
         return Builder(
             self.components,
             self._orders,
@@ -673,6 +699,25 @@ class Scenario(NamedComponents, Presented, Drawn):
             self._faults,
             inserted,
         ).system()
+
+    def _unit_of(self, name: str) -> str:
+        """Return the unit of the scalar signal or parameter ``"component.name"``."""
+        owner, dot, signal = name.rpartition(".")
+        if not dot:
+            raise ScenarioError(f"{name} is not a signal of a component; write component.signal")
+        component = self.component(owner)
+        found = [readable(component, self.components)]
+        found += [values.signals for values in component.settable()]
+        for signals in found:
+            if signal in signals and not signals[signal].shape:
+                return signals[signal].unit
+            if signal in signals.columns:
+                return signals[signal.partition("[")[0]].unit
+            if signal in signals:
+                columns = ", ".join(signals[signal].columns[:2])
+                raise ScenarioError(f"{name} is an array; give one of its elements: {columns} ...")
+        known = dict.fromkeys(name for signals in found for name in signals.columns)
+        raise UnknownName("signal", signal, known, owner)
 
     def functions(self) -> list[Any]:
         """Return all functions that compute the run; their source is part of the fingerprint."""

@@ -1,0 +1,169 @@
+"""``rtsim check``: check requirements on recordings, and the requirements part of a run's summary."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.options import option
+from rtsim.cli.terminal import Column, console, print_table
+from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
+from rtsim.core.tag import NS_PER_S
+from rtsim.record.output_files import write_whole
+from rtsim.record.reading import Recording
+from rtsim.record.reports.junit import Suite, finished, new_document
+from rtsim.requirements.requirement import (
+    Requirement,
+    RequirementResult,
+    gather,
+    required_by,
+)
+from rtsim.requirements.requirement import check as check_requirements
+
+_path = click.Path(path_type=Path)
+_SAYS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
+_COLUMNS = (
+    Column("requirement", fold=True), Column("verdict"), Column("robustness"), Column("at s"),
+    Column("because of", fold=True),
+)  # fmt: skip
+_CSV = (
+    "recording", "requirement", "formula", "text", "outcome", "robustness_low", "robustness_high",
+    "worst_s", "worst", "exercised", "reason",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("runs", type=_path, nargs=-1, required=True, metavar="RUN...")
+@option(
+    "--require",
+    help="Requirement to check: NAME: FORMULA, or a requirement file (.toml); repeatable.  "
+    "[default: the requirements of the run's scenario]",
+)
+@click.option("--junit", type=_path, metavar="PATH", help="Also write JUnit XML.")
+@click.option("--csv", "table", type=_path, metavar="PATH", help="Also write a table as CSV.")
+@json_option
+@reports_errors
+def check(
+    runs: tuple[Path, ...],
+    requirements: tuple[str, ...],
+    junit: Path | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Check requirements on recorded runs.
+
+    \b
+    Examples:
+      rtsim check runs/f16-001.mcap
+      rtsim check runs/*.mcap --require requirements.toml --csv matrix.csv
+      rtsim check cart.mcap --require 'SPEED: always abs(cart.v) < 2 m/s'
+
+    Exit status: 0 if each requirement holds on each run, 1 if a requirement is violated, 2 if a
+    requirement is undecided.
+    """
+    given = gather(requirements)
+    found = {str(path): _checked(path, given) for path in runs}
+    results = [one for each in found.values() for one in each]
+    if junit is not None:
+        write_whole(junit, junit_xml(found))
+    if table is not None:
+        write_whole(table, csv_text(found))
+    status, why = status_of(results), why_of(results)
+    if as_json:
+        data = {path: [one.to_json() for one in each] for path, each in found.items()}
+        show_result({"runs": data}, status, why)
+    else:
+        for path, each in found.items():
+            print_requirements(each, path)
+    sys.exit(status)
+
+
+def _checked(path: Path, given: Sequence[Requirement]) -> list[RequirementResult]:
+    recording = Recording.open(path)
+    requirements = given or required_by(recording.header)
+    if not requirements:
+        raise ScenarioError(
+            f"the scenario of {path} declares no requirement; give --require 'NAME: FORMULA' or "
+            "--require FILE.toml"
+        )
+    return check_requirements(requirements, recording)
+
+
+def print_requirements(results: Sequence[RequirementResult], title: str = "Requirements") -> None:
+    """Print a table with the verdict of each requirement, if there are requirements."""
+    if not results:
+        return
+    rows = [
+        [
+            one.requirement.name,
+            _SAYS[one.result],
+            _margin(one),
+            "" if one.worst_ns is None else f"{one.worst_ns / NS_PER_S:.6g}",
+            one.reason or one.worst,
+        ]
+        for one in results
+    ]
+    print_table(console(), title, _COLUMNS, rows)
+
+
+def _margin(one: RequirementResult) -> str:
+    if one.result is Outcome.UNDECIDED and one.low != one.high:
+        return f"{one.low:.4g} to {one.high:.4g}"
+    return f"{one.robustness:.6g}"
+
+
+def requirements_to_json(results: Sequence[RequirementResult]) -> dict[str, Any]:
+    """Return the requirements of a run as plain data; empty for a run without requirements."""
+    return {"requirements": [one.to_json() for one in results]} if results else {}
+
+
+def status_of(results: Sequence[RequirementResult]) -> int:
+    """Return the exit status: 1 if a requirement is violated, else 2 if one is undecided."""
+    return Outcome.of_all(one.result for one in results).value if results else 0
+
+
+def why_of(results: Sequence[RequirementResult]) -> str:
+    """Return the violated or undecided requirements as text; empty if all requirements hold."""
+    return "; ".join(one.in_words for one in results if one.result is not Outcome.PASSED)
+
+
+def junit_xml(found: Mapping[str, Sequence[RequirementResult]]) -> str:
+    """Return a JUnit document with one suite for each recording."""
+    root = new_document("requirements")
+    for path, results in found.items():
+        suite = Suite(root, f"requirements: {path}", {})
+        for one in results:
+            case = suite.case("requirements", one.requirement.name)
+            if one.result is Outcome.FAILED:
+                suite.failure(case, one.in_words, str(one.requirement))
+            elif one.result is Outcome.UNDECIDED:
+                suite.error(case, one.in_words)
+            else:
+                suite.remark(case, f"{one.in_words}\n{one.requirement.text}".strip())
+        suite.done()
+    return finished(root)
+
+
+def csv_text(found: Mapping[str, Sequence[RequirementResult]]) -> str:
+    """Return a table with one row for each recording and requirement."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(_CSV)
+    for path, results in found.items():
+        for one in results:
+            of, worst = one.requirement, one.worst_ns
+            at = "" if worst is None else f"{worst / NS_PER_S:.9g}"
+            counted = "" if one.exercised is None else one.exercised
+            rows.writerow(
+                [path, of.name, of.formula, of.text, one.result.name.lower(), one.low, one.high,
+                 at, one.worst, counted, one.reason]
+            )  # fmt: skip
+    return out.getvalue()

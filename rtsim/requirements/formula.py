@@ -1,0 +1,132 @@
+"""Check of a formula against the signals and units of a scenario or a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.signals import unit_factors
+from rtsim.requirements.language import ARITHMETIC, COMPARISONS, FormulaError, Node, parse
+from rtsim.requirements.robustness import FUNCTIONS
+
+UnitOf = Callable[[str], str]
+"""Function that returns the unit of a signal, or raises :class:`UnknownName`."""
+Factors = Mapping[str, Fraction] | None
+"""Exponents of the symbols of a unit. None fits every unit."""
+
+
+def checked(text: str, unit_of: UnitOf) -> Node:
+    """Return the tree of the formula ``text``.
+
+    Raises :class:`FormulaError` for an unknown signal, for two different units, for a number in
+    place of a condition, and for a condition in place of a number.
+    """
+    node = parse(text)
+    _Check(text, unit_of).condition(node)
+    return node
+
+
+class _Check:
+    def __init__(self, text: str, unit_of: UnitOf) -> None:
+        self._text, self._unit_of = text, unit_of
+
+    def _wrong(self, node: Node, problem: str) -> FormulaError:
+        return FormulaError(self._text, node.at, problem)
+
+    def condition(self, node: Node) -> None:
+        kind = node.kind
+        if kind in COMPARISONS:
+            self._same(node, "compare")
+        elif kind in ARITHMETIC or kind in ("number", "signal", "call"):
+            given = self._text[node.at : node.end].strip()
+            problem = f"{given} is a number, but a condition is needed; compare it, as in"
+            raise self._wrong(node, f"{problem} {given} < 1")
+        else:
+            for child in node.children:
+                self.condition(child)
+
+    def number(self, node: Node) -> Factors:
+        """Return the unit of a number."""
+        kind = node.kind
+        if kind == "number":
+            return self._factors(node, node.name)
+        if kind == "signal":
+            return self._factors(node, self._unit(node))
+        if kind in ("add", "subtract"):
+            return self._same(node, kind)
+        if kind == "call":
+            return self._called(node)
+        if kind not in ARITHMETIC:
+            given = self._text[node.at : node.end].strip()
+            raise self._wrong(node, f"{given} is a condition, but a number is needed")
+        units = [self.number(child) for child in node.children]
+        if kind == "negative":
+            return units[0]
+        if kind == "power":
+            by = node.children[1]
+            known = units[0] is not None and by.kind == "number"
+            return _scaled(units[0], Fraction(by.value)) if known else None
+        return _product(units[0], units[1], 1 if kind == "multiply" else -1)
+
+    def _called(self, node: Node) -> Factors:
+        if node.name not in FUNCTIONS:
+            raise self._wrong(
+                node, f"unknown function {node.name}; known: {', '.join(sorted(FUNCTIONS))}"
+            )
+        _, count, rule = FUNCTIONS[node.name]
+        if len(node.children) != count or node.keywords:
+            values = "1 value" if count == 1 else f"{count} values"
+            raise self._wrong(node, f"{node.name} takes {values}")
+        if rule == "same" and count > 1:
+            return self._same(node, node.name)
+        units = [self.number(child) for child in node.children]
+        if rule == "number":
+            return None
+        return units[0] if rule == "same" else _scaled(units[0], Fraction(1, 2))
+
+    def _same(self, node: Node, kind: str) -> Factors:
+        """Return the common unit of the children; raise :class:`FormulaError` if units differ."""
+        units = [self.number(child) for child in node.children]
+        left, right = units
+        if left is not None and right is not None and left != right:
+            one, other = (self._text[c.at : c.end].strip() for c in node.children)
+            raise self._wrong(
+                node,
+                f"cannot {kind} {one} in {_written(left)} and {other} in {_written(right)}; use "
+                "the same unit for both",
+            )
+        return right if left is None else left
+
+    def _unit(self, node: Node) -> str:
+        try:
+            return self._unit_of(node.name)
+        except ScenarioError as error:
+            raise self._wrong(node, str(error)) from None
+
+    def _factors(self, node: Node, unit: str) -> Factors:
+        if unit in ("", "1"):
+            return None
+        try:
+            return unit_factors(unit)
+        except ScenarioError as error:
+            raise self._wrong(node, str(error)) from None
+
+
+def _scaled(unit: Factors, by: Fraction) -> Factors:
+    return None if unit is None else {symbol: n * by for symbol, n in unit.items() if n * by}
+
+
+def _product(left: Factors, right: Factors, sign: int) -> Factors:
+    """Return the unit of a product or quotient; a number without a unit has none there."""
+    if left is None and right is None:
+        return None
+    found = dict(left or {})
+    for symbol, n in (right or {}).items():
+        found[symbol] = found.get(symbol, Fraction()) + sign * n
+    return {symbol: n for symbol, n in found.items() if n}
+
+
+def _written(unit: Mapping[str, Fraction]) -> str:
+    parts = [symbol if n == 1 else f"{symbol}^{n}" for symbol, n in unit.items()]
+    return " ".join(parts) or "no unit"

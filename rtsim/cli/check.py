@@ -1,4 +1,4 @@
-"""``rtsim check``: check requirements on recordings, and the requirements part of a run's summary."""
+"""``rtsim check``: check requirements on recordings, and print the requirements of a run."""
 
 from __future__ import annotations
 

@@ -346,11 +346,12 @@ def _report_of(
     from rtsim.models.piloting.task import task_section
     from rtsim.record import measured
     from rtsim.record.reports.run_page import write_report
+    from rtsim.requirements.section import requirement_section
 
     recorded, after_ns = recordings[0], to_ns(after, "--after")
     measured.check_after(recorded, after_ns)
-    task = task_section(recorded)
-    write_report(recorded, target, line.say, after, () if task is None else (task,))
+    sections = (requirement_section(recorded), task_section(recorded))
+    write_report(recorded, target, line.say, after, [one for one in sections if one is not None])
     return measured.as_json(recorded, after_ns)
 
 

@@ -291,8 +291,7 @@ def signal_of(recording: Recorded, name: str) -> tuple[Values, str]:
         raise _unknown(recording, known, name)
     at, columns = found
     if len(columns) > 1:
-        first, second, *_ = columns
-        raise ScenarioError(f"{name} is an array; give one of its elements: {first}, {second} ...")
+        raise ScenarioError(f"{name} is an array; give one of its elements: {name}[0]")
     return known[at], next(iter(columns.values()))
 
 
@@ -304,7 +303,7 @@ def signal_changes(recording: Recorded, name: str) -> Changes:
     """
     one, column = signal_of(recording, name)
     track, values = one.rows, one.rows.column(column)
-    first = float(_first_of(recording, one, column))
+    first = float(np.ravel(_first_of(recording, one, column))[0])
     step = track.integer("step") if "step" in track.integers else np.zeros(len(values), np.int64)
     if "arrival" in track.integers:
         ns, step = track.integer("arrival"), track.integer("arrival_step")

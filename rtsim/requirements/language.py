@@ -96,7 +96,10 @@ class Node:
     at: int = 0
     end: int = 0
     name: str = ""
-    """Name of a signal or function, or the unit of a number."""
+    """Name of a signal or function, or the unit of a number.
+
+    The name of the element ``x[0]`` of an array is ``x_0``, as in a recording.
+    """
     value: float = 0.0
     """The value of a number."""
     window: tuple[int, int | None] | None = None
@@ -135,11 +138,13 @@ def parse(text: str) -> Node:
             problem = _expected("the formula ends", error.accepts or error.expected)
             raise FormulaError(text, len(text), problem) from None
         at = error.token.start_pos or 0
-        problem = _expected(f"{str(error.token)!r} is not possible", error.accepts or error.expected)
+        problem = _expected(
+            f"{str(error.token)!r} is not possible", error.accepts or error.expected
+        )
         raise FormulaError(text, at, problem) from None
     except lark.UnexpectedCharacters as error:
         problem = _expected(f"{error.char!r} is not possible", error.allowed or ())
-        raise FormulaError(text, error.pos_in_stream, problem) from None
+        raise FormulaError(text, error.pos_in_stream or 0, problem) from None
     return _node(text, tree)
 
 
@@ -170,7 +175,7 @@ def _expected(problem: str, names: Any) -> str:
 
 def _node(text: str, tree: Any) -> Node:
     """Return the node of a tree of Lark."""
-    where = {"at": tree.meta.start_pos, "end": tree.meta.end_pos}
+    where: Any = {"at": tree.meta.start_pos, "end": tree.meta.end_pos}
     kind = _KINDS.get(tree.data, str(tree.data))
     parts = list(tree.children)
     window = None
@@ -186,7 +191,7 @@ def _node(text: str, tree: Any) -> Node:
     if kind in ("true", "false"):
         return Node(kind, **where)
     if kind == "signal":
-        return Node(kind, name=str(parts[0]), **where)
+        return Node(kind, name=re.sub(r"\[(\d+)\]", r"_\1", str(parts[0])), **where)
     if kind == "call":
         return _call(text, parts, where)
     if kind == "compare":
@@ -197,7 +202,7 @@ def _node(text: str, tree: Any) -> Node:
     return Node(kind, children, window=window, **where)
 
 
-def _call(text: str, parts: Sequence[Any], where: dict[str, int]) -> Node:
+def _call(text: str, parts: Sequence[Any], where: Any) -> Node:
     named = [one for one in parts[1:] if one is not None and one.data == "keyword"]
     plain = [one for one in parts[1:] if one is not None and one.data != "keyword"]
     keywords = tuple((str(one.children[0]), _node(text, one.children[1])) for one in named)
@@ -205,7 +210,7 @@ def _call(text: str, parts: Sequence[Any], where: dict[str, int]) -> Node:
     return Node("call", children, name=str(parts[0]), keywords=keywords, **where)
 
 
-def _chain(text: str, parts: Sequence[Any], where: dict[str, int]) -> Node:
+def _chain(text: str, parts: Sequence[Any], where: Any) -> Node:
     """Return ``a < b < c`` as ``a < b and b < c``."""
     sides = [_node(text, one) for one in parts[::2]]
     pairs = [
@@ -236,7 +241,6 @@ def _time(text: str, token: Any, unit: str) -> int | None:
         return None
     ns = Fraction(found[1]) * _SECONDS[found[2] or unit] * NS_PER_S
     if ns.denominator != 1 or ns >= 2**62:
-        raise FormulaError(
-            text, token.start_pos, "a time is a whole number of ns, below 146 years"
-        )
+        at = token.start_pos + len(token) - len(token.lstrip())
+        raise FormulaError(text, at, "a time is a whole number of ns, below 146 years")
     return int(ns)

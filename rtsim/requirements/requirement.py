@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
+from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.core.toml import ListKey, Place, TableKey, open_toml, read, text
 from rtsim.record.table import Recorded, signal_changes, signal_of
@@ -74,9 +76,9 @@ Given = Requirement | str | Path | Mapping[str, Any]
 
 
 def read_requirements(path: str | Path) -> tuple[Requirement, ...]:
-    """Return the requirements of a TOML file, whose tables ``[[requirement]]`` have the keys
-    ``name``, ``formula`` and ``text``.
+    """Return the requirements of a TOML file.
 
+    Each table ``[[requirement]]`` has the keys ``name``, ``formula`` and, optionally, ``text``.
     Raises :class:`ScenarioError` with file and line.
     """
     file = open_toml(Path(path), "a requirement file", "requirements.toml")
@@ -111,13 +113,25 @@ def _read(given: Given) -> tuple[Requirement, ...]:
     return (Requirement.of_text(str(given)),)
 
 
+class Margin(NamedTuple):
+    """The robustness of a part of a formula over time.
+
+    ``ns`` (n,) are the times of its changes [ns], and ``values`` (n,) the robustness from each time
+    on, NaN where the run leaves it open.
+    """
+
+    text: str
+    ns: NDArray[np.int64]
+    values: Vector
+
+
 @dataclass(frozen=True)
 class RequirementResult(Judged):
     """The verdict of a requirement on one run.
 
     ``low`` and ``high`` are the bounds of the robustness: the margin by which the requirement holds
-    (positive) or is violated (negative), in the unit of the compared signals. They are equal,
-    unless the run leaves the margin open.
+    (positive) or is violated (negative), in the unit of the compared signals. Both bounds are
+    equal, unless the run leaves the margin open.
     """
 
     requirement: Requirement
@@ -134,6 +148,8 @@ class RequirementResult(Judged):
     """First and last times of the spans in which the requirement is violated [ns]."""
     exercised: int | None = None
     """How often the conditions of the formula became true; None without a condition."""
+    margins: tuple[Margin, ...] = field(default=(), repr=False)
+    """The robustness over time of each part that must hold throughout a window."""
 
     def _judge(self) -> Outcome:
         return self.result
@@ -249,7 +265,7 @@ class _Found:
         elif possible < 0:
             outcome = Outcome.FAILED
         column = _HIGH if outcome is Outcome.FAILED else _LOW
-        worst_ns, worst = self._worst(self.node, self.begin, column)
+        worst_ns, worst = self._worst(self.node, (self.begin, 0), column)
         conditions = list(self._conditions(self.node, self.begin, self.begin))
         exercised = min((count for _, count in conditions), default=None)
         reason = ""
@@ -262,8 +278,9 @@ class _Found:
         at = worst_ns if self.begin <= worst_ns <= self.end else None
         violated = tuple(self._violated(self.node, self.begin)) if outcome is Outcome.FAILED else ()
         return RequirementResult(
-            self.requirement, low, high, outcome, reason, at, worst, violated, exercised
-        )
+            self.requirement, low, high, outcome, reason, at, worst, violated, exercised,
+            tuple(self._margins(self.node, self.begin)),
+        )  # fmt: skip
 
     def _text(self, node: Node) -> str:
         return self.requirement.formula[node.at : node.end].strip()
@@ -281,29 +298,34 @@ class _Found:
 
     # -- the time and the comparison that determine the robustness
 
-    def _worst(self, node: Node, ns: int, column: int) -> tuple[int, str]:
-        """Return the time [ns] and the comparison that determine the value of a part at ``ns``."""
+    def _worst(self, node: Node, moment: tuple[int, int], column: int) -> tuple[int, str]:
+        """Return the time [ns] and the comparison that determine the value of a part.
+
+        ``moment`` is the time [ns] and the order of the value.
+        """
         kind = node.kind
         swapped = _LOW + _HIGH - column
         if kind == "not":
-            return self._worst(node.children[0], ns, swapped)
+            return self._worst(node.children[0], moment, swapped)
         if kind in ("and", "or", "implies"):
-            values = [self.parts[child].at(ns)[column] for child in node.children]
+            values = [self.parts[child].at(*moment)[column] for child in node.children]
             if kind == "implies":
-                values[0] = -self.parts[node.children[0]].at(ns)[swapped]
+                values[0] = -self.parts[node.children[0]].at(*moment)[swapped]
             at = int(np.argmin(values) if kind == "and" else np.argmax(values))
             side = swapped if kind == "implies" and at == 0 else column
-            return self._worst(node.children[at], ns, side)
+            return self._worst(node.children[at], moment, side)
         if kind in ("always", "eventually", "historically", "once"):
             pieces = self.parts[node.children[0]]
-            first, last = self._window(node, ns)
+            first, last = self._window(node, moment[0])
             rows = self._rows(pieces, first, last)
             if len(rows):
                 values = pieces.values[rows, column]
                 low = kind in ("always", "historically")
                 row = rows[int(np.argmin(values) if low else np.argmax(values))]
-                return self._worst(node.children[0], max(int(pieces.ns[row]), first), column)
-        return ns, self._text(node)
+                ns = int(pieces.ns[row])
+                there = (ns, int(pieces.order[row])) if ns >= first else (first, 0)
+                return self._worst(node.children[0], there, column)
+        return moment[0], self._text(node)
 
     def _window(self, node: Node, ns: int) -> tuple[int, int]:
         assert node.window is not None
@@ -336,6 +358,22 @@ class _Found:
             if child.kind not in ("signal", "number", "call"):
                 yield from self._conditions(child, first, last)
 
+    # -- the robustness over time
+
+    def _margins(self, node: Node, ns: int) -> Iterator[Margin]:
+        if node.kind == "and":
+            for child in node.children:
+                yield from self._margins(child, ns)
+        elif node.kind in ("always", "historically"):
+            part = node.children[0]
+            first, last = self._window(node, ns)
+            pieces, last = self.parts[part], min(last, self.end)
+            rows = self._rows(pieces, first, last)
+            low, high = pieces.values[rows, _LOW], pieces.values[rows, _HIGH]
+            values = np.where(low == high, low, np.nan)
+            ends = np.append(np.maximum(pieces.ns[rows], first), last)
+            yield Margin(self._text(part), ends, np.append(values, values[-1:]))
+
     # -- the spans of a violation
 
     def _violated(self, node: Node, ns: int) -> Iterator[tuple[int, int]]:
@@ -350,6 +388,9 @@ class _Found:
             bad = pieces.values[rows, _POSSIBLE] < 0
             edges = np.flatnonzero(np.diff(np.concatenate(([False], bad, [False])).astype(int)))
             for a, b in edges.reshape(-1, 2):
-                yield (max(int(pieces.ns[rows[a]]), first), min(int(pieces.last[rows[b - 1]]), last))
+                yield (
+                    max(int(pieces.ns[rows[a]]), first),
+                    min(int(pieces.last[rows[b - 1]]), last),
+                )
         elif self.parts[node].at(ns)[_POSSIBLE] < 0:
             yield ns, ns

@@ -53,9 +53,15 @@ class Pieces:
         last = np.append(np.where(order[1:] > 0, ns[1:], ns[1:] - 1), FOREVER)
         return cls(ns, order, last, values)
 
-    def at(self, ns: int) -> Vector:
-        """Return the value of the first piece that is valid at ``ns``: a number, or (4,)."""
-        out: Vector = self.values[np.searchsorted(self.last, ns, side="left")]
+    def at(self, ns: int, order: int = 0) -> Vector:
+        """Return the value at a moment: a number, or (4,).
+
+        The default is the first moment of the instant ``ns``.
+        """
+        row = int(np.searchsorted(self.ns, ns, side="right")) - 1
+        while self.ns[row] == ns and self.order[row] > order:
+            row -= 1
+        out: Vector = self.values[row]
         return out
 
 
@@ -66,8 +72,8 @@ def joined(parts: Sequence[Pieces]) -> tuple[Pieces, list[Vector]]:
     its first value is used.
     """
     first = parts[0]
-    if all(p.ns is first.ns or np.array_equal(p.ns, first.ns) and
-           np.array_equal(p.order, first.order) for p in parts[1:]):  # fmt: skip
+    if all(p.ns is first.ns or (np.array_equal(p.ns, first.ns) and
+           np.array_equal(p.order, first.order)) for p in parts[1:]):  # fmt: skip
         return first, [p.values for p in parts]
     ns = np.concatenate([p.ns for p in parts])
     order = np.concatenate([p.order for p in parts])
@@ -146,7 +152,9 @@ def combined(kind: str, parts: Sequence[Pieces]) -> Pieces:
         return combined("or", [inverted(parts[0]), parts[1]])
     if kind in ("iff", "xor"):
         one, other = parts
-        both = combined("and", [combined("implies", [one, other]), combined("implies", [other, one])])
+        both = combined(
+            "and", [combined("implies", [one, other]), combined("implies", [other, one])]
+        )
         return both if kind == "iff" else inverted(both)
     frame, values = joined(parts)
     extreme = np.minimum if kind == "and" else np.maximum
@@ -233,7 +241,8 @@ def delayed(part: Pieces, by: int) -> Pieces:
 def _new_times(part: Pieces, *changes: Times) -> Times:
     """Return the times of the changes of a result, from the first time of ``part`` on."""
     ns = np.unique(np.concatenate([part.ns[:1], *changes]))
-    return ns[(ns >= part.ns[0]) & (ns < FOREVER)]
+    out: Times = ns[(ns >= part.ns[0]) & (ns < FOREVER)]
+    return out
 
 
 Windows = tuple[Times, Times, NDArray[np.intp], NDArray[np.intp]]
@@ -267,9 +276,7 @@ def _past_windows(part: Pieces, first: int, last: int) -> Windows:
     return ns, order, np.searchsorted(part.last, _added(ns, -last), side="left"), high
 
 
-def _with_microsteps(
-    part: Pieces, ns: Times
-) -> tuple[Times, Times, NDArray[np.intp]]:
+def _with_microsteps(part: Pieces, ns: Times) -> tuple[Times, Times, NDArray[np.intp]]:
     """Return the times and the order of all pieces, and of the first moments of the times ``ns``.
 
     The third array contains the piece that is valid there.
@@ -383,7 +390,8 @@ class Evaluation:
         kind, (first, given) = node.kind, node.window
         last = FOREVER if given is None else given
         if kind == "since":
-            return since(*parts, first, last)
+            left, right = parts
+            return since(left, right, first, last)
         if kind in ("once", "historically"):
             operator = eventually if kind == "once" else always
             return operator(parts[0], first, last, past=True)

@@ -36,9 +36,9 @@ from rtsim.named.controller import Controller
 from rtsim.named.fields import ALGEBRAIC, INPUT, MEMORY, PARAMETER, STATE, NamedSignals
 from rtsim.named.plant import Plant
 from rtsim.record.views import Viewed
-from rtsim.requirements.formula import checked
 from rtsim.requirements.requirement import Given as GivenRequirement
-from rtsim.requirements.requirement import Requirement, gather as gather_requirements
+from rtsim.requirements.requirement import Requirement
+from rtsim.requirements.requirement import gather as gather_requirements
 from rtsim.scenario.builder import Builder
 from rtsim.scenario.component import (
     Values,
@@ -623,8 +623,8 @@ class Scenario(NamedComponents, Presented, Drawn):
     def require(self, name: str, formula: str, text: str = "") -> None:
         """Declare a requirement: a formula that each run must meet (``docs/requirements.md``).
 
-        The requirement counts in the outcome of the run. :meth:`build` checks the names and units of
-        its signals.
+        The requirement counts in the outcome of the run. :meth:`build` checks the names and units
+        of its signals.
 
             loop.require("REQ-12", "always[5, 20] abs(cart.x - wanted.x) < 0.1 m")
 
@@ -708,14 +708,11 @@ class Scenario(NamedComponents, Presented, Drawn):
         component = self.component(owner)
         found = [readable(component, self.components)]
         found += [values.signals for values in component.settable()]
-        for signals in found:
-            if signal in signals and not signals[signal].shape:
-                return signals[signal].unit
-            if signal in signals.columns:
-                return signals[signal.partition("[")[0]].unit
-            if signal in signals:
-                columns = ", ".join(signals[signal].columns[:2])
-                raise ScenarioError(f"{name} is an array; give one of its elements: {columns} ...")
+        for one in (one for signals in found for one in signals):
+            if signal in one.columns:
+                return one.unit
+            if signal == one.name:
+                raise ScenarioError(f"{name} is an array; give one of its elements: {name}[0]")
         known = dict.fromkeys(name for signals in found for name in signals.columns)
         raise UnknownName("signal", signal, known, owner)
 

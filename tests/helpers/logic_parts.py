@@ -153,11 +153,15 @@ class ByDefinition:
         if node.kind in ("eventually", "once"):
             return _any([self.truth(node.children[0], k) for k in inside])
         left, right = node.children
-        between = (
-            (lambda k: range(at, k)) if node.kind == "until" else (lambda k: range(k + 1, at + 1))
-        )
+        if node.kind == "until":
+            between = {k: range(at, k) for k in inside}
+        else:
+            between = {k: range(k + 1, at + 1) for k in inside}
         return _any(
-            [_all([self.truth(right, k), *(self.truth(left, j) for j in between(k))]) for k in inside]
+            [
+                _all([self.truth(right, k), *(self.truth(left, j) for j in between[k])])
+                for k in inside
+            ]
         )
 
 

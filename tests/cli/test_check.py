@@ -1,0 +1,148 @@
+"""``rtsim check``, and requirements in the summary of ``rtsim run``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+from rtsim.cli.main import main
+
+CART = """
+import rtsim as rt
+
+
+class Cart(rt.Plant):
+    x = rt.state("m", 1.0)
+    v = rt.state("m/s")
+
+    def derivative(self, d):
+        d.x = self.v
+        d.v = -self.x - 0.4 * self.v
+
+
+def plain():
+    loop = rt.Scenario("cart", until=10)
+    loop.plant(Cart(), step=0.01)
+    return loop
+
+
+def cart():
+    loop = plain()
+    loop.require("NEAR", "always abs(cart.x) < 1.5 m", "The cart stays near.")
+    loop.require("CALM", "always[5, 8] abs(cart.x) < 0.2 m")
+    return loop
+"""
+HOLDS = "NEAR: always abs(cart.x) < 1.5 m"
+BROKEN = "CALM: always[5, 8] abs(cart.x) < 0.2 m"
+OPEN = "LONG: always[0, 20] abs(cart.x) < 1.5 m"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the scenario and a run of it."""
+    folder = tmp_path_factory.mktemp("check")
+    (folder / "cart.py").write_text(CART)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        typed("run", "cart.py:cart", "-o", "run.mcap", status=1)
+        yield folder
+
+
+def typed(*words: str, status: int = 0) -> str:
+    result = CliRunner().invoke(main, list(words))
+    assert result.exit_code == status, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_run_prints_the_verdicts_and_ends_with_their_status() -> None:
+    text = typed("run", "cart.py:cart", "-o", "one.mcap", status=1)
+    assert "NEAR holds 0.5 0 abs(cart.x) < 1.5 m" in text
+    assert "CALM violated -0.0773282 6.41 abs(cart.x) < 0.2 m" in text
+    assert "Error: CALM is violated, robustness -0.0773282 at 6.41 s" in text
+    assert "Requirements" not in typed("run", "cart.py:plain", "-o", "two.mcap")
+    assert "NEAR holds" in typed("run", "cart.py:plain", "--require", HOLDS, "-o", "three.mcap")
+    text = typed("run", "cart.py:plain", "--require", OPEN, "-o", "four.mcap", status=2)
+    assert "LONG is undecided: the run ended at 10 s" in text
+    text = typed("run", "cart.py:plain", "--require", OPEN, "--require", BROKEN, "--no-record",
+                 status=2)  # fmt: skip
+    assert "was not recorded" in text
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_run_in_json_has_the_verdicts() -> None:
+    words = ["run", "cart.py:cart", "-o", "j.mcap", "--json"]
+    told = json.loads(CliRunner().invoke(main, words).stdout)
+    near, calm = told["requirements"]
+    assert (told["outcome"], told["exit_status"]) == ("failed", 1)
+    assert told["why"].startswith("CALM is violated, robustness -0.0773")
+    assert near["robustness"] == [0.5, 0.5]
+    assert (near["outcome"], near["text"]) == ("passed", "The cart stays near.")
+    assert (calm["outcome"], calm["worst_s"]) == ("failed", 6.41)
+    assert calm["violated_s"] == [[5.69, pytest.approx(7.23)]]
+
+
+@pytest.mark.usefixtures("folder")
+def test_recordings_are_checked_against_their_own_requirements() -> None:
+    text = typed("check", "run.mcap", status=1)
+    assert "run.mcap" in text
+    assert "NEAR holds" in text
+    assert "CALM violated" in text
+    assert "CALM" not in typed("check", "run.mcap", "--require", HOLDS)
+    assert "undecided" in typed("check", "run.mcap", "--require", OPEN, status=2)
+    typed("check", "run.mcap", "--require", OPEN, "--require", BROKEN, status=1)
+
+
+def test_tables_for_other_programs(folder: Path) -> None:
+    typed("run", "cart.py:plain", "--until", "6", "-o", "short.mcap")
+    typed("check", "run.mcap", "short.mcap", "--require", HOLDS, "--require", BROKEN,
+          "--csv", "out.csv", "--junit", "out.xml", status=1)  # fmt: skip
+    rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+    assert [(r["recording"], r["requirement"], r["outcome"]) for r in rows] == [
+        ("run.mcap", "NEAR", "passed"),
+        ("run.mcap", "CALM", "failed"),
+        ("short.mcap", "NEAR", "passed"),
+        ("short.mcap", "CALM", "failed"),
+    ]
+    assert float(rows[1]["robustness_high"]) == pytest.approx(-0.0773282, abs=1e-7)
+    root = ET.parse(folder / "out.xml").getroot()
+    assert [root.get(key) for key in ("tests", "failures", "errors")] == ["4", "2", "0"]
+    typed("check", "short.mcap", "--require", OPEN, "--junit", "out.xml", status=2)
+    root = ET.parse(folder / "out.xml").getroot()
+    assert [root.get(key) for key in ("tests", "failures", "errors")] == ["1", "0", "1"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["none.mcap"], "there is no file none.mcap"),
+        (["run.mcap", "--require", "A: always cart.y < 1"], "unknown signal 'cart.y'"),
+        (["run.mcap", "--require", "none.toml"], "none.toml: No such file"),
+        (
+            ["run.mcap", "--require", HOLDS, "--require", HOLDS],
+            "two requirements have the name NEAR",
+        ),
+    ],
+)
+def test_a_wrong_input_is_an_error(words: list[str], says: str) -> None:
+    assert says in typed("check", *words, status=2)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_run_without_requirements_is_no_pass() -> None:
+    typed("run", "cart.py:plain", "-o", "none.mcap", "--force")
+    text = typed("check", "none.mcap", status=2)
+    assert "declares no requirement; give --require 'NAME: FORMULA'" in text
+    Path("none.mcap").unlink()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_replay_of_a_run_with_requirements_is_equal() -> None:
+    assert "equal bit for bit" in typed("replay", "run.mcap")

@@ -1,0 +1,272 @@
+"""Requirements of a scenario: verdicts on a run, and what is refused before the run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rtsim as rt
+from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
+from rtsim.record.reading import Recording
+from rtsim.requirements import Requirement, RequirementResult, check, read_requirements
+from rtsim.runs.replay import rerun
+
+S = 1_000_000_000
+
+
+class Ramp(rt.Plant):
+    """``x`` rises with the input ``slope``; at 1 m it falls to 0."""
+
+    x = rt.state("m")
+    count = rt.memory("1")
+    slope = rt.input("m/s")
+    pair = rt.state("m", (1.0, 2.0))
+
+    def derivative(self, d: Any) -> None:
+        d.x = self.slope
+        d.pair = 0.0, 0.0
+
+    @rt.rising
+    def full(self) -> float:
+        return self.x - 1.0
+
+    @full.reset
+    def empty(self) -> None:
+        self.x = 0.0
+        self.count = self.count + 1.0
+
+
+class Slow(rt.Controller):
+    """Answers half its input."""
+
+    x = rt.input("m")
+    half = rt.output("m", initial=5.0)
+
+    def step(self) -> None:
+        self.half = 0.5 * self.x
+
+
+def ramp(until: float = 4, *required: str) -> rt.Scenario:
+    loop = rt.Scenario("ramp", until=until)
+    drive = loop.source("drive", rt.Signals(rt.Signal("slope", "m/s")), {"slope": 0.5})
+    plant = loop.plant(Ramp(), step=0.1)
+    slow = loop.controller(Slow(), period=0.5, compute=0.2)
+    loop.connect(drive.slope, plant.slope)
+    loop.connect(plant.x, slow.x)
+    loop.at(3, drive.slope, 0.25)
+    for text in required:
+        loop.require_all(text)
+    return loop
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    return rt.simulate(ramp()).recording()
+
+
+def verdict(recording: Recording, formula: str) -> RequirementResult:
+    (found,) = check([Requirement("R", formula)], recording)
+    return found
+
+
+def test_a_value_before_a_reset_counts(recording: Recording) -> None:
+    """The plant reaches 1 m at 2 s, where its reset sets ``x`` to 0 at once."""
+    assert verdict(recording, "always ramp.x < 0.999 m").violated[0][0] == pytest.approx(
+        2 * S, abs=1
+    )
+    found = verdict(recording, "always ramp.x < 0.5 m")
+    assert found.outcome is Outcome.FAILED
+    assert found.worst_ns == pytest.approx(2 * S, abs=1)
+    assert found.robustness == pytest.approx(-0.5, abs=1e-9)
+    assert [round(ns / S, 1) for span in found.violated for ns in span] == [1.1, 2.0, 3.1, 4.0]
+
+
+def test_the_output_of_a_controller_changes_when_its_message_arrives(recording: Recording) -> None:
+    """Samples every 0.5 s; each answer arrives 0.2 s later.  Before the first, it is 5 m."""
+    assert verdict(recording, "always[0, 0.199999999] slow.half == 5 m").ok
+    assert verdict(recording, "eventually[0.2, 0.2] slow.half == 0 m").ok
+    assert verdict(recording, "eventually[0.2, 0.2] slow.half == 5 m").ok  # x- of this instant
+    assert verdict(recording, "always[0.200000001, 0.6] slow.half == 0 m").ok
+
+
+def test_changes_of_sources_and_parameters_are_seen(recording: Recording) -> None:
+    assert verdict(recording, "always[0, 2.999999999] drive.slope == 0.5 m/s").ok
+    assert verdict(recording, "always[3.000000001, 4] drive.slope == 0.25 m/s").ok
+
+
+def test_elements_of_arrays_are_signals(recording: Recording) -> None:
+    assert verdict(recording, "always ramp.pair[1] == 2 m").ok
+    with pytest.raises(ScenarioError, match=r"ramp.pair is an array; give one .*ramp.pair\[0\]"):
+        verdict(recording, "always ramp.pair < 1")
+
+
+def test_what_the_run_leaves_open_is_undecided(recording: Recording) -> None:
+    found = verdict(recording, "always[0, 5] ramp.x < 2 m")
+    assert found.outcome is Outcome.UNDECIDED
+    assert found.low == -math.inf
+    assert found.high == pytest.approx(1.0)
+    assert "the run ended at 4 s" in found.reason
+    assert verdict(recording, "always[0, 5] ramp.x < 0.5 m").outcome is Outcome.FAILED
+    assert verdict(recording, "eventually[0, 5] ramp.x > 0.5 m").ok
+    assert verdict(recording, "always[9, end] ramp.x < 2 m").outcome is Outcome.UNDECIDED
+
+
+def test_a_condition_that_was_never_true_is_not_a_pass(recording: Recording) -> None:
+    found = verdict(recording, "always (ramp.x > 3 m implies ramp.x < 0 m)")
+    assert found.outcome is Outcome.UNDECIDED
+    assert (found.exercised, found.reason) == (
+        0, "not exercised, because ramp.x > 3 m was never true"
+    )  # fmt: skip
+    assert verdict(recording, "always (ramp.x > 0.5 m implies ramp.x < 2 m)").exercised == 2
+    outside = verdict(recording, "always[0, 0.5] (ramp.x > 0.5 m implies ramp.x < 2 m)")
+    assert (outside.exercised, outside.outcome) == (0, Outcome.UNDECIDED)
+    two = "always (ramp.x > 0.5 m implies ramp.x < 2 m) and always (ramp.x > 3 m implies true)"
+    assert verdict(recording, two).exercised == 0
+    broken = verdict(recording, "always (ramp.x > 0.5 m implies ramp.x < 0.6 m)")
+    assert (broken.outcome, broken.exercised) == (Outcome.FAILED, 2)
+
+
+def test_values_before_the_start_of_a_copy_are_unknown(recording: Recording) -> None:
+    copy = recording.between(2.5, 4)
+    assert verdict(copy, "historically ramp.x < 2 m").outcome is Outcome.UNDECIDED
+    assert verdict(copy, "always[0, 1] once[0, 3] ramp.x > 9 m").outcome is Outcome.UNDECIDED
+    assert verdict(copy, "always ramp.x < 2 m").ok
+    assert verdict(recording, "always once[0, 3] ramp.x < 2 m").ok
+
+
+def test_the_time_of_the_worst_moment_and_its_comparison(recording: Recording) -> None:
+    found = verdict(recording, "always (ramp.x < 2 m and (slow.half < 3 m or ramp.x > 7 m))")
+    assert (found.worst_ns, found.worst) == (0, "slow.half < 3 m")
+    found = verdict(recording, "eventually[1, 2] not ramp.x < 0.9 m")
+    assert found.worst_ns == pytest.approx(2 * S, abs=1)
+    assert found.worst == "ramp.x < 0.9 m"
+
+
+# -- in a scenario
+
+
+def test_the_outcome_of_a_run_includes_its_requirements() -> None:
+    holds = rt.simulate(ramp(4, "A: always ramp.x < 2 m"))
+    assert holds.ok
+    assert [one.in_words for one in holds.requirements] == ["A holds, robustness 1 at 2 s"]
+    broken = rt.simulate(ramp(4, "A: always ramp.x < 2 m", "B: always ramp.x < 0.5 m"))
+    assert broken.outcome is Outcome.FAILED
+    assert rt.simulate(ramp(1, "A: always[0, 2] ramp.x < 2 m")).outcome is Outcome.UNDECIDED
+    unrecorded = rt.simulate(ramp(4, "A: always ramp.x < 2 m"), record=False)
+    assert unrecorded.outcome is Outcome.UNDECIDED
+    assert "was not recorded" in unrecorded.requirements[0].reason
+    assert rt.simulate(ramp()).requirements == []
+
+
+def test_both_engines_give_the_same_verdicts() -> None:
+    formula = "A: always (ramp.x > 0.3 m implies eventually[0, 1.5] slow.half > 0.2 m)"
+    found = [
+        rt.simulate(ramp(4, formula), engine=engine).requirements[0].to_json()
+        for engine in ("compiled", "interpreted")
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_recording_contains_its_requirements_and_a_replay_keeps_them() -> None:
+    scenario = ramp(4, "A: always ramp.x < 2 m")
+    scenario.require("B", "always ramp.x < 0.5 m", "A sentence.")
+    recording = rt.simulate(scenario).recording()
+    assert recording.header["requirements"] == [
+        {"name": "A", "formula": "always ramp.x < 2 m"},
+        {"name": "B", "formula": "always ramp.x < 0.5 m", "text": "A sentence."},
+    ]
+    assert rt.simulate(ramp()).recording().digest() == recording.digest()
+    again = rerun(recording, scenario)
+    assert again.header["requirements"] == recording.header["requirements"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "says"),
+    [
+        ("always ramp.y < 1", "requirement A: unknown signal 'y' in ramp; known: x"),
+        ("always rmp.x < 1", "requirement A: unknown component 'rmp'.*did you mean ramp"),
+        ("always x < 1", "x is not a signal of a component; write component.signal"),
+        (
+            "always ramp.pair < 1",
+            r"ramp.pair is an array; give one of its elements: ramp.pair\[0\]",
+        ),
+        ("always ramp.x < 1 ft", "requirement A: cannot compare ramp.x in m and 1 ft in ft"),
+    ],
+)
+def test_a_wrong_formula_is_refused_before_the_run(formula: str, says: str) -> None:
+    scenario = ramp()
+    scenario.require("A", formula)
+    with pytest.raises(ScenarioError, match=says):
+        scenario.build()
+
+
+def test_names_of_requirements_are_unique() -> None:
+    scenario = ramp(4, "A: always ramp.x < 2 m")
+    with pytest.raises(ScenarioError, match="two requirements have the name A; rename one"):
+        scenario.require("A", "always ramp.x < 3 m")
+    with pytest.raises(ScenarioError, match="has no name"):
+        scenario.require(" ", "always ramp.x < 3 m")
+    assert [one.name for one in scenario.copy().requirements] == ["A"]
+
+
+def test_a_copy_of_a_scenario_has_its_own_requirements() -> None:
+    scenario = ramp(4, "A: always ramp.x < 2 m")
+    other = scenario.copy()
+    other.require("B", "always ramp.x < 3 m")
+    assert [one.name for one in scenario.requirements] == ["A"]
+
+
+# -- in a file
+
+FILE = """
+[[requirement]]
+name = "A"
+formula = "always ramp.x < 2 m"
+text = "A sentence."
+
+[[requirement]]
+name = "B"
+formula = "always ramp.x < 0.5 m"
+"""
+
+
+def test_a_requirement_file(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.toml"
+    path.write_text(FILE)
+    a, b = read_requirements(path)
+    assert a == Requirement("A", "always ramp.x < 2 m", "A sentence.")
+    assert str(b) == "B: always ramp.x < 0.5 m"
+    scenario = ramp()
+    scenario.require_all(path, {"name": "C", "formula": "always ramp.x < 9 m"}, "always ramp.x < 8")
+    assert [one.name for one in scenario.requirements] == ["A", "B", "C", "always ramp.x < 8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[[requirement]]\nname = 'A'", r":1: requirement 1: formula is missing; write a formula"),
+        (
+            "[[requirement]]\nname = 'A'\nformula = 3",
+            r":3: requirement 1: formula = 3 is not valid",
+        ),
+        ("[[requirement]]\nnane = 'A'", r":2: .*unknown key 'nane'.*did you mean name"),
+        ("[[requirements]]\nname = 'A'", r":1: unknown key 'requirements'.*requirement"),
+        ("requirement = 3", r":1: requirement = 3 is not valid"),
+        ("", r"requirement is missing; write a list of tables \[\[requirement\]\]"),
+        ("[[requirement", "not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_line(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "requirements.toml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=says):
+        read_requirements(path)
+
+
+def test_an_unrecorded_signal_is_named(recording: Recording) -> None:
+    with pytest.raises(ScenarioError, match=r"unknown signal 'ramp.z'"):
+        verdict(recording, "always ramp.z < 1")

@@ -35,7 +35,7 @@ from rtsim.runs.request import Connections, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies.designs import Design, MonteCarlo, Search, design_of_text
 from rtsim.studies.folder import Folder
-from rtsim.studies.measures import Requirement
+from rtsim.studies.measures import Limit
 from rtsim.studies.plan import find_study
 from rtsim.studies.progress import StudyProgress
 from rtsim.studies.running import Repeated, begin, carry_out, recorded
@@ -95,9 +95,9 @@ class Composed:
         changes = {**changes, **given, "design": design}
         return Study(**changes) if found is None else replace(found, **changes)
 
-    def _required(self, before: Sequence[Requirement]) -> tuple[Requirement, ...]:
+    def _required(self, before: Sequence[Limit]) -> tuple[Limit, ...]:
         """Return the requirements ``before``; options add requirements or replace them by name."""
-        typed = [Requirement.of_text(text) for text in dict.fromkeys(self.requirements)]
+        typed = [Limit.of_text(text) for text in dict.fromkeys(self.requirements)]
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
             return tuple(typed)  # the study reports the repeated name
@@ -159,7 +159,7 @@ _COMPOSING = (
         "requirements",
         multiple=True,
         metavar="TEXT",
-        help="Requirement on a result, such as 'peak<0.5' or '0.9<end<1.0', or with a name: "
+        help="Limit on a result, such as 'peak<0.5' or '0.9<end<1.0', or with a name: "
         "'NAME=peak<0.5'. It replaces the file's requirement of the same name, which is by default "
         "the name of the result; repeatable.",
     ),
@@ -543,7 +543,7 @@ def start(
 @click.option(
     "--requirement",
     metavar="NAME",
-    help="Requirement whose margin becomes as small as possible.  [default: the only one]",
+    help="Limit whose margin becomes as small as possible.  [default: the only one]",
 )
 @click.option(
     "--population",

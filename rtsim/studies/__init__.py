@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rtsim.studies.factors import normals
     from rtsim.studies.folder import Folder
     from rtsim.studies.interim_analysis import Stop
-    from rtsim.studies.measures import Requirement
+    from rtsim.studies.measures import Limit
     from rtsim.studies.reductions import (
         REDUCTIONS,
         FirstCrossing,
@@ -67,6 +67,7 @@ __all__ = [
     "IntegralSquaredError",
     "Last",
     "LatinHypercube",
+    "Limit",
     "Max",
     "MaxAbs",
     "Mean",
@@ -79,7 +80,6 @@ __all__ = [
     "Points",
     "Reduction",
     "Replications",
-    "Requirement",
     "Running",
     "Saltelli",
     "Search",

@@ -42,7 +42,7 @@ _HELP = "write, for example, 'peak<0.2', '0.9<end<1.0' or 'NAME=peak<0.2'"
 
 
 @dataclass(frozen=True)
-class Requirement:
+class Limit:
     """Limit for a result: at most ``below``, at least ``above``, or both.
 
     The margin is the distance of the result from the nearer limit, in the unit of the result. The
@@ -74,7 +74,7 @@ class Requirement:
             object.__setattr__(self, "name", self.result)
 
     @classmethod
-    def of_text(cls, text: str) -> Requirement:
+    def of_text(cls, text: str) -> Limit:
         """Parse a requirement.
 
         ``peak < 0.2`` has one limit, ``0.9 < end < 1.0`` has two, and ``NAME = peak < 0.2`` also
@@ -114,7 +114,7 @@ class Requirement:
         }  # fmt: skip
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Requirement:
+    def of(cls, plain: Mapping[str, Any]) -> Limit:
         return cls(**plain)
 
     def __str__(self) -> str:
@@ -365,7 +365,7 @@ FromRecording = Callable[["Recording"], float]
 Result = Reduction | FromRecording
 
 
-def margin_name(requirement: Requirement) -> str:
+def margin_name(requirement: Limit) -> str:
     return margin_column(requirement.name)
 
 
@@ -405,7 +405,7 @@ class Measures:
     def __init__(
         self,
         results: Mapping[str, Result],
-        requirements: Sequence[Requirement],
+        requirements: Sequence[Limit],
         histories: Sequence[History] = (),
     ) -> None:
         self._results, self._requirements, self._histories = results, requirements, histories

@@ -34,7 +34,7 @@ from rtsim.studies.designs import Design, Points, Space, design_of
 from rtsim.studies.designs.base import Integers
 from rtsim.studies.factors import Copula, Values, seed_of, spread_of
 from rtsim.studies.interim_analysis import Stop
-from rtsim.studies.measures import History, Measures, Requirement, Result, grid_of, margin_name
+from rtsim.studies.measures import History, Limit, Measures, Result, grid_of, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of
 from rtsim.studies.sources import SourcesChanged, digest_of, versions
 from rtsim.studies.study import Study
@@ -142,8 +142,8 @@ class Job:
         return cls(**json.loads(text))
 
     @cached_property
-    def required(self) -> list[Requirement]:
-        return [Requirement.of(one) for one in self.requirements]
+    def required(self) -> list[Limit]:
+        return [Limit.of(one) for one in self.requirements]
 
     @cached_property
     def reduced(self) -> dict[str, Result]:

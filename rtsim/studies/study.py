@@ -11,7 +11,7 @@ from rtsim.core.tag import Duration
 from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
 from rtsim.studies.factors import Pairs
 from rtsim.studies.interim_analysis import Stop
-from rtsim.studies.measures import Column, FromRecording, Requirement, Result, margin_name
+from rtsim.studies.measures import Column, FromRecording, Limit, Result, margin_name
 from rtsim.studies.reductions import Reduction, reduction_of_text
 from rtsim.studies.texts import Value
 
@@ -52,7 +52,7 @@ class Study:
     design: Design | str = MonteCarlo()
     results: Mapping[str, Reduction | FromRecording | str] = field(default_factory=dict)
     """For each name of a result: a reduction, or a function of a :class:`Recording`."""
-    requirements: Sequence[Requirement | str] = ()
+    requirements: Sequence[Limit | str] = ()
     correlation: Pairs = field(default_factory=dict)
     """Correlation coefficients of pairs of factors, such as ``{("a", "b"): 0.5}``."""
     seed: int = 0
@@ -127,10 +127,10 @@ class Study:
         }
 
     @cached_property
-    def required(self) -> tuple[Requirement, ...]:
+    def required(self) -> tuple[Limit, ...]:
         """The requirements as objects."""
         return tuple(
-            Requirement.of_text(one) if isinstance(one, str) else one for one in self.requirements
+            Limit.of_text(one) if isinstance(one, str) else one for one in self.requirements
         )
 
     @cached_property

@@ -390,14 +390,14 @@ def test_the_command_keeps_its_contract() -> None:
 
 OWN = """
 from rtsim.models.unstable import scenario
-from rtsim.studies import Requirement, Study
+from rtsim.studies import Limit, Study
 
 
 def study():
     return Study(
         {"plant.x": (0.5, 0.9)}, "monte_carlo:runs=4",
         {"peak": "max_abs:plant.x", "end": "last:plant.x"},
-        ["peak < 2", Requirement("end", below=2.0, name="calm")], until=0.1,
+        ["peak < 2", Limit("end", below=2.0, name="calm")], until=0.1,
     )
 """
 

@@ -22,7 +22,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.runs.simulation import simulate
 from rtsim.studies.designs.base import rate
-from rtsim.studies.measures import Measures, Requirement
+from rtsim.studies.measures import Limit, Measures
 from rtsim.studies.reductions import (
     FirstCrossing,
     IntegralSquaredError,
@@ -202,7 +202,7 @@ def test_a_run_gives_the_same_results_in_rows_and_as_a_recording() -> None:
         "mean": Mean("controller.force"),
         "rows": lambda recording: len(recording.track("plant").column("x")),
     }
-    measures = Measures(results, [Requirement("peak", below=2.0)])
+    measures = Measures(results, [Limit("peak", below=2.0)])
     assert measures.needs_recording
     measures.take_recording(recording)
     values = measures.values(recording.end_ns, lambda: recording)
@@ -263,23 +263,23 @@ def test_a_controller_that_never_answered_keeps_its_declared_output() -> None:
     ],
 )
 def test_the_margin_of_a_requirement(text: str, value: float, margin: float) -> None:
-    requirement = Requirement.of_text(text)
+    requirement = Limit.of_text(text)
     assert requirement.margin(value) == pytest.approx(margin, nan_ok=True)
-    assert Requirement.of(requirement.to_plain()) == requirement
+    assert Limit.of(requirement.to_plain()) == requirement
 
 
 def test_a_requirement_with_two_limits_has_the_margin_to_the_nearer_one() -> None:
-    requirement = Requirement("x", below=3.0, above=1.0, name="band")
+    requirement = Limit("x", below=3.0, above=1.0, name="band")
     assert [requirement.margin(x) for x in (0.5, 1.0, 1.5, 2.75, 4.0)] == [-0.5, 0, 0.5, 0.25, -1]
     assert str(requirement) == "1 <= x <= 3"
     for text in ("peak", "peak < much", "< 3"):
         with pytest.raises(ScenarioError, match="requirement"):
-            Requirement.of_text(text)
+            Limit.of_text(text)
     with pytest.raises(ScenarioError, match="has no limit"):
-        Requirement("x")
+        Limit("x")
     for endless in (math.inf, -math.inf, math.nan):
         with pytest.raises(ScenarioError, match="give a finite number"):
-            Requirement("x", below=endless)
+            Limit("x", below=endless)
 
 
 def test_clopper_pearson_intervals_of_published_tables() -> None:

@@ -96,9 +96,9 @@ def test_a_look_takes_the_runs_before_it_and_no_others(tmp_path: Path) -> None:
 
 
 def test_the_pass_rate_of_a_requirement_can_stop_a_study(tmp_path: Path) -> None:
-    from rtsim.studies.measures import Requirement
+    from rtsim.studies.measures import Limit
 
-    rule = [Requirement("last", below=2.0, name="near")]
+    rule = [Limit("last", below=2.0, name="near")]
     folder = start("unstable", tmp_path / "s", study("near:0.08,looks=20 50", requirements=rule))
     # All pass: Clopper-Pearson's upper half-width 0.5 * (1 - 0.00833^(1/n)) is 0.107 and 0.046.
     assert len(values(folder)) == 50

@@ -16,7 +16,7 @@ from rtsim.core.signals import Vector
 from rtsim.studies.designs import Design
 from rtsim.studies.designs.base import Columns, Integers, Marks, Share
 from rtsim.studies.folder import Folder
-from rtsim.studies.measures import OK, Requirement, decided, margin_name
+from rtsim.studies.measures import OK, Limit, decided, margin_name
 from rtsim.studies.summary import quantiles, summarise
 
 
@@ -251,7 +251,7 @@ def _mean(name: str, level: float) -> Callable[[Series], Estimate | None]:
     return estimate
 
 
-def _rate(required: Requirement, level: float) -> Callable[[Series], Share | None]:
+def _rate(required: Limit, level: float) -> Callable[[Series], Share | None]:
     def estimate(series: Series) -> Share | None:
         met = numbers(series.columns[margin_name(required)]) >= 0.0
         return series.design.share(series.columns, met, level)

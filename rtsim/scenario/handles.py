@@ -26,7 +26,8 @@ RESULT_ATTRIBUTES = frozenset(
         "from_start", "header", "in_words", "large", "late", "looked", "lost", "messages", "missed",
         "names", "ok", "open", "outcome", "overruns", "path", "plot", "rate", "reason", "recorder",
         "recording", "required", "requirements", "restored", "segments", "since", "source",
-        "span_ns", "speed", "system", "table", "time", "time_ns", "to_arrow", "to_pandas", "to_polars", "to_xarray", "told",
+        "span_ns", "speed", "system", "table", "time", "time_ns", "to_arrow", "to_pandas",
+        "to_polars", "to_xarray", "told",
         "trace_rows", "track", "tracks", "truncated", "up_to", "viewed", "waiting", "wall_ns",
         "warnings",
     )

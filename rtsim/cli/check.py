@@ -7,7 +7,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,15 +18,10 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.output_files import write_whole
-from rtsim.record.reading import Recording
-from rtsim.record.reports.junit import Suite, finished, new_document
-from rtsim.requirements.requirement import (
-    Requirement,
-    RequirementResult,
-    gather,
-    required_by,
-)
-from rtsim.requirements.requirement import check as check_requirements
+from rtsim.requirements.requirement import Requirement, gather, required_by
+
+if TYPE_CHECKING:
+    from rtsim.requirements.verdict import RequirementResult
 
 _path = click.Path(path_type=Path)
 _SAYS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
@@ -87,6 +82,9 @@ def check(
 
 
 def _checked(path: Path, given: Sequence[Requirement]) -> list[RequirementResult]:
+    from rtsim.record.reading import Recording  # a run starts without it
+    from rtsim.requirements.verdict import check as check_requirements
+
     recording = Recording.open(path)
     requirements = given or required_by(recording.header)
     if not requirements:
@@ -137,6 +135,8 @@ def why_of(results: Sequence[RequirementResult]) -> str:
 
 def junit_xml(found: Mapping[str, Sequence[RequirementResult]]) -> str:
     """Return a JUnit document with one suite for each recording."""
+    from rtsim.record.reports.junit import Suite, finished, new_document
+
     root = new_document("requirements")
     for path, results in found.items():
         suite = Suite(root, f"requirements: {path}", {})

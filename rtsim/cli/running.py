@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -31,13 +31,15 @@ from rtsim.record.events import Event, notes
 from rtsim.record.file import FileRecorder
 from rtsim.record.output_files import PathTaken
 from rtsim.record.recorders import Recorder
-from rtsim.requirements.requirement import RequirementResult
 from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from rtsim.requirements.verdict import RequirementResult
 
 # After going back to a checkpoint, a run continues in a new recording, as a new segment.
 

@@ -11,7 +11,8 @@ from rtsim.record.markup import table, text
 from rtsim.record.reading import Recording
 from rtsim.record.reports.charts import COMMAND, RESPONSE, Chart, Line, grid, thin
 from rtsim.record.reports.page import Section
-from rtsim.requirements.requirement import RequirementResult, check, required_by
+from rtsim.requirements.requirement import required_by
+from rtsim.requirements.verdict import RequirementResult, check
 
 _HEAD = ("requirement", "formula", "verdict", "because of", "at s", "robustness")
 _SAYS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from rtsim.record.reading import Recording
     from rtsim.record.table import SignalTable
     from rtsim.record.views import Viewed
-    from rtsim.requirements.requirement import Requirement, RequirementResult
+    from rtsim.requirements.requirement import Requirement
+    from rtsim.requirements.verdict import RequirementResult
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,7 +108,7 @@ class RunResult(SignalsByName, Judged):
         """
         if not self.required:
             return []
-        from rtsim.requirements.requirement import check, unchecked
+        from rtsim.requirements.verdict import check, unchecked
 
         try:
             return check(self.required, self._read)

@@ -1,0 +1,300 @@
+"""Verdicts of requirements on recorded runs: robustness, worst moment and violated times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.outcome import Judged, Outcome
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S
+from rtsim.record.table import Recorded, signal_changes, signal_of
+from rtsim.requirements.formula import checked
+from rtsim.requirements.language import Node
+from rtsim.requirements.requirement import Requirement
+from rtsim.requirements.robustness import FOREVER, Evaluation, Pieces
+
+_LOW, _HIGH, _SURE, _POSSIBLE = range(4)
+
+
+class Margin(NamedTuple):
+    """The robustness of a part of a formula over time.
+
+    ``ns`` (n,) are the times of its changes [ns], and ``values`` (n,) the robustness from each time
+    on, NaN where the run leaves it open.
+    """
+
+    text: str
+    ns: NDArray[np.int64]
+    values: Vector
+
+
+@dataclass(frozen=True)
+class RequirementResult(Judged):
+    """The verdict of a requirement on one run.
+
+    ``low`` and ``high`` are the bounds of the robustness: the margin by which the requirement holds
+    (positive) or is violated (negative), in the unit of the compared signals. Both bounds are
+    equal, unless the run leaves the margin open.
+    """
+
+    requirement: Requirement
+    low: float
+    high: float
+    result: Outcome
+    reason: str = ""
+    """Why the requirement is undecided; empty otherwise."""
+    worst_ns: int | None = None
+    """The time that determines the robustness [ns]."""
+    worst: str = ""
+    """The part of the formula that determines the robustness."""
+    violated: tuple[tuple[int, int], ...] = ()
+    """First and last times of the spans in which the requirement is violated [ns]."""
+    exercised: int | None = None
+    """How often the conditions of the formula became true; None without a condition."""
+    margins: tuple[Margin, ...] = field(default=(), repr=False)
+    """The robustness over time of each part that must hold throughout a window."""
+
+    def _judge(self) -> Outcome:
+        return self.result
+
+    @property
+    def robustness(self) -> float:
+        """The margin; for an undecided requirement, its lower bound."""
+        return self.high if self.result is Outcome.FAILED else self.low
+
+    @property
+    def in_words(self) -> str:
+        """The name of the requirement, its verdict and its margin."""
+        said = {Outcome.PASSED: "holds", Outcome.FAILED: "is violated"}
+        words = said.get(self.result, f"is undecided: {self.reason}")
+        if self.result is Outcome.UNDECIDED:
+            return f"{self.requirement.name} {words}"
+        at = "" if self.worst_ns is None else f" at {self.worst_ns / NS_PER_S:.9g} s"
+        return f"{self.requirement.name} {words}, robustness {self.robustness:.6g}{at}"
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            **self.requirement.to_plain(),
+            "outcome": self.result.name.lower(),
+            "robustness": [_finite(self.low), _finite(self.high)],
+            "worst_s": None if self.worst_ns is None else self.worst_ns / NS_PER_S,
+            "worst": self.worst,
+            "violated_s": [[a / NS_PER_S, b / NS_PER_S] for a, b in self.violated],
+            "exercised": self.exercised,
+            "reason": self.reason,
+        }
+
+
+def _finite(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def check(requirements: Iterable[Requirement], recording: Recorded) -> list[RequirementResult]:
+    """Return the verdicts of the requirements on a recorded run, in order.
+
+    Raises :class:`FormulaError` for a formula that does not fit the recording.
+    """
+    judge = _Run(recording)
+    return [judge.result(one) for one in requirements]
+
+
+def unchecked(requirements: Iterable[Requirement], why: str) -> list[RequirementResult]:
+    """Return the results of requirements that could not be checked."""
+    low, high, undecided = -math.inf, math.inf, Outcome.UNDECIDED
+    return [RequirementResult(one, low, high, undecided, why) for one in requirements]
+
+
+class _Run:
+    """A recorded run, with the signals that the requirements have read so far."""
+
+    def __init__(self, recording: Recorded) -> None:
+        self._recording = recording
+        self.begin, self.end = recording.span_ns
+        self._start = self.begin if recording.from_start else -FOREVER
+        self._signals: dict[str, Pieces] = {}
+
+    def _unit(self, name: str) -> str:
+        values, column = signal_of(self._recording, name)
+        return values.rows.spec.units[column]
+
+    def _pieces(self, node: Node) -> Pieces:
+        found = self._signals.get(node.name)
+        if found is None:
+            changes = signal_changes(self._recording, node.name)
+            found = self._signals[node.name] = self._closed(*changes)
+        return found
+
+    def _closed(self, ns: Any, order: Any, values: Any, first: float) -> Pieces:
+        """Return the changes of a signal as pieces, with unknown values outside the run."""
+        inside = (ns >= self.begin) & (ns <= self.end)
+        earlier = np.flatnonzero(ns < self.begin)
+        first = float(values[earlier[-1]]) if len(earlier) else first
+        ns, order, values = ns[inside], order[inside], values[inside]
+        lead = [(self._start, math.nan)] if self._start < self.begin else []
+        if not len(ns) or ns[0] > self.begin or order[0] > 0:
+            lead.append((self.begin, first))
+        ns = np.concatenate(([at for at, _ in lead], ns, [self.end + 1])).astype(np.int64)
+        order = np.concatenate(([0] * len(lead), order, [0])).astype(np.int64)
+        values = np.concatenate(([v for _, v in lead], values, [math.nan]))
+        return Pieces.of(ns, order, values)
+
+    def result(self, requirement: Requirement) -> RequirementResult:
+        node = checked(requirement.formula, self._unit)
+        evaluation = Evaluation(self._pieces, self._start, self.end)
+        found = _Found(requirement, evaluation(node), node, self.begin, self.end)
+        return found.result()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The truth of all parts of a formula on one run."""
+
+    requirement: Requirement
+    parts: Mapping[Node, Pieces]
+    node: Node
+    begin: int
+    end: int
+
+    def result(self) -> RequirementResult:
+        low, high, sure, possible = self.parts[self.node].at(self.begin).tolist()
+        outcome = Outcome.UNDECIDED
+        if sure > 0:
+            outcome = Outcome.PASSED
+        elif possible < 0:
+            outcome = Outcome.FAILED
+        column = _HIGH if outcome is Outcome.FAILED else _LOW
+        worst_ns, worst = self._worst(self.node, (self.begin, 0), column)
+        conditions = list(self._conditions(self.node, self.begin, self.begin))
+        exercised = min((count for _, count in conditions), default=None)
+        reason = ""
+        if outcome is Outcome.UNDECIDED:
+            reason = self._open()
+        elif outcome is Outcome.PASSED and exercised == 0:
+            outcome = Outcome.UNDECIDED
+            never = next(text for text, count in conditions if count == 0)
+            reason = f"not exercised, because {never} was never true"
+        at = worst_ns if self.begin <= worst_ns <= self.end else None
+        violated = tuple(self._violated(self.node, self.begin)) if outcome is Outcome.FAILED else ()
+        return RequirementResult(
+            self.requirement, low, high, outcome, reason, at, worst, violated, exercised,
+            tuple(self._margins(self.node, self.begin)),
+        )  # fmt: skip
+
+    def _text(self, node: Node) -> str:
+        return self.requirement.formula[node.at : node.end].strip()
+
+    def _open(self) -> str:
+        """Return why the run does not decide the formula."""
+        for node, pieces in self.parts.items():
+            if node.kind == "signal":
+                within = (pieces.ns >= self.begin) & (pieces.ns <= self.end)
+                unknown = pieces.ns[within & np.isnan(pieces.values)]
+                if len(unknown):
+                    return f"{node.name} is unknown at {unknown[0] / NS_PER_S:.9g} s"
+        ended = f"the run ended at {self.end / NS_PER_S:.9g} s"
+        return f"{ended}, before the formula was decided"
+
+    # -- the time and the comparison that determine the robustness
+
+    def _worst(self, node: Node, moment: tuple[int, int], column: int) -> tuple[int, str]:
+        """Return the time [ns] and the comparison that determine the value of a part.
+
+        ``moment`` is the time [ns] and the order of the value.
+        """
+        kind = node.kind
+        swapped = _LOW + _HIGH - column
+        if kind == "not":
+            return self._worst(node.children[0], moment, swapped)
+        if kind in ("and", "or", "implies"):
+            values = [self.parts[child].at(*moment)[column] for child in node.children]
+            if kind == "implies":
+                values[0] = -self.parts[node.children[0]].at(*moment)[swapped]
+            at = int(np.argmin(values) if kind == "and" else np.argmax(values))
+            side = swapped if kind == "implies" and at == 0 else column
+            return self._worst(node.children[at], moment, side)
+        if kind in ("always", "eventually", "historically", "once"):
+            pieces = self.parts[node.children[0]]
+            first, last = self._window(node, moment[0])
+            rows = self._rows(pieces, first, last)
+            if len(rows):
+                values = pieces.values[rows, column]
+                low = kind in ("always", "historically")
+                row = rows[int(np.argmin(values) if low else np.argmax(values))]
+                ns = int(pieces.ns[row])
+                there = (ns, int(pieces.order[row])) if ns >= first else (first, 0)
+                return self._worst(node.children[0], there, column)
+        return moment[0], self._text(node)
+
+    def _window(self, node: Node, ns: int) -> tuple[int, int]:
+        assert node.window is not None
+        first, last = node.window
+        if node.kind in ("historically", "once", "since"):
+            return (self.begin if last is None else max(self.begin, ns - last)), ns - first
+        return ns + first, (self.end if last is None else ns + last)
+
+    @staticmethod
+    def _rows(pieces: Pieces, first: int, last: int) -> Any:
+        return np.flatnonzero((pieces.last >= first) & (pieces.ns <= last))
+
+    # -- how often the conditions became true
+
+    def _conditions(self, node: Node, first: int, last: int) -> Iterator[tuple[str, int]]:
+        """Yield each condition of an implication, and how often it became true.
+
+        ``first`` and ``last`` are the times at which the value of the part counts [ns].
+        """
+        if node.kind == "implies":
+            pieces = self.parts[node.children[0]]
+            rows = self._rows(pieces, first, min(last, self.end))
+            true = pieces.values[rows, _SURE] > 0
+            count = int(np.count_nonzero(true & ~np.append(False, true[:-1])))
+            yield self._text(node.children[0]), count
+        if node.window is not None:
+            begins, ends = self._window(node, first)[0], self._window(node, last)[1]
+            first, last = max(begins, self.begin), min(ends, self.end)
+        for child in node.children:
+            if child.kind not in ("signal", "number", "call"):
+                yield from self._conditions(child, first, last)
+
+    # -- the robustness over time
+
+    def _margins(self, node: Node, ns: int) -> Iterator[Margin]:
+        if node.kind == "and":
+            for child in node.children:
+                yield from self._margins(child, ns)
+        elif node.kind in ("always", "historically"):
+            part = node.children[0]
+            first, last = self._window(node, ns)
+            pieces, last = self.parts[part], min(last, self.end)
+            rows = self._rows(pieces, first, last)
+            low, high = pieces.values[rows, _LOW], pieces.values[rows, _HIGH]
+            values = np.where(low == high, low, np.nan)
+            ends = np.append(np.maximum(pieces.ns[rows], first), last)
+            yield Margin(self._text(part), ends, np.append(values, values[-1:]))
+
+    # -- the spans of a violation
+
+    def _violated(self, node: Node, ns: int) -> Iterator[tuple[int, int]]:
+        if node.kind == "and":
+            for child in node.children:
+                yield from self._violated(child, ns)
+        elif node.kind in ("always", "historically"):
+            pieces = self.parts[node.children[0]]
+            first, last = self._window(node, ns)
+            last = min(last, self.end)
+            rows = self._rows(pieces, first, last)
+            bad = pieces.values[rows, _POSSIBLE] < 0
+            edges = np.flatnonzero(np.diff(np.concatenate(([False], bad, [False])).astype(int)))
+            for a, b in edges.reshape(-1, 2):
+                yield (
+                    max(int(pieces.ns[rows[a]]), first),
+                    min(int(pieces.last[rows[b - 1]]), last),
+                )
+        elif self.parts[node].at(ns)[_POSSIBLE] < 0:
+            yield ns, ns

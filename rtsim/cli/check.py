@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -154,6 +152,9 @@ def junit_xml(found: Mapping[str, Sequence[RequirementResult]]) -> str:
 
 def csv_text(found: Mapping[str, Sequence[RequirementResult]]) -> str:
     """Return a table with one row for each recording and requirement."""
+    import csv
+    import io
+
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(_CSV)

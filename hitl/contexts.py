@@ -114,10 +114,10 @@ def back_to_back(
 ) -> Reported:
     """Compare C code with the reference models of ``scenario``, in open and in closed loop.
 
-    ``controllers`` maps the name of each component that C code replaces to an interface file. Other
-    keyword arguments set arguments and parameters of the scenario; use ``settings`` for names that
-    are also arguments of this function. ``build`` is the kind of build. With ``stimuli``, the file
-    of stimuli beside each interface file is used, if there is one. ``page`` is an HTML page,
+    ``controllers`` contains the interface file for each replaced component, by component name.
+    Other keyword arguments set arguments and parameters of the scenario; use ``settings`` for names
+    that are also arguments of this function. ``build`` is the kind of build. With ``stimuli``, the
+    file of stimuli beside each interface file is used, if there is one. ``page`` is an HTML page,
     written if the comparison does not pass. Files are relative to ``folder``. The other arguments
     and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
 
@@ -204,7 +204,7 @@ def pitl(
 def _recording_in(
     folder: Path, recording: Recording | str | Path | None
 ) -> Recording | str | Path | None:
-    """Return ``recording``; the path of a file is relative to ``folder``."""
+    """Return ``recording``; a relative path is joined to ``folder``."""
     return folder / recording if isinstance(recording, str | Path) else recording
 
 
@@ -239,9 +239,9 @@ class BoardUnderTest:
     def open(self, runs: str | Path) -> BoardLink:
         """Open the line to the board.
 
-        ``runs`` is an Intel HEX file or an interface file. An emulated board runs the HEX file, or
-        the firmware for the interface file, which is built if necessary. A real board runs the
-        firmware that it was flashed with. Raises :class:`BoardError` if the line cannot be opened.
+        The file ``runs`` is an Intel HEX or interface file. An emulated board runs the HEX file, or
+        firmware that is built from the interface file if necessary. A real board runs the firmware
+        that it was flashed with. Raises :class:`BoardError` if the line cannot be opened.
         """
         at = parse_url(self.url)
         image = None

@@ -89,10 +89,10 @@ def interface_in(folder: Path, reference: str | Path) -> str:
 def in_c(
     controllers: InPlace, kind: str = PLAIN, cases: Path = CASES, folder: Path = HERE
 ) -> dict[str, ControllerProtocol]:
-    """Return controllers by component name, not started; files are relative to ``folder``.
+    """Return the controllers by component name, without starting any of them.
 
-    Controllers among the entries are returned unchanged. ``kind`` is the kind of build, and
-    ``cases`` is the folder in which failed steps are saved.
+    Files are relative to ``folder``. Controllers among the entries are returned unchanged. ``kind``
+    is the kind of build, and ``cases`` is the folder in which failed steps are saved.
     """
     _check_named(controllers)
     return {
@@ -123,11 +123,11 @@ def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
 
 
 class PlantFixture:
-    """A scenario that starts again for each run, with the recording of the last run.
+    """A scenario for several runs, each from the start, and the recording of the last run.
 
     The recording of a failed run is also available. Paths of files are relative to ``folder``.
-    Failed steps are saved below ``cases``. Each run first calls ``before``, and does not begin if
-    that raises an error.
+    Failed steps are saved below ``cases``. The function ``before`` is called before each run; an
+    error in ``before`` prevents the run.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a passed test that never asked for the outcomes of its comparisons."""
+    """Fail a passed test that never read the outcome of a comparison or of an unsuccessful run."""
     try:
         result = yield
     except BaseException:  # the test has not passed, so nothing needs to be refused
@@ -58,7 +58,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _refuse_unseen(item: pytest.Item) -> None:
-    """Fail the test if it never asked for the outcome of a result; report each result once."""
+    """Fail the test if it never read the outcome of a result; report each such result once."""
     unseen = [one for check in item.stash.get(_CHECKS, []) for one in check()]
     if unseen:
         outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
@@ -88,8 +88,8 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., PlantFixture]]:
     """``plant("scenario.py", mass=2.0)`` runs a scenario with its reference models or C code.
 
-    If a run did not pass, the test fails, unless the test asks for the run's outcome, as in
-    ``assert not motor.outcome``. An example is a run that ended at a guard with a declared failure.
+    The test must read the outcome of a run that did not pass, as in ``assert not motor.outcome``,
+    or the test fails. A run that ended at a guard with a declared failure did not pass.
     """
     from hitl.plants import PlantFixture
 
@@ -174,7 +174,7 @@ def _reporting(
     title: str,
     **defaults: object,
 ) -> Iterator[Callable[..., Any]]:
-    """Yield ``compare`` with files relative to the test; cases and pages go to ``tmp_path``."""
+    """Yield ``compare`` for paths relative to the test; cases and pages go to ``tmp_path``."""
     stem = title.replace(" ", "-")
     results: list[tuple[str, Judged]] = []
     pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
@@ -194,7 +194,7 @@ def _reporting(
 
 
 class _Test:
-    """The test that uses a fixture; after the end of the test, :meth:`check` raises an error."""
+    """The test that uses a fixture. After the end of the test, :meth:`check` raises an error."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self.node = request.node
@@ -215,7 +215,7 @@ class _Test:
 def _watched(
     test: _Test, fixture: Callable[..., Any], check: Callable[[], list[tuple[str, Judged]]]
 ) -> Iterator[Callable[..., Any]]:
-    """Yield ``fixture``, and fail the test if the test never asked for an outcome.
+    """Yield the function ``fixture``, and fail a test that never read the outcome of a result.
 
     The failure occurs in the test, or at the latest at its end. After the end of the test, a call
     of ``fixture`` raises an error, because the test could not check the result.

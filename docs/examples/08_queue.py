@@ -5,7 +5,7 @@ every 60 s on average, and each customer needs the clerk for 45 s. In theory a c
 67.5 s on average in a long run (M/D/1 queue with a load of 75 %); one day can differ much.
 
 Try next: ``--set shop.service=55`` raises the load to 92 %, and the queue becomes long. Record a
-run, and list how long each customer waited with ``rtsim messages``.
+run, and use ``rtsim messages`` to list how long each customer waited.
 """
 
 import simpy

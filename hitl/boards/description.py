@@ -121,7 +121,7 @@ class Compiler:
     """Folders of C headers in the package that the compiler does not search by default."""
 
     def tool(self, name: str) -> str:
-        """Return the board's program for ``name`` as in a Makefile, such as avr-gcc for gcc."""
+        """Return the command for ``name`` in a Makefile, such as ``avr-gcc`` for ``gcc``."""
         if self.package:
             return f"python3 -m {self.package} {_IN_A_PACKAGE[name]}"
         return self.prefix + name
@@ -162,8 +162,8 @@ class Flasher:
 class Line:
     """The serial line: the possible bit rates of the UART, and the firmware's time per byte.
 
-    A rate is ``clock / (samples * n)``. The divider ``n`` is a multiple of ``1 / fractions``, up to
-    the value ``most``.
+    A rate is ``clock / (samples * n)``. The divider ``n`` increases in steps of ``1 / fractions``
+    up to the maximum ``most``.
     """
 
     baud: int = 500_000

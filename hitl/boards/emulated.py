@@ -103,7 +103,7 @@ class EmulatorProcess:
         return answer
 
     def lied(self, error: BoardError) -> NoReturn:
-        """End the process because of an impossible answer, and raise :class:`BoardError`."""
+        """End the process after an invalid answer, and raise :class:`BoardError`."""
         self._fail(f"answered with {error}")
 
     def close(self) -> None:
@@ -166,8 +166,8 @@ class EmulatorProcess:
     def _error(self) -> BoardError:
         """Return the error for the failure: :class:`BoardGone` if the process hung or was killed.
 
-        A program on the board cannot cause these failures, because the emulator runs it cycle by
-        cycle.
+        A program on the board cannot hang or kill the emulator, because the emulator runs the
+        program cycle by cycle.
         """
         text = self._failed or ""
         return BoardGone(text) if self._hung or self._killed else BoardError(text)
@@ -387,7 +387,7 @@ class EmulatedBoard:
         self._inputs.append(Input(cycle, kind, which, value))
 
     def _run(self, target: int, until_byte: bool) -> None:
-        """Run the board to the cycle ``target``; with ``until_byte``, at most to its first byte."""
+        """Run the board to the cycle ``target``; with ``until_byte``, stop early at a sent byte."""
         while True:
             goal = min(target, self._reached + SLICE, *self._serve())
             inputs, self._inputs = self._inputs, []

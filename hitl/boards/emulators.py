@@ -32,8 +32,8 @@ GET_AVR8JS = "rtsim board install"
 def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
     """Return the command that starts the emulator whose adapter is in the folder ``files``.
 
-    Raises :class:`BoardError` if Node or the emulator is missing. The message contains the command
-    that installs the missing program; for the emulator, this command is ``get``.
+    Raises :class:`BoardError` if Node or the emulator is missing. The message contains the
+    installation command, which is ``get`` for the emulator.
     """
     node = find_node()
     there = library(files)

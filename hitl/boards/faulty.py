@@ -186,7 +186,7 @@ class FaultyLink:
 
 
 class FaultyBoard(FaultyLink):
-    """A :class:`hitl.boards.contract.Board` with injected faults, timed in the board's cycles."""
+    """A :class:`hitl.boards.contract.Board` whose injected faults are timed in board cycles."""
 
     def __init__(self, board: Board, line: LineFaults) -> None:
         self._board = board

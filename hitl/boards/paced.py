@@ -69,7 +69,7 @@ class Paceable(Protocol):
 
 
 class PacedPort(Protocol):
-    """The members of :class:`hitl.boards.paced_server.Terminal` that a paced line uses."""
+    """The methods of :class:`hitl.boards.paced_server.Terminal` that :class:`PacedLine` calls."""
 
     def opened(self) -> bool: ...
     def read(self) -> bytes: ...
@@ -218,7 +218,7 @@ class PacedLine:
         return 0, self._cycles(SLICE_NS)
 
     def _feed(self, due: int) -> None:
-        """Put bytes of the host on the line, for a transmission time up to :data:`ON_LINE_NS`."""
+        """Send the board the host's bytes that the line transmits within :data:`ON_LINE_NS`."""
         if not self._inbox:
             return
         at = max(due, self._board.cycles, self._booted)
@@ -236,10 +236,10 @@ class PacedLine:
         return max(1, round(10 * self._board.clock_hz / self.baud))
 
     def _not_too_far_behind(self, due: int) -> int:
-        """Return the cycle that is due by the clock.
+        """Return the cycle that the board should have reached by now.
 
         If the board is more than :data:`MOST_BEHIND_NS` behind, the simulated time is first set
-        back to one slice after the board's time.
+        back to the board's time plus one slice.
         """
         behind = self._ns(due - self._board.cycles)
         self.timing.behind_ns = max(self.timing.behind_ns, behind - SLICE_NS)
@@ -276,10 +276,7 @@ class PacedLine:
         self._port.write(bytes(out))
 
     def _look_at_baud(self) -> None:
-        """Update the firmware's baud rate while the line is quiet.
-
-        Reading the rate takes as long as a slice.
-        """
+        """Update the firmware's baud rate on a quiet line; a read takes as long as a slice."""
         reached = self._board.cycles
         due = reached - self._looked > self._cycles(_LOOK_AT_BAUD_NS)
         if due and self._baud is None and not self._awaited:

@@ -70,7 +70,7 @@ class Terminal:
         return self._near
 
     def opened(self) -> bool:
-        """Return True if a client has opened the unused port since the last call."""
+        """Return True if a client has the port open and none had it open at the last call."""
         events = self._poll.poll(0)
         free = bool(events) and bool(events[0][1] & _HUNG_UP) and not events[0][1] & select.POLLIN
         if self.open == (not free):
@@ -107,7 +107,7 @@ class Terminal:
             self._near = -1
 
     def _forget(self) -> None:
-        """Discard the bytes that the last client left unread, so that the next gets none."""
+        """Discard the last client's unread bytes, so that the next client does not receive them."""
         if sys.platform != "win32":
             import termios
 

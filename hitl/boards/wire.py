@@ -145,7 +145,7 @@ def bus_operation(value: int) -> tuple[int, BusOp, int]:
 
 
 def bus_answer(number: int, reply: BusReply) -> int:
-    """Return the value of the input that answers the bus operation ``number``."""
+    """Encode the reply to the bus operation ``number`` as the value of a BUS input."""
     return number << 11 | int(reply.lost) << 9 | int(reply.ack) << 8 | reply.data & 0xFF
 
 

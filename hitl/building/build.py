@@ -217,7 +217,7 @@ class _Job(Compilation):
         """Return a hash of all inputs of the build that are known before the compiler runs.
 
         The compiler reports the headers later; the manifest of the build lists them. The hash also
-        includes the sources, so that few manifests must be read to find a build.
+        includes the sources, so that a search for a build reads few manifests.
         """
         interface = self.interface
         arguments = [self.kind, self.flags, ALWAYS, _WARNINGS, OWN, self.users, str(self.here)]
@@ -277,7 +277,7 @@ class _Job(Compilation):
         return read.snapshot(folders, [self.here])
 
     def _add_linked(self, read: Read, work: Path) -> None:
-        """Add the files that the linker has read to ``read``, or why these files are unknown."""
+        """Add the files that the linker read to ``read``, and the reason if there may be others."""
         reports = list(work.glob(f"*{REPORT}"))
         for report in reports:
             found = linked_by(report, self.here)
@@ -320,9 +320,9 @@ class _Job(Compilation):
     ) -> Path:
         """Compile one of rtsim's own sources, or return the cached file.
 
-        All builds with the same compiler and flags share this file. ``here`` is the folder of
-        relative paths in ``flags``. ``into`` is the name of a shared library to link; the default
-        is an object file.
+        All builds with the same compiler and flags share this file. Relative paths in ``flags``
+        begin at ``here``, by default the folder of ``source``. With ``into``, the result is a
+        shared library of this name, else an object file.
         """
         compiler = self.toolchain if source.suffix == ".c" else self.linker
         name, here = into or f"{source.stem}.o", here or source.parent

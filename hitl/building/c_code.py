@@ -1,4 +1,4 @@
-"""C and C++ code that the units of host and board share.
+"""C and C++ code that is the same in the generated units for the host and for a board.
 
 The module generates the declarations and calls of a controller, static assertions about its
 variables, C++ objects, the pins of Arduino code, and sketches as C++. This module also generates
@@ -141,7 +141,7 @@ def objects_of(interface: Interface) -> list[CppObject]:
 
 
 def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
-    """Yield the C++ code of the objects, as pairs of line in the interface file (or 0) and text."""
+    """Yield the C++ code of ``objects``, as pairs: line number in the interface file or 0, code."""
     if not objects:
         return
     yield 0, "struct rtsim_objects {"
@@ -253,7 +253,7 @@ def errors_of(cpp: bool) -> tuple[str, ...]:
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return the C code ``text``; compiler errors in it name the line ``line`` of ``file``.
+    """Return ``text`` with ``#line`` directives, so that compiler errors name ``line`` of ``file``.
 
     Compiler errors in the code after ``text`` name the generated unit.
     """
@@ -261,7 +261,7 @@ def at(line: int, file: str, text: str) -> str:
 
 
 def calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterator[str]:
-    """Yield C lines for the statements at the key ``key`` of ``[code]`` in the interface file."""
+    """Yield C code for ``statements``, which the interface file lists as ``key`` in ``[code]``."""
     for k, statement in enumerate(statements):
         yield at(interface.lines.of("code", key, k), file, f"  {statement};")
 
@@ -274,10 +274,10 @@ def over(count: int, body: str) -> str:
 
 
 def cleared(interface: Interface) -> Iterator[str]:
-    """Yield C lines that set each variable of the generated unit as in a new process.
+    """Yield C lines that give each variable of the generated unit its value in a new process.
 
-    Inputs get their initial values, and all other variables get 0. A second initialisation would
-    otherwise differ from the first, because the controller cannot reset these variables.
+    Inputs get their initial values, all other variables 0. Otherwise a second initialisation would
+    differ from the first, because the controller cannot reset these variables.
     """
     for place in filter(lambda place: place.declared, interface.fields):
         yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
@@ -289,7 +289,7 @@ def cleared(interface: Interface) -> Iterator[str]:
 
 
 def _literal(place: Field, value: float) -> str:
-    """Return the raw value of ``value`` in C, or "" for a raw 0."""
+    """Return the C literal of the raw value for ``value``, or "" if the raw value is 0."""
     type = place.signal.type
     if type.startswith("float"):
         text = '__builtin_nan("")' if math.isnan(value) else value.hex()
@@ -357,7 +357,7 @@ def elements(fields: Iterable[Field]) -> int:
 
 
 def start_pins(interface: Interface) -> Iterator[str]:
-    """Yield the lines before the initialisation, which start the clock and declare inputs."""
+    """Yield C lines that start the clock and declare input pins before the initialisation."""
     clock = interface.language.clock
     if clock is None:
         return
@@ -487,7 +487,7 @@ def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
 def _functions(text: str) -> list[tuple[int, str]]:
     """Return the start and the prototype of each function at the top level.
 
-    The start is the index in ``text`` of the beginning of the function's first line.
+    A start is the index in ``text`` at which the function's first line begins.
     """
     bare = _QUIET.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     out: list[tuple[int, str]] = []

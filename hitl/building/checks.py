@@ -1,12 +1,12 @@
 """Checks of an interface file with the compiler, and short error messages.
 
-C converts plain variables in calls without a warning. For example, ``y = step(level)`` with a float
-``level`` also compiles for ``step(signed char)``, but computes other numbers. This module checks
-the types of plain variables in calls.
+C converts a variable in a call to the parameter's type without a warning. For example,
+``y = step(level)`` with a float ``level`` also compiles for ``step(signed char)``, but computes
+other numbers. This module checks the types of plain variables in calls.
 
 C has no expression for the type of a parameter. The module writes a C file with a *probe* for each
-variable: the call, with a structure in place of the variable. The compiler rejects the structure,
-and its error names the expected type. Only the errors of the compiler are used.
+variable: a copy of the call, in which a structure replaces the variable. The compiler rejects the
+structure, and its error names the expected type. Only the errors of the compiler are used.
 
 The flags must generate code with pointers of the same size as in this process.
 """
@@ -170,7 +170,7 @@ _STOPS_EARLY = ("-Wfatal-errors", "-fmax-errors", "-ferror-limit")
 
 @dataclass(frozen=True)
 class _Place:
-    """An occurrence of a variable in a statement that passes or sets the variable.
+    """A variable in a statement that passes the variable to a function or assigns a result to it.
 
     ``begins`` and ``ends`` are the positions of the variable's name in the statement.
     """
@@ -196,9 +196,9 @@ def check_arguments(
 ) -> None:  # fmt: skip
     """Check that conversions between variables and C parameters or results keep every value.
 
-    ``flags`` are the compiler flags of the unit, with the folder of ``rtsim_checks.h``; ``more``
-    are the other rtsim headers that the unit includes. Arguments of macros and of functions without
-    a prototype cannot be checked. Raises :class:`InterfaceError` for a variable of another type.
+    ``flags`` are the compiler flags of the unit, and give the folder of ``rtsim_checks.h``. The
+    unit also includes the rtsim headers ``more``. Arguments of macros and of functions without a
+    prototype cannot be checked. Raises :class:`InterfaceError` for a variable of another type.
     """
     places = list(_places(interface))
     if not places:
@@ -227,7 +227,7 @@ def _complaint(interface: Interface, place: _Place, name: str) -> str:
 
 
 def _places(interface: Interface) -> Iterator[_Place]:
-    """Yield each place at which a scalar of the unit is a whole argument or gets a whole result."""
+    """Yield each argument, and each target of a call's result, that is one scalar of the unit."""
     declared = {f.signal.name: f for f in interface.fields if f.declared and not f.signal.shape}
     statements = (
         *interface.initialize, *(step.call for step in interface.steps), *interface.terminate
@@ -316,15 +316,15 @@ def _said(
 
 
 def _nothing(number: int, cpp: bool) -> str:
-    """Return the name of the structure variable in the probe with this number."""
+    """Return the name of the structure variable in the probe ``number``."""
     return f"{_NOTHING}_{number}" if cpp else _NOTHING
 
 
 def _converted(number: int) -> str:
-    """Return the structure of a C++ probe in one line.
+    """Return the C++ code for the structure of a probe, in one line.
 
-    In C++, a call converts the structure to the type ``T`` of a parameter, or assigns a result of
-    the type ``T`` to the structure. A failed assertion names ``T``, the expected type.
+    The compiler converts the structure to the type ``T`` of a parameter, or assigns a result of the
+    type ``T`` to the structure. A failed assertion names ``T``, the expected type.
     """
     said = " ".join(
         f'static_assert(!rtsim_same<T, {type}>::value, "rtsim expects: {type}");' for type in _NAMES
@@ -338,7 +338,7 @@ def _converted(number: int) -> str:
 
 
 def _expected(said: str) -> dict[int, str]:
-    """Return the C type that the compiler expects in each probe, by the number of the probe."""
+    """Return the C type that the compiler expects instead of the structure, by probe number."""
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
@@ -400,10 +400,10 @@ class _Target:
         """Return True if the conversion between ``type`` and the C type ``name`` keeps every value.
 
         ``type`` is the type of a signal. If ``sets`` is True, a result of the C type is assigned to
-        the signal. If ``sets`` is False, the signal is an argument of the C type. An integer may
-        become a wider integer, because int has another size on other targets. A floating-point
-        signal must have the same type as in C, because tolerances depend on the type. Any integer
-        type of C matches a bool, and an enumeration matches any integer type.
+        the signal. If ``sets`` is False, the signal is passed to a parameter of the C type. An
+        integer may become a wider integer, because int has another size on other targets. A
+        floating-point signal must have the same type as in C, because tolerances depend on the
+        type. Any integer type of C matches a bool, and an enumeration matches any integer type.
         """
         floating = name in ("float", "double", "long double")
         if type == "bool":
@@ -439,8 +439,8 @@ _OTHER = "rtsim: pointers of another width"
 def check_width(interface: Interface, toolchain: Toolchain) -> None:
     """Check that the flags of ``interface`` generate pointers as large as in this process.
 
-    Raises :class:`InterfaceError` for pointers of another size: the worker would need a libzmq that
-    no Python package provides, and this process could not load the library (docs/decisions/113).
+    Raises :class:`InterfaceError` for another size: no Python package provides such a libzmq for
+    the worker, and this process could not load the library (docs/decisions/113).
     """
     flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
     if not flags:

@@ -1,4 +1,4 @@
-"""Builds in the user's cache folder, identified by everything that they depend on.
+"""Store builds in the user's cache folder, and find a build by everything that affects it.
 
 A stored build is a folder ``STEM-CONTENTS``. STEM contains a hash of the inputs that are known
 before the compiler runs. CONTENTS is a hash of all files that the compiler has read, including
@@ -41,7 +41,7 @@ _SUFFIXES = 3
 class Snapshot:
     """Hashes of the files of a build, and paths at which no file may exist.
 
-    A new file at a path in ``absent`` could change the build, for example replace a header.
+    A new file at a path in ``absent`` could change the build, for example by replacing a header.
     """
 
     files: dict[str, str]
@@ -58,10 +58,10 @@ class Snapshot:
         cls, files: Iterable[Path], rivals: Iterable[Path] = (), linked: Iterable[Path] = (),
         unknown: str = "", listed: Iterable[Path] = (),
     ) -> Snapshot:  # fmt: skip
-        """Return a snapshot of the present contents of ``files`` and ``linked``.
+        """Return a snapshot of the files in ``files`` and ``linked`` with their present contents.
 
-        ``rivals`` are paths at which no file may exist; a path that exists now is omitted.
-        A name that is added to or removed from a folder in ``listed`` invalidates the snapshot.
+        A new file at a path in ``rivals`` invalidates the snapshot, unless the path exists now. A
+        name that is added to or removed from a folder in ``listed`` invalidates the snapshot.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
@@ -86,12 +86,12 @@ class Snapshot:
 def rivals(
     headers: Iterable[Path], folders: Sequence[Path], users: Sequence[Path]
 ) -> Iterator[Path]:
-    """Yield the paths at which a new file would be included instead of an existing header.
+    """Yield the paths at which a new file would be used instead of an existing header.
 
     An ``#include`` can name a header in the folders ``users`` by any part of its path, and a system
-    header by its path in a searched folder. The compiler also searches the folder of each header,
-    for the headers that this header includes. gcc reads a precompiled NAME.gch instead of NAME, and
-    clang reads NAME.pch.
+    header by its path in a searched folder. For the includes of a header, the compiler also
+    searches the header's own folder. Instead of NAME, gcc reads a precompiled NAME.gch, and clang
+    reads NAME.pch.
     """
     headers = list(headers)
     places = list(dict.fromkeys([*folders, *(header.parent for header in headers)]))
@@ -115,8 +115,8 @@ def root() -> Path:
 def find(stem: str, contents: Sequence[str]) -> Path | None:
     """Return the folder of a stored build that is still valid, or ``None``.
 
-    The name of the folder begins with ``stem``. A valid build contains all files ``contents``, its
-    manifest names all files that the tools have read, and these files are unchanged.
+    The name of the folder begins with ``stem``. A valid build contains the files ``contents``. Its
+    manifest names all files that the tools have read, and :meth:`Snapshot.holds` is true.
     """
     for folder in sorted(root().glob(f"{stem}-*")):
         snapshot = None if _ONCE in folder.name else _read(folder / _MANIFEST)
@@ -289,8 +289,8 @@ class Read:
     def snapshot(self, users: Sequence[Path], here: Sequence[Path] = ()) -> Snapshot:
         """Return the hashes of the files, and the paths at which a new file would replace a file.
 
-        ``users`` are the folders of the user's own headers. ``here`` are the folders in which the
-        linker runs, and in which files that a linker script names are searched first.
+        ``users`` are the folders of the user's own headers. The linker runs in the folders
+        ``here``, and searches them first for files that a linker script names.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
         places = {*folders, *(path.parent for path in self.files)}
@@ -313,7 +313,7 @@ class Read:
             yield from (name for name, *_ in _HAS.findall(text.replace("\\\n", "")) if name)
 
     def note(self, text: str, source: Path | str) -> None:
-        """Set ``unknown`` if ``text`` may make the preprocessor or assembler read unreported files.
+        """Set ``self.unknown`` if ``text`` can make a tool read files that no tool reports.
 
         ``source`` is the origin of the text.
         """
@@ -381,8 +381,8 @@ def linked_by(file: Path, here: Path) -> set[Path]:
 def named_by(flags: Iterable[str], here: Path) -> set[Path]:
     """Return the files that compiler flags name.
 
-    A flag can name a file as a whole word, after ``=`` or ``,``, or directly after an option. No
-    tool reports a file that a flag such as ``-Wl,--retain-symbols-file=kept`` names.
+    The name of a file is a whole flag, or follows ``=``, ``,`` or an option in a flag. No tool
+    reports the file ``kept`` of a flag such as ``-Wl,--retain-symbols-file=kept``.
     """
     words = {word for flag in flags for word in (flag, *re.split("[=,]", flag)[1:])}
     words |= {flag[len(o) :] for flag in flags for o in _WITH_VALUE if flag.startswith(o)}
@@ -390,7 +390,7 @@ def named_by(flags: Iterable[str], here: Path) -> set[Path]:
 
 
 def searched_by(flags: Sequence[str], here: Path, options: Sequence[str]) -> Iterator[Path]:
-    """Yield each folder that follows one of ``options``, in the same flag or as the next flag."""
+    """Yield the folders that ``flags`` give for ``options``, as ``-Ifolder`` or ``-I folder``."""
     for flag, following in zip(flags, [*flags, ""][1:], strict=True):
         for option in options:
             if flag.startswith(option):

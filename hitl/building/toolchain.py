@@ -1,4 +1,4 @@
-"""The C compiler: the system's compiler, or else that of the package ``ziglang``."""
+"""Run the system's C compiler, or the compiler of the package ``ziglang`` if there is none."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Toolchain:
         )
 
     def with_cpp(self) -> Toolchain:
-        """Return this compiler; raise :class:`CannotBuild` if it has no C++ compiler."""
+        """Return this toolchain; raise :class:`CannotBuild` if it has no C++ compiler."""
         self.cpp()
         return self
 

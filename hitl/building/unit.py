@@ -10,8 +10,8 @@
 ``rtsim_initialize`` and ``rtsim_step`` return 0 if all elements fit their C types. If ``k`` is the
 index of the first element that does not fit, they return ``1 + k`` for ``p`` or ``u``, and
 ``-1 - k`` for ``y``. The worker, the shared library of the fast path and the firmware are compiled
-from the same generated text. Static assertions in the unit check every type and size. ``#line``
-directives make compiler errors name the interface file.
+from the same generated text. Static assertions in the unit check every type and size. With
+``#line`` directives, compiler errors refer to the interface file.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _entry(step: StepEntry, file: str) -> str:
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
     """Yield the C code that sets ``fields`` from ``vector``.
 
-    ``spared`` names a C function that is true for values that leave the variable unchanged.
+    If the C function ``spared`` is true for a value, the variable is not set.
     """
     at = 0
     for place in fields:

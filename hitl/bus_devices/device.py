@@ -161,7 +161,7 @@ class BusFault:
 
 
 def why_idle(fault: BusFault, ran_ns: int) -> str:
-    """Explain in a clause why a bus fault changed nothing while the boards ran for ``ran_ns``."""
+    """Return the reason why a bus fault changed nothing while the boards ran for ``ran_ns``."""
     begin, end = fault.begin_ns / NS_PER_S, fault.end_ns
     if fault.begin_ns >= ran_ns:
         return f"it begins at {begin:g} s, and the boards ran until {ran_ns / NS_PER_S:g} s"

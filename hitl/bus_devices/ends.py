@@ -30,7 +30,7 @@ class Placed:
 
 
 class _End:
-    """Base class of the I2C and SPI ends: time, values, and pins that devices drive."""
+    """Base class of :class:`I2cEnd` and :class:`SpiEnd`: time, values and pins of their devices."""
 
     kind: ClassVar[str]
     reached: ClassVar[str]
@@ -60,7 +60,7 @@ class _End:
         self.origin_ns = self._ns(self._board.cycles)
 
     def why_idle(self, fault: BusFault) -> str:
-        """Return the reason why a fault changed no bus operation, or "" if it changed one."""
+        """Return why ``fault`` changed no bus operation, or "" if the fault had an effect."""
         ran_ns = self._ns(self._board.cycles) - self.origin_ns
         return "" if self.acted[fault] else why_idle(fault, ran_ns)
 
@@ -220,7 +220,7 @@ class I2cEnd(_End):
         self._with = None
 
     def let_go(self) -> None:
-        """End the transfer, since the devices see a STOP when the pull-ups raise SDA."""
+        """End the transfer: the pull-ups raise SDA, which the devices see as a STOP."""
         self._leave()
 
 

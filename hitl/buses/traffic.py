@@ -1,8 +1,8 @@
 """Controllers and external inputs that exchange frames over a link.
 
-A :class:`FrameController` sends its inputs as frames.  Its outputs are the signals of received
-frames.  A :class:`FrameInput` is an external input that reads frames at each tag.  The values are
-recorded, and a replay uses the recorded values.
+A :class:`FrameController` sends its inputs as frames.  The controller's outputs are the signals of
+received frames.  A :class:`FrameInput` is an external input that reads frames at each tag.  The
+values are recorded, and a replay uses the recorded values.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class FrameController:
         receive: Names of the frames to receive.
         frames: File that describes the frames, unless the URL names one.
         answer: With ``"latest"``, the outputs are the latest received values.  With ``"awaited"``,
-            the controller waits until each received frame has arrived after the request.
+            the controller waits after its request until all frames ``receive`` have arrived.
         prefix: If True, names of signals begin with the name of their frame.
 
     Example:

@@ -359,8 +359,8 @@ def compare(interface: str, names: str | None, steps: int, seed: int, as_json: b
     INTERFACE is FILE.toml or FILE.toml:VARIANT. The table has the execution time of a step, the
     stack, the time of an exchange over the serial line, and the number of steps whose outputs have
     the bits of the C code on this host; below it is the first difference of each board. Exit status
-    0 if all outputs are equal on all boards, 1 if an output differs or a step fails on this host,
-    2 if a board could not run the controller or no output ever moved.
+    0 if all outputs are equal on all boards. Exit status 1 if an output differs or a step fails on
+    this host. Exit status 2 if a board could not run the controller or no output ever moved.
 
     \b
     Example:
@@ -452,7 +452,7 @@ def _to_json(row: OnOneBoard) -> dict[str, object]:
 @reports_errors
 @names_a_board
 def clock(interface: str, url: str, as_json: bool) -> None:
-    """Measure the clock of the Arduino code of INTERFACE on an emulated board.
+    """Measure the clock that the Arduino code of INTERFACE reads on an emulated board.
 
     The command prints a table for the interface file. With this table, millis() and micros() in SIL
     agree with the emulated board within some tens of microseconds. The measurement itself shifts

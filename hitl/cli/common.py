@@ -162,8 +162,8 @@ def watch_of(line: ProgressLine) -> ProgressWatch:
 def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
     """Raise :class:`ScenarioError` for a latency of 0.
 
-    ``who`` names what needs time to answer. The error message suggests a latency, and ends with the
-    text ``otherwise``.
+    ``who`` names what needs time to answer. The error message suggests a latency, and ends with
+    ``otherwise``.
     """
     if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
         period = component.period

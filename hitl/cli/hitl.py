@@ -108,7 +108,7 @@ def hitl(
     """Run SCENARIO with a rig in place of its controller.
 
     The rig's I/O node is a board that drives the input pins of the device under test and reads its
-    output pins. If the I/O node is {url}, all boards are emulated and run in lockstep, so no
+    output pins. With the I/O node {url}, all boards are emulated and run in lockstep, so no
     hardware is necessary. For an emulated device, the rig file names the firmware: an Intel HEX
     file or an Arduino sketch. If the I/O node is at a serial port, the scenario runs in real time
     (--pace 1). Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run

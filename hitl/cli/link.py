@@ -215,7 +215,7 @@ def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardI
 
     ``file`` is an Intel HEX file or a sketch, and ``controller`` an interface file. If both are
     given, the board runs ``file``, which must contain the controller. Raises :class:`BoardError` if
-    neither is given, or if the board is not emulated, because a real board runs its own firmware.
+    both are missing, or for a real board, which runs its own firmware.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")
@@ -253,9 +253,9 @@ def link_test(
     """Test the serial line to the board at URL.
 
     The command prints the board's identity, lost messages, round-trip times, the offset of the
-    board's clock, and the time budget of a step. URL is {url}, serial:///dev/ttyACM0?baud=500000
-    or serial://COM3. Exit status 0 if the test passed, 1 if a message was lost, repeated or damaged
-    or if the board does not run the controller of -c, 2 if the test could not be made.
+    board's clock, and the time budget of a step. URL is {url}, serial:///dev/ttyACM0?baud=500000 or
+    serial://COM3. Exit status 0 if the test passed; 1 if a message was lost, repeated or damaged,
+    or if the board does not run the controller of -c; 2 if the test could not be made.
 
     \b
     Examples:
@@ -311,7 +311,7 @@ def _expected(
 def _opened(
     at: BoardUrl, image: BoardImage, paced: bool
 ) -> Iterator[tuple[BoardLink, int, PacedBoard | None]]:
-    """Yield the link, the bit rate of its line, and the board's server if ``paced``."""
+    """Yield the link, its bit rate, and the server of a ``paced`` board, else ``None``."""
     if paced:
         with PacedBoard(at.text, image.path) as board:
             baud = nominal(board.baud)
@@ -396,8 +396,8 @@ def flash(
 
     FIRMWARE is an Intel HEX image, an Arduino sketch or an interface file. For a sketch and an
     interface file, the command builds the firmware if necessary. After flashing, the command asks
-    the board for its identity, and fails if the board does not run the new firmware; a sketch has
-    no identity, so the board is not asked. Exit status 0 if the board was flashed, 2 if not.
+    the board for its identity, and fails if the board does not run the new firmware. A sketch has
+    no identity, so the board is not checked. Exit status 0 if the board was flashed, 2 if not.
 
     \b
     Examples:

@@ -103,7 +103,7 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | ComparisonChain) -> int:
-        """Return the exit status; with ``--strict``, it is 1 for a passed result with doubts."""
+        """Return the exit status, which is 1 for a passed result that ``--strict`` rejects."""
         if self.strict and result.ok and _refused(result):
             return NO
         return result.outcome.value
@@ -215,7 +215,7 @@ class Comparing:
         self._rules, self._writers = asked.rules(), asked.writers()
 
     def parse(self, controllers: Sequence[str]) -> dict[str, str]:
-        """Return the interface files of ``-c`` by controller, and store the latencies for them."""
+        """Return the interface file of each controller from ``-c``, and store the latencies."""
         given = parse_controllers(controllers, self.scenario)
         self.times = parse_latencies(self.asked.latencies, list(given))
         return given
@@ -223,7 +223,7 @@ class Comparing:
     def run(
         self, stages: list[Stage], watch: ProgressWatch | None = None, **more: Any
     ) -> BackToBack | ComparisonChain:
-        """Compare ``stages`` and write all result files; ``more`` sets fields of the request."""
+        """Compare ``stages`` with the request fields ``more``, and write all result files."""
         asked, recorder = self.asked, None
         if asked.path is not None:
             made = open_recorder(asked.path, self.scenario.name, asked.force)
@@ -257,7 +257,7 @@ class Comparing:
         counted: Counting | None = None,
         **more: object,
     ) -> NoReturn:
-        """Print the result, in JSON together with ``more``, and exit with its status."""
+        """Print the result and exit with its status; JSON output also contains ``more``."""
         failed = "" if counted is None else counted.failed
         status = self.asked.status(result) or (FAILED if failed else 0)
         if as_json:
@@ -354,7 +354,7 @@ def test(
 def _stimuli(
     built: Mapping[str, SilController], files: Sequence[str], none: bool
 ) -> dict[str, Stimuli]:
-    """Return the stimuli of each controller, by name; ``files`` are ``[NAME=]FILE``."""
+    """Return the stimuli by controller name; ``files`` have the form ``[NAME=]FILE``."""
     if none and files:
         raise StimuliError("--stimuli and --no-stimuli exclude each other; leave one out")
     given: dict[str, Path] = {}

@@ -187,7 +187,7 @@ class _Side:
 
 @dataclass
 class _Stepping:
-    """Open-loop runs of two sides under the same conditions; ``below`` is the reference."""
+    """Open-loop runs of the side ``above`` and its reference ``below``, in the same conditions."""
 
     conditions: Conditions
     below: _Side
@@ -231,7 +231,7 @@ class _Stepping:
     def reach_of_design(
         self, name: str, loop: OpenLoop, stimulated: Stimulated | None
     ) -> DesignReach | None:
-        """Return which branches of the reference model of ``name`` the same inputs reach.
+        """Return which branches of the reference model of ``name`` the inputs of the loops reach.
 
         Returns ``None`` if the side ``below`` is not the reference model, or if an open loop ended
         with an error.
@@ -265,7 +265,7 @@ class _Stepping:
 def _flight(
     conditions: Conditions, below: _Side, above: _Side, rules: dict[str, Tolerance]
 ) -> LoopComparison:
-    """Compare the closed-loop run of the side ``above`` with the run of the reference ``below``."""
+    """Compare the closed-loop runs of the side ``above`` and its reference, the side ``below``."""
     designs, sides = conditions.designs(), Sides(below.name, above.name)
     result = above.result
     assert result is not None
@@ -333,7 +333,7 @@ def _execution(
 
 
 def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
-    """Return how often each fault acted in the run, or the declared faults without a run."""
+    """Return how often each fault of the run acted; without a run, return the declared faults."""
     if result is not None:
         described = events.described(result.recording.header)
         return tuple(events.rows(result.recording.events, described))

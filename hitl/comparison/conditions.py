@@ -1,4 +1,4 @@
-"""The request for a comparison, and the conditions that are common to all of its runs."""
+"""Options of a comparison, and the conditions that all runs of the comparison share."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def signals_of(recording: Recording) -> list[str]:
 
 
 def in_terms_of(designs: Mapping[str, ControllerProtocol], recording: Recording) -> Recording:
-    """Return ``recording`` with the reference models' units and kinds, which C code can lack."""
+    """Return ``recording`` with units and kinds of the reference models, as C can lack them."""
     tracks = dict(recording.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
@@ -467,8 +467,8 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Environ
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
     """Return True if this host delayed the answers of an emulated board for too long.
 
-    The delay is too long if the longest exchange was in time by the board's cycles, but the host
-    added more than the remaining time. The host adds delay when the emulator falls behind, and when
+    The delay is too long if the longest exchange, counted in board cycles, was in time but the
+    delay exceeds the remaining time. The host adds delay when the emulator falls behind, and when
     the bytes are sent late.
     """
     if board is None:

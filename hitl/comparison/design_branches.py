@@ -66,7 +66,7 @@ def _clipped(row: Sequence[Any]) -> Ways:
 
 @dataclass(frozen=True)
 class _Call:
-    """The branches of a function such as ``max``, and a function that finds those of a call."""
+    """The branches of a function such as ``max``; ``ways`` finds the branches that a call takes."""
 
     count: int
     """Number of operands; 0 for two or more."""
@@ -108,7 +108,7 @@ class DesignReach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Return a clause about branches that were not taken, to follow the verdict ``passed``."""
+        """Text about branches that were not taken, for the report of a passed comparison."""
         left = len(self.open)
         if not left:
             return []
@@ -141,7 +141,7 @@ Steps = tuple[NDArray[np.float64], Sequence[tuple[int, int]]]
 
 
 def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignReach:
-    """Measure which branches of a reference model the sequences take, each from a new start."""
+    """Measure which branches a reference model takes, started again for each input sequence."""
     if not isinstance(design, PythonController):
         return DesignReach(why="it is not a function of Python")
     watch = _Watch()

@@ -59,7 +59,7 @@ class Exercise:
 
     @property
     def idle(self) -> list[str]:
-        """A clause for each output whose comparison proves nothing, such as ``y never moved``."""
+        """A text such as ``y never moved`` for each output unchanged in the run or never finite."""
         return [
             *(f"{column} never moved" for column in self.never_moved),
             *(
@@ -86,7 +86,7 @@ class Exercise:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences about signals that the comparison did not exercise, or an empty list."""
+        """Sentences about signals that did not change in the run or were never finite, if any."""
         columns = {
             "outputs that only the stimuli moved": self.stimulated_outputs,
             "inputs that never changed": self.never_changed,
@@ -131,7 +131,7 @@ class Effects:
     def of(
         cls, name: str, design: ControllerProtocol, baseline: Recording, candidate: Recording
     ) -> Effects:
-        """Return the effects of controller ``name`` in the run ``candidate``.
+        """Count the requests and answers of controller ``name`` in the run ``candidate``.
 
         ``baseline`` is the run with the reference.
         """
@@ -182,7 +182,7 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Count the compared signals, and the rows ``paired`` that exist in both runs."""
+        """Count the compared signals, and the rows of ``paired``, which both runs contain."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}
@@ -214,7 +214,7 @@ def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
 
 
 def _moves(answers: TrackData, end_ns: int, design: ControllerProtocol) -> bool:
-    """Return True if an answer that arrived differs from the initial outputs of ``design``."""
+    """Return True if an answer that took effect differs from the reference's initial outputs."""
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]
     return any(

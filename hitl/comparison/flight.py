@@ -33,7 +33,7 @@ _SIDE = "side"
 
 @dataclass(frozen=True)
 class Compared:
-    """The verdict, and the compared rows of both runs, which have equal tags."""
+    """The verdict on two runs, and the compared rows of each run, which have equal tags."""
 
     comparison: Comparison
     baseline: Recording
@@ -90,7 +90,7 @@ def compare_flights(
 def first_late(candidate: Recording) -> int | None:
     """Return the time (ns) of the first request with a late answer, or ``None``.
 
-    Requests for whose answer the run waited are omitted.
+    A request is omitted if the run waited for its late answer.
     """
     asked = [
         e.tag.ns - int(e.values["allowed"])
@@ -104,7 +104,7 @@ def first_late(candidate: Recording) -> int | None:
 def _answered(candidate: Recording, controller: str, ns: int) -> bool:
     """Return True if the run contains an answer to the controller's request at ``ns``.
 
-    A late answer is in the run only with the policy ``stretch``.
+    The run contains a late answer only with the policy ``stretch``.
     """
     track = candidate.tracks.get(f"messages/{controller}")
     return track is not None and bool((track.ns == ns).any())
@@ -136,7 +136,7 @@ def _end(recording: Recording) -> int:
 
 
 def _had_rows(recording: Recording, signal: str) -> bool:
-    """Return True if the track of ``signal`` has rows; column names contain no dot."""
+    """Return True if the track that ``signal`` names before its last dot has rows."""
     track = recording.tracks.get(signal.rpartition(".")[0])
     return track is not None and len(track) > 0
 
@@ -159,7 +159,7 @@ def _only(track: TrackData, rows: Index) -> TrackData:
 def _keys(track: TrackData) -> NDArray[np.int64]:
     """Return the keys by which rows are paired, shape (n, 3).
 
-    The columns are the time (ns), the microstep, and 1 for a row of ``x+``, else 0.
+    The columns are the time (ns), the microstep, and the result of :func:`_sides`.
     """
     ns = track.ns
     step = next((track.integer(name) for name in _STEPS if name in track.integers), 0 * ns)
@@ -167,14 +167,17 @@ def _keys(track: TrackData) -> NDArray[np.int64]:
 
 
 def _sides(track: TrackData) -> NDArray[np.int64]:
-    """Return 1 for each row of the kind ``x+``, and 0 for each other row, shape (n,)."""
+    """Return 1 for each row ``x+`` (after the changes at a tag), 0 for other rows, shape (n,)."""
     return track.integer(_SIDE) if _SIDE in track.integers else 0 * track.ns
 
 
 def _problem(
     a: TrackData, left: Index, b: TrackData, right: Index, sides: Sides
 ) -> SignalResult | None:
-    """Return a failed result if a row that is not of the kind ``x+`` exists in only one run."""
+    """Return a failed result for a row without a pair.
+
+    A pair is not required for rows ``x+`` of ``a``, nor for rows of ``b`` in tracks with ``x+``.
+    """
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
     if len(missing):
@@ -221,7 +224,7 @@ def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class EnvironmentFailure(NamedTuple):
-    """The time (ns) from which a run proves nothing about the C code or board, and the reason."""
+    """An environment failure that makes a run unusable from ``since_ns`` on, and the reason."""
 
     since_ns: int
     why: str
@@ -233,7 +236,7 @@ class EnvironmentFailure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LoopComparison(Judged):
-    """The run of the scenario with the translation, compared with the run of the reference."""
+    """Comparison of a closed-loop run of C code or a board with the run of its reference."""
 
     comparison: Comparison
     baseline: Recording
@@ -287,7 +290,7 @@ class LoopComparison(Judged):
 
     @property
     def _charged(self) -> list[SignalResult]:
-        """The failures for which the translation is responsible."""
+        """The failures that the environment did not cause."""
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:

@@ -44,7 +44,7 @@ HOST, BOARD = "host C", "board"
 
 
 class OnBoards(NamedTuple):
-    """The result of :func:`stages`: the stages for host and board, and the firmware images."""
+    """The stages of a comparison, for host and board, and the firmware images of the boards."""
 
     stages: list[Stage]
     images: dict[str, Firmware]
@@ -293,12 +293,12 @@ class OfBoards(Judged):
 
     @property
     def idle(self) -> list[str]:
-        """Clauses about outputs that prove nothing, such as ``motor.voltage never moved``."""
+        """Texts such as ``motor.voltage never moved`` about unchanged and never finite outputs."""
         return [f"{self.host.name}.{words}" for words in self.host.exercise.idle]
 
     @property
     def nothing(self) -> str:
-        """Why equal outputs prove nothing, or "" if C code without any effect would differ."""
+        """Why equal outputs are no evidence, or "" if C code that does nothing would differ."""
         found = self.host.exercise
         if found.any:
             return ""

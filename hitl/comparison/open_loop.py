@@ -143,7 +143,7 @@ class Driven:
         return Check(INITIALIZED_AGAIN)
 
     def _different(self, step: int, answer: Vector) -> str:
-        """Return a sentence about the difference from the first answer to a step, or ""."""
+        """Return how ``answer`` differs from the first answer at the same step, or "" if equal."""
         before = self.given[step]
         same = (answer == before) | (np.isnan(answer) & np.isnan(before))
         if same.all():
@@ -173,7 +173,7 @@ class Driven:
     def execution(self, period: Period | None) -> Execution | None:
         """Return the execution times of the steps, or ``None`` for an instrumented build.
 
-        The times are those that the C code measured, or else the durations of the exchanges.
+        If the C code does not measure its steps, the times are the durations of the exchanges.
         """
         if not timed(self.translation):
             return None
@@ -184,7 +184,7 @@ class Driven:
         return Execution.of(took, period, clock=clock_of(self.translation))
 
     def _answer(self, step: int) -> Vector:
-        """Return the translation's answer (n,) to ``step``, in the order of ``design.outputs``.
+        """Return the compared controller's outputs (n,) for ``step``, in the reference's order.
 
         Outputs that the translation does not have are NaN.
         """
@@ -222,7 +222,7 @@ def _exchange(controller: ControllerProtocol, tag: Tag, inputs: Vector) -> Vecto
 
 
 def _order(ours: Signals, theirs: Signals) -> list[int]:
-    """For each input of the compared controller, return the index in the reference model."""
+    """Return the index of each input in ``theirs`` among ``ours``, the inputs of the reference."""
     for column in theirs.columns:
         if column not in ours.columns:
             raise UnknownName("input", column, ours.columns, "the reference model")
@@ -286,7 +286,7 @@ class OpenLoop(Judged):
 
     @property
     def first(self) -> First | None:
-        """The first failure, or ``None``; of several in one step, that of the first output."""
+        """The first failing step with its first failing output, or ``None``."""
         failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
         return First(min(failing)[2], min(failing)[0]) if failing else None
 
@@ -296,7 +296,7 @@ class OpenLoop(Judged):
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
-        """Return the failing outputs, then the others, each by falling share of the tolerance."""
+        """Return the failing outputs, then the others; each group begins with the largest share."""
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
@@ -396,8 +396,8 @@ def open_loop(
 ) -> OpenLoop:
     """Compare two running controllers on the same inputs, and return the verdict on each output.
 
-    A :class:`ControllerError` of the translation is part of the result; errors of the reference
-    model are raised. Raises :class:`ShapeError` for inputs or tags of a wrong shape, and
+    A :class:`ControllerError` that the translation raises is part of the result. Errors of the
+    reference model are raised. Raises :class:`ShapeError` for inputs or tags of a wrong shape, and
     :class:`ScenarioError` for tolerances that match no output.
 
     Args:

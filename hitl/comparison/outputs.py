@@ -22,20 +22,20 @@ REFERENCE_MODEL = "reference model"
 
 
 class Sides(NamedTuple):
-    """The names of both sides; ``translation`` is compared with the reference ``design``."""
+    """The names of the compared side ``translation`` and of its reference ``design``."""
 
     design: str = DESIGN
     translation: str = "C"
 
     @property
     def aim(self) -> str:
-        """The expected behaviour as a clause, such as ``what its reference model does``."""
+        """Text for the expected behaviour, such as ``what its reference model does``."""
         whose = f"its {REFERENCE_MODEL}" if self.design == DESIGN else f"the {self.design}"
         return f"what {whose} does"
 
     @property
     def reference(self) -> str:
-        """Name of the reference in texts: ``reference model``, or ``host C`` for a board."""
+        """Displayed name of the reference: ``reference model``, or ``host C`` for a board."""
         return displayed(self.design)
 
     @property
@@ -60,7 +60,7 @@ class Sides(NamedTuple):
 
 
 def displayed(side: str) -> str:
-    """Return the name of a compared side in messages."""
+    """Return the name of ``side`` that messages display."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 
@@ -73,7 +73,7 @@ Pairs = tuple[Vector, Vector]
 
 @dataclass(frozen=True)
 class OutputResult(SignalResult):
-    """The verdict on one output column, over the answered steps."""
+    """The verdict on one output column, over all steps with an answer."""
 
     type: str = "float64"
     """Type of the C output."""
@@ -93,7 +93,7 @@ class OutputResult(SignalResult):
     """``angle`` for an angle, which wraps around. Quaternions are compared element by element."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
-        """Return an object that measures differences of the output at the steps ``tags`` (n, 2)."""
+        """Return an object that measures the output's differences in steps with ``tags`` (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
     def to_json(self) -> dict[str, object]:
@@ -161,8 +161,7 @@ def judged(
     """Return the verdict on an output with ``values`` of shape (n,) on each side.
 
     ``type`` is the type of the C output. ``tags`` (k, 2) contains the tags of all steps, k >= n. If
-    answers are missing (n < k), the output fails at the first step without an answer, unless an
-    earlier step fails.
+    answers are missing (n < k), the output fails at the first wrong or missing answer.
     """
     kind: Kind = "angle" if signal.kind == "angle" else "scalar"
     n = len(values[0])
@@ -202,12 +201,12 @@ def _pair(
 
 
 def missing(column: str, unit: str) -> OutputResult:
-    """Return the failed result for an output that exists only on the side of the reference."""
+    """Return the failed result for an output that only the reference has."""
     return OutputResult(column, unit, reason="missing in the translation", share=math.inf)
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quaternions ``given`` (n, 4), negated where this is nearer to ``wanted``."""
+    """Return the quaternions ``given`` (n, 4), negated if the negative is nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 

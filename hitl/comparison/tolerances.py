@@ -74,7 +74,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """Return the default tolerance of a C output, as fractions for floating-point types."""
+    """Return the default tolerance of a C output, in fractions if its type is floating-point."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -107,12 +107,12 @@ def of_signals(
 ) -> dict[str, Tolerance]:
     """Return the default tolerance of each signal in closed loop, by signal name.
 
-    ``shares`` is the result of :func:`in_the_loop`, and ``stated`` contains the rules of the
-    interface files from :func:`for_tracks`. The absolute tolerance is a fraction of the signal's
-    range. If a rule allows a larger fraction in one step, the closed loop allows 1000 times the
-    rule's fraction, but at most a tenth of the range. If a rule itself allows more than a tenth, as
-    in level flight with a small range, the fraction of the rule applies. The relative tolerance is
-    the same as in one step, because the loop does not multiply an offset.
+    ``shares`` comes from :func:`in_the_loop`. ``stated`` contains the interface files' rules, which
+    :func:`for_tracks` has converted. The absolute tolerance is the same fraction of the range for
+    each signal. If a rule allows a larger fraction in one step, the closed loop allows 1000 times
+    this fraction, but at most a tenth. A rule's own fraction above a tenth, as in level flight with
+    a small range, applies without the factor, but at most 1. The relative tolerance is the same as
+    in one step, because the closed loop does not amplify an offset.
     """
     steps = list(_stated_shares(stated, baseline))
     share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])
@@ -232,7 +232,7 @@ INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """A condition of a comparison as a clause, and the explanation of a violation, or ""."""
+    """A condition that a comparison checks, and the problem, or "" if the condition is met."""
 
     what: str
     problem: str = ""
@@ -271,7 +271,7 @@ def another_period(name: str, interface: Interface, period: Period) -> str:
 
 
 def _other_values(name: str, design: ControllerProtocol, interface: Interface, own: Vector) -> str:
-    """Return a sentence on the first parameter with another value in C than in the reference model.
+    """Return a sentence on the first parameter whose values in C and reference model differ.
 
     A parameter that is 0 in the C code is assumed to be set by the caller of the C code. A value
     other than 0 must equal the value that the reference model declares, or the value that the
@@ -298,7 +298,7 @@ def _other_values(name: str, design: ControllerProtocol, interface: Interface, o
 
 
 def _same(place: Field, here: Vector, wanted: Vector) -> bool:
-    """Return True if both values are equal except for rounding to the type in C."""
+    """Return True if the two values differ at most by rounding to the parameter's C type."""
     if place.scaled or "int" in place.signal.type:
         allowed = abs(place.scale) if place.scaled else 0.0
         return bool((np.abs(here - wanted) <= allowed * (1.0 + 1e-9)).all())

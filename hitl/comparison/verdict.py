@@ -64,10 +64,10 @@ class Stimulated(Judged):
         return cls(name, stimuli, tuple(loops))
 
     def beside(self, run: OpenLoop) -> OpenLoop:
-        """Return the result ``run``, extended by the signals that changed only on the stimuli.
+        """Return the result ``run``, with the names of the signals that only stimuli changed.
 
-        A signal changed on the stimuli if its value in a compared step differs from its constant
-        value in the run.
+        A stimulus changes a signal that is constant in the run if the signal has another value in
+        an answered step of the stimulus.
         """
         still, outputs = run.exercise, [signal.name for signal in run.signals]
         answers = [loop.design[: loop.answered] for loop in self.loops]
@@ -105,7 +105,7 @@ class Stimulated(Judged):
         return out
 
     def reaches(self, number: int) -> str:
-        """Return a text with the branches that the stimulus ``number`` was generated to reach."""
+        """Return the branches for which the stimulus with the index ``number`` was generated."""
         return "; ".join(self.stimuli.stimuli[number].reaches)
 
     @property
@@ -131,7 +131,7 @@ class Stimulated(Judged):
 def _moved(
     columns: Sequence[str], still: Sequence[str], run: Table, stimuli: Sequence[Table]
 ) -> tuple[str, ...]:
-    """Return the columns that are constant in the run, but have another value in a stimulus."""
+    """Return the columns with a constant value in ``run`` and another value in ``stimuli``."""
     at = {name: columns.index(name) for name in still}
     return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))
 
@@ -147,9 +147,9 @@ def mismatches(
 ) -> Iterator[str]:
     """Yield sentences on the differences between both versions of controller ``name``.
 
-    If ``period`` contains the period of the scenario, the function also reports a different period
-    in the interface file. A comparison omits the argument ``period``, because
-    :mod:`hitl.comparison.tolerances` checks the period.
+    With the scenario's ``period``, the function also reports a different period in the interface
+    file. A comparison omits the argument ``period``, because :mod:`hitl.comparison.tolerances`
+    checks the period.
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
@@ -195,7 +195,7 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """Return the doubts about a passed verdict as text, ``; but ...``, or "" without doubts."""
+    """Return the text ``; but ...`` with all doubts about a passed result, or "" without doubts."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""
 
@@ -230,7 +230,7 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """A tuple that contains only this comparison; see :attr:`ComparisonChain.pairs`."""
+        """This comparison in a tuple, as in :attr:`ComparisonChain.pairs`."""
         return (self,)
 
     def _judge(self) -> Outcome:
@@ -297,7 +297,7 @@ class BackToBack(Judged):
 
     @property
     def how(self) -> str:
-        """The end of a passed verdict, which names the compared loops and the number of stimuli."""
+        """Text that names the compared loops and the number of stimuli, for a passed comparison."""
         loops = ", in open loop" if self.flight is None else ", in open and in closed loop"
         count = sum(len(one.loops) for one in self.stimulated.values())
         return f"{loops}, and on {count} stimul{'us' if count == 1 else 'i'}" if count else loops
@@ -326,7 +326,7 @@ class BackToBack(Judged):
 
     @property
     def reserved(self) -> list[str]:
-        """Reasons for doubt that the text of a passed verdict must mention."""
+        """Reasons to doubt a passed comparison, for the text about the result."""
         ran = [f"{name}: {words}" for name, one in self._branches for words in one.in_brief]
         return [*self._still, *self._ineffective, *ran]
 
@@ -361,7 +361,7 @@ class BackToBack(Judged):
 
     @property
     def doubts(self) -> list[str]:
-        """Reasons, except faults, for which ``--strict`` rejects a passed comparison."""
+        """Reasons other than faults for which ``--strict`` rejects a passed comparison."""
         return [*self.too_slow, *self._too_long, *self._missed]
 
     @property
@@ -376,7 +376,7 @@ class BackToBack(Judged):
 
     @property
     def _too_long(self) -> list[str]:
-        """Clauses about boards whose exchange takes longer than the period."""
+        """A text for each board whose exchange takes longer than the period."""
         flown = {} if self.flight is None else self.flight.targets
         stepped = {name: loop.target for name, loop in self.open.items()}
         found = {**stepped, **flown}
@@ -438,7 +438,7 @@ class BackToBack(Judged):
 
 
 def headline(error: str) -> str:
-    """Return the first line of an error, without process output, inputs and case."""
+    """Return the first line of an error message, without ``; it said:`` at its end."""
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
@@ -516,7 +516,7 @@ class ComparisonChain(Judged):
 
     @property
     def doubts(self) -> list[str]:
-        """Reasons, except faults, for which ``--strict`` rejects a passed result, each once."""
+        """The reasons in :attr:`BackToBack.doubts` of all pairs, without duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
 
     @property

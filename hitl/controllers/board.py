@@ -1,4 +1,4 @@
-"""A controller of a scenario that runs on a board.
+"""Run the controller of a scenario on a board.
 
 The module also opens the serial line to the board, and warms up an emulator before a paced run. The
 function :func:`measured_clock` measures the clock that Arduino code reads on an emulated board.
@@ -149,8 +149,8 @@ def warmed(
 ) -> BoardLink:
     """Open a link with ``open_link`` and warm up its emulator.
 
-    Some warm-up inputs never occur in the run. If the warm-up fails, for example because the
-    emulator ends at such an input, a second link without warm-up is returned.
+    If the warm-up fails, a second link without warm-up is returned. For example, the emulator can
+    end at a warm-up input that never occurs in the run.
     """
     link = open_link()
     if not isinstance(link, PacedLink):
@@ -170,14 +170,14 @@ def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: fl
     """Execute steps over ``link`` and reset the board, in :data:`ROUNDS` rounds.
 
     The inputs are random values around the initial inputs, within their ranges. V8 compiles only
-    those branches of the emulator that were executed. The first instruction of another kind causes
-    another compilation.
+    those branches of the emulator that were executed. The first board instruction of a new kind
+    causes another compilation.
 
     ``meet`` returns a controller that is connected to the board. ``silence`` is the time to wait
     for the answer to one step (s). After a failed step, the remaining warm-up rounds use the
     initial inputs. If the board does not answer a step, the warm-up ends. A failed or unanswered
-    step of the warm-up is no error, because the run itself will fail at such a step. Raises
-    :class:`BoardError` if the emulator ends.
+    step of the warm-up is no error, because the run itself will fail if it reaches the same step.
+    Raises :class:`BoardError` if the emulator ends.
     """
     rng, wide = np.random.default_rng(1), 1.0
     for _ in range(ROUNDS):
@@ -330,7 +330,7 @@ class BoardController(LoggedController):
 
     @property
     def pacing(self) -> Timing | None:
-        """Timing of an emulated board by the wall clock; ``None`` until the controller closes."""
+        """Timing of an emulated board by the wall clock; ``None`` before the controller closes."""
         return getattr(self._link, "pacing", None)
 
     @property
@@ -516,7 +516,7 @@ class BoardController(LoggedController):
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
 
     def _waited(self, first_ns: int) -> int:
-        """Return the total waiting time before the repeats of the latest request.
+        """Return the total time of the waits before the repeats of the latest request, ns.
 
         The first repeat waits for ``first_ns``.
         """
@@ -574,9 +574,9 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
     """Measure the clock of Arduino code on an emulated board.
 
     The firmware is built twice. In place of its outputs, the firmware sends a reading of
-    ``micros()``, byte by byte. The reading has as many bytes as the outputs, so that all messages
-    keep their times. One build reads the clock before the initialization, the other before the
-    first step. The call of ``micros()`` itself shifts the times by some µs.
+    ``micros()``, byte by byte. Each message keeps its number of bytes, so that the times of the
+    messages do not change. One build reads the clock before the initialization, the other before
+    the first step. The call of ``micros()`` itself shifts the times by some µs.
 
     Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
     for a board that is not emulated or does not answer.
@@ -597,7 +597,7 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
 
 
 def _reading(interface: Interface, url: str) -> int:
-    """Run the firmware of :func:`_with_clock` and return its clock reading, µs."""
+    """Run firmware that sends a clock reading as its outputs, and return the reading, µs."""
     controller = BoardController(interface, url=url, cases=None).fresh()
     said = bytearray()
     with closing(controller):
@@ -608,7 +608,7 @@ def _reading(interface: Interface, url: str) -> int:
 
 
 def _with_clock(interface: Interface, first_step: bool) -> Interface:
-    """Return ``interface`` with its outputs replaced by the bytes of a clock reading."""
+    """Return a copy of ``interface`` whose outputs are the bytes of a clock reading."""
     count = Codec(interface.output_fields).bytes
     names = [f"rtsim_byte_{k}" for k in range(count)]
     readings = [Field(Signal(name, type="uint8"), name, declared=True, line=0) for name in names]

@@ -43,7 +43,7 @@ class GivenParameters:
 
     @property
     def sent(self) -> Vector:
-        """The vector for the generated code, shape (k,), with ``KEEP`` for unnamed parameters."""
+        """Parameters for the generated code, shape (k,); ``KEEP`` for those without a value."""
         out = self.values.copy()
         out[self._left] = KEEP
         return out
@@ -176,5 +176,5 @@ def board_of(controller: object) -> HelloReply | None:
 
 
 def failed_around(controller: object) -> bool:
-    """Return True if the environment of a controller failed, instead of the C code."""
+    """Return True if a controller failed because of its environment, not of its C code."""
     return getattr(controller, "environment", False)

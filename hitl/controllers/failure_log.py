@@ -197,7 +197,7 @@ class FailureLog:
 
 
 class LoggedController(CController):
-    """A controller outside this process, whose failures are explained and saved as cases."""
+    """A controller outside this process that explains its failures and saves them as cases."""
 
     outside = True
     _failures: FailureLog

@@ -80,8 +80,8 @@ class CalledStepLog:
     def take(self, steps: int) -> CalledSteps:
         """Return the first ``steps`` recorded steps.
 
-        If compiled code has called one more step, the log stores this step with its answer. Until
-        :meth:`repeated` discards the stored step, compiled code calls no further step.
+        If compiled code called ``steps + 1`` steps, the log stores the last step and its answer.
+        Until :meth:`repeated` discards the stored step, compiled code calls no further step.
         """
         called = int(self.values[_ROW_COUNT])
         assert steps <= called <= steps + 1, f"{called} steps were called, {steps} were counted"
@@ -247,8 +247,8 @@ class InProcess(CController):
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
         """Return the address of the C step function, and the vectors for its arguments.
 
-        Returns None if the C code is not loaded, or if the controller has no outputs. The report of
-        a failure needs an output.
+        Returns None if the C code is not loaded, or if the controller has no outputs, because the C
+        code reports a failed step by NaN in the first output.
         """
         if self._library is None or not self.outputs.size:
             return None
@@ -331,7 +331,7 @@ def _check_loadable(made: Build) -> None:
 
 
 def _private(library: Path) -> ctypes.CDLL:
-    """Load a private copy of ``library``, with its own static variables, and delete the copy.
+    """Load ``library`` with its own static variables, from a copy that is then deleted.
 
     The copy is written next to the build, because a temporary folder may be mounted noexec.
     """

@@ -156,9 +156,9 @@ def rerun_case(
     """Repeat all steps of ``case`` in a new worker.
 
     A failure of the C code is part of the result. ``kind`` is the kind of build; the default is the
-    kind with which the case was saved. ``silence`` is the longest time of a step (s). ``link`` is
-    the kind of link to the worker; see :class:`SilController`. Raises :class:`CaseError` if the
-    interface file no longer exists or now has other inputs.
+    kind with which the case was saved. ``silence`` is the longest wait for the answer to a step
+    (s). ``link`` is the kind of link to the worker; see :class:`SilController`. Raises
+    :class:`CaseError` if the interface file no longer exists or now has other inputs.
     """
     if not case.path.is_file():
         raise CaseError(

@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 
 
 class BoardLine(ABC):
-    """The line of a controller on a board. All times are ns of the line's own clock.
+    """The line to a board that runs a controller. All times are ns of the line's own clock.
 
     The default methods are those for a board that runs by itself.
     """

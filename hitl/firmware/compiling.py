@@ -272,7 +272,7 @@ class _OfController(Job):
 
     @property
     def _shown(self) -> list[str]:
-        """The warnings to enable; none if the user's -Werror would turn them into errors."""
+        """Flags that enable warnings, unless the user's -Werror would turn warnings into errors."""
         asked = any(flag.startswith("-Werror") for flag in self.sketch.flags)
         return [] if asked else list(_WARNINGS)
 

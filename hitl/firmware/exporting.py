@@ -1,8 +1,8 @@
 """Export a controller as a sketch for the Arduino IDE, arduino-cli and PlatformIO.
 
 The sketch runs on any board with a ``Stream`` and ``micros()``, because it uses the Arduino library
-in ``firmware/`` instead of a board's HAL.  The unit and the controller's sources are the same as in
-the sketch for one board.
+in ``firmware/`` instead of a board's HAL.  The generated unit and the controller's sources are the
+same as in the sketch for a board.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Exported:
     def write(self, folder: Path, force: bool = False) -> Path:
         """Write the files to ``folder/NAME`` and return that path; replace an older export.
 
-        Raises :class:`BoardError` if the path exists but is no export, if it cannot be written, or,
-        unless ``force`` is true, if an edited file would be replaced.
+        Raises :class:`BoardError` if the path exists but is no export, or cannot be written.
+        Without ``force``, an edited file that would be replaced is also an error.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():
@@ -96,8 +96,8 @@ class Exported:
 def _edited(place: Path, data: Mapping[str, bytes]) -> list[Path]:
     """Return the edited files that an export of ``data`` would replace or remove.
 
-    The list of checksums identifies the text of the last export.  Without the list, every file that
-    differs from its new text counts as edited.
+    The list of checksums identifies the text of the last export.  Without a list of checksums,
+    every file that differs from the new export counts as edited.
     """
     sums: dict[str, str] = {}
     if (place / _SUMS).is_file():

@@ -99,9 +99,9 @@ class Program:
         return sum(len(data) for at, _, data in parts if begins <= at < begins + size)
 
     def left_out(self, board: BoardDescription) -> str:
-        """Return a warning for each other memory of ``board`` for which the program has bytes.
+        """Return a warning for each memory besides flash and RAM for which the program has bytes.
 
-        The image of the flash does not contain these bytes. Returns "" if there are none.
+        The image of the flash omits bytes for other memories. Returns "" if there are none.
         """
         counts: dict[str, int] = {}
         for at, _, data in self._parts():
@@ -117,11 +117,11 @@ class Program:
     def hex(self, begins: int, size: int, beside: Mapping[str, tuple[int, int]] = NOTHING) -> str:
         """Return the program's bytes in the flash as Intel HEX.
 
-        The flash has ``size`` bytes and begins at the address ``begins``. ``beside`` maps the name
-        of each other memory to its first address and the address after its end. Bytes in these
-        memories are omitted; see :meth:`left_out`. Raises :class:`BoardError` if other bytes of the
-        program lie outside the flash, or if two sections overlap, because the image would be
-        incomplete.
+        The flash has ``size`` bytes and begins at the address ``begins``. ``beside`` maps each
+        memory other than flash and RAM, by name, to its first address and the address after its
+        end. Bytes in the memories ``beside`` are omitted; see :meth:`left_out`. Raises
+        :class:`BoardError` if other bytes of the program lie outside the flash, or if two sections
+        overlap, because the image would be incomplete.
         """
         lines, upper = [], 0
         for address, data in self._flash(begins, begins + size, beside):

@@ -1,7 +1,7 @@
 """Build the images that ship with rtsim: ``python -m hitl.firmware.shipping``.
 
 The sources of the Arduino core ship with the images.  The core's licence requires that users can
-change the core and link the images again.  Tests check that images and sources are up to date.
+change the core and relink the images.  Tests check that images and sources are up to date.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ class _Gathering:
         return self.names[path]
 
     def rewritten(self, text: str, path: Path) -> str:
-        """Return ``text``, with included headers renamed to their names in the folder."""
+        """Return ``text`` in which ``#include`` names the headers in the sketch's folder."""
 
         def renamed(match: re.Match[str]) -> str:
             quoted, pointed = match[2], match[3]
@@ -498,7 +498,7 @@ class Sketch:
     def write(self, folder: Path) -> Path:
         """Write the files to ``folder/NAME`` and return that path; replace an older sketch.
 
-        Raises :class:`BoardError` if the path contains anything else or cannot be written.
+        Raises :class:`BoardError` if the path exists but is no rtsim sketch, or cannot be written.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():

@@ -295,7 +295,7 @@ def read_field(table: str, name: str, row: Entries, real: str) -> Field:
 
 
 def _specials(table: str, row: Entries, signal: Signal) -> tuple[float, ...]:
-    """Return the infinities and NaN that the row explicitly allows for an input."""
+    """Return the infinities and NaN that the row of an input in the file allows explicitly."""
     floating = table == "inputs" and signal.type.startswith("float")
     if "nan" in row.given and not floating:
         raise ValueError(

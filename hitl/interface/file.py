@@ -23,9 +23,9 @@
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
 Entry points are C statements that call the controller, so any calling convention is possible.  The
-key ``c`` of a signal is its C lvalue.  Without ``c``, the generated code declares a variable with
-the signal's name.  The generated code (:mod:`hitl.building.unit`) makes the compiler check every
-type and size.  Compiler errors refer to the lines of the interface file.
+key ``c`` of a signal is its C lvalue.  For a signal without the key ``c``, the generated code
+declares a variable with the signal's name.  The generated code (:mod:`hitl.building.unit`) makes
+the compiler check every type and size.  Compiler errors refer to the lines of the interface file.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ _CLOCK = {
 
 
 class _Arduino(Key):
-    """Key ``arduino``: True or a table, converted to an :class:`ArduinoClock`."""
+    """The key ``arduino``, which converts True or a table to an :class:`ArduinoClock`."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         if isinstance(given, bool):
@@ -255,7 +255,7 @@ _STEP = {
 
 
 class _Step(Key):
-    """The key of an entry point, whose value is a C statement or a table."""
+    """The key of an entry point; the value of the key is a C statement or a table."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         row = {"call": given} if isinstance(given, str) else given

@@ -79,8 +79,8 @@ TARGETS = {t.name: t for t in (Target("host", pins=_OF_HOST), processor("avr", d
 def check_target(interface: Interface, name: str | Target) -> Target:
     """Return the target ``name`` after checking that it has all types and pins of ``interface``.
 
-    Raises :class:`UnknownName` for an unknown target. Raises :class:`InterfaceError`, with the line
-    of the first such signal, if the target does not have the type or the pin of a signal.
+    Raises :class:`UnknownName` for an unknown target. Raises :class:`InterfaceError`, with the
+    signal's line, for the first signal whose type or pin the target does not have.
     """
     if isinstance(name, str) and name not in TARGETS:
         raise UnknownName("target", name, sorted(TARGETS), f"the build of {interface.name}")

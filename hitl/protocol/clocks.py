@@ -2,12 +2,12 @@
 
 The board takes its time stamp after the host sends the request and before the host receives the
 answer. If a round trip takes longer than the shortest one, one direction was delayed, but it is
-unknown which direction. The midpoint of a round trip is therefore uncertain by half of the excess
-over the shortest one. A straight line is fitted to the round trips, weighted by this uncertainty.
+unknown which direction. The midpoint of a round trip is therefore uncertain by half of the time
+beyond the shortest round trip. The fit of a straight line weights each round trip accordingly.
 
 Round trips cannot reveal a constant difference between the delays of the two directions. A constant
-difference shifts the offset by at most half of the shortest round trip. The field ``asymmetry_ns``
-contains this limit.
+difference between the delays shifts the estimated offset by at most half of the shortest round
+trip. The field ``asymmetry_ns`` contains this limit.
 
 Source: D. L. Mills, IEEE Transactions on Communications 39 (1991), 1482 (the clock filter).
 """

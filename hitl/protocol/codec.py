@@ -75,7 +75,7 @@ class _Run:
         return np.clip(rounded, self.low, self.high).astype(self.format).tobytes(), 0
 
     def unpack(self, data: bytes, at: int, values: Vector) -> int:
-        """Unpack one part of ``values`` from ``data[at:]``, and return a status.
+        """Unpack ``data`` from the index ``at`` on into this part of ``values``; return a status.
 
         The status is 0, or ``1 + k`` if the integer with the index ``k`` in this part is the first
         that a float64 cannot represent exactly.

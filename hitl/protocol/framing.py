@@ -125,7 +125,7 @@ class Parser:
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """Buffer ``piece``, up to one byte beyond the longest frame, to detect too long frames."""
+        """Store ``piece``, up to one byte more than the longest frame, to detect a longer frame."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:

@@ -239,7 +239,7 @@ class InFlight:
         """Return the request that ``frame`` answers; the request is then no longer pending.
 
         If ``frame`` answers no request, it is counted as duplicate or stale, and None is returned.
-        The method also returns None if :meth:`leave` has ended the wait for the answer.
+        The result is also None if :meth:`leave` has ended the wait for the answer.
         """
         pending, left = self.pending, self._left
         if pending is not None and pending.answered_by(frame, message):
@@ -522,7 +522,7 @@ class Session:
         self._flight.abandon()
 
     def leave(self) -> None:
-        """Stop waiting at the end of a run, without counting the request as abandoned."""
+        """Stop waiting at the end of a run; the pending request does not count as abandoned."""
         self._flight.leave()
 
     def poll(self, now_ns: int) -> list[Event]:

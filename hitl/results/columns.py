@@ -111,7 +111,7 @@ def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
 def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
     """Return the names of the outputs; those that fail in any comparison come first.
 
-    Each of the two groups has the order of :meth:`OpenLoop.worst_first` in the last comparison.
+    Both groups have the order of :meth:`OpenLoop.worst_first` in the last comparison.
     """
     order = [s.name for loop in reversed(loops) for s in loop.worst_first()]
     failed = {s.name for loop in loops for s in loop.failures}
@@ -241,7 +241,7 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, or ``beyond`` if infinite, which a tolerance of 0 can cause."""
+    """Return ``share`` in percent, or ``beyond`` if infinite, for example at a tolerance of 0."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"
 
 
@@ -251,8 +251,8 @@ def percent(share: float) -> str:
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
     """Return the compiler warnings of each controller.
 
-    For several pairs of sides, the key also contains the name of the side. A controller without
-    warnings has no entry.
+    The key is the controller's name; for several comparisons, the key also names the compared side.
+    A controller without warnings has no entry.
     """
     out: dict[str, str] = {}
     for pair in pairs:
@@ -269,7 +269,7 @@ def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
 
 
 def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
-    """Return the faults as plain data, as in the summary of a run; empty without faults."""
+    """Return the faults as plain data, in the format of a run's summary, or {} without faults."""
     faults = {
         fault.name: {
             "kind": fault.kind,

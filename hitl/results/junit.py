@@ -102,7 +102,7 @@ def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
 
 
 def _faults(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
-    """Add a test case for each fault. A fault that never acted is skipped; ``strict`` fails it."""
+    """Add a test case for each fault; if a fault never acted, skip or, with ``strict``, fail it."""
     found = faults_of(result.pairs)
     if not found:
         return
@@ -139,7 +139,7 @@ def _doubts(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool
 
 
 def _titles(result: BackToBack, several: bool) -> tuple[str, str]:
-    """Return a suite's title, and the prefix of its class names, which is the same in all runs."""
+    """Return a suite's title, and the prefix of its class names, which is equal for all runs."""
     if not several:
         return result.scenario, result.scenario
     key = result.sides.key.replace(" ", "_")

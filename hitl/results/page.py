@@ -51,7 +51,7 @@ _STYLES = ((ORANGE, "dash", RED), (GREEN, "dot", PURPLE))
 
 @dataclass(frozen=True)
 class Traces:
-    """A signal on both compared sides at the same times.
+    """One signal from the two sides of a comparison, at the same times.
 
     Vectors have shape (n,), with NaN for missing data.
     """
@@ -74,7 +74,7 @@ class Traces:
 
     @property
     def chain(self) -> list[Traces]:
-        """These traces, followed by the traces of the same signal at the next levels."""
+        """The traces of the signal at this level, and then at each next level."""
         return [self, *(self.then.chain if self.then is not None else ())]
 
 
@@ -220,8 +220,8 @@ def _chained(pairs: list[list[Traces]]) -> list[Traces]:
 def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
     """Return traces of each element of the signal.
 
-    Time stamps have no traces. The traces contain the rows before the first difference between the
-    times of both recordings.
+    Time stamps have no traces. The traces end before the first row whose times differ between the
+    two recordings.
     """
     name, _, signal = result.name.rpartition(".")
     a, b = (recording.tracks.get(name) for recording in flight.paired)

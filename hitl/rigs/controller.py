@@ -64,7 +64,7 @@ _EDGES = ("rises", "falls")
 def delay_ns(size: int, baud: int) -> int:
     """Return the time (ns) from the tag of a request to the node's time stamp of the request.
 
-    The request has ``size`` bytes. Its transmission begins at the tag, with ``baud`` bit/s.
+    The request has ``size`` bytes. The transmission begins at the tag, with ``baud`` bit/s.
     """
     return wire_ns(size, baud) + TAKING_CYCLES * NS_PER_S // CLOCK_HZ
 
@@ -117,8 +117,8 @@ class NodeReader:
     the stamps of the edge and of the request. The node's clock therefore needs to be accurate only
     from one request to the next.
 
-    If a request was repeated, one copy or its answer may be lost. The node's clock shows which copy
-    the node has stamped.
+    If a request was repeated, one copy or its answer may be lost. The time stamp in the answer
+    shows which copy of the request the node has stamped.
     """
 
     def __init__(self, rig: Rig, outputs: Signals, request_ns: int) -> None:
@@ -154,7 +154,8 @@ class NodeReader:
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
         """Return the simulated time (ns) at which the node stamped the request.
 
-        For a repeated request, this is the copy whose time matches the node's clock best.
+        For a repeated request, return the time of the copy that fits the node's clock best. For the
+        first request of a run, return the time of the last copy.
         """
         taken_ns = copies_ns[-1]
         if self._taken is not None:
@@ -221,12 +222,12 @@ class BusDevices:
 
     @property
     def idle(self) -> list[str]:
-        """The reason why a fault changed no operation, or "" if it changed one, for each fault."""
+        """For each fault, the reason why it changed no bus operation, or "" if it changed one."""
         return [self._ends[fault.bus].why_idle(fault.fault) for fault in self._faults]
 
     @property
     def unused(self) -> dict[str, str]:
-        """A sentence about each device without a transfer since power-on, by the device's name."""
+        """Sentences about the devices that had no bus transfer since power-on, by device name."""
         found = {name: self._ends[at].why_unused(name) for name, at in self._of.items()}
         return {name: text for name, text in found.items() if text}
 
@@ -417,7 +418,7 @@ class RigController:
         return values
 
     def spoil(self, line: LineFaults) -> None:
-        """Inject the faults ``line`` into the bytes on the I/O node's line."""
+        """Inject faults into the bytes on the I/O node's line."""
         self.node.spoil(line)
 
     def advance(self, tag: Tag) -> None:

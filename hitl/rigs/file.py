@@ -119,7 +119,7 @@ _NEVER = -1.0
 
 
 def read_channel(name: str, row: Entries, node: IoNode) -> Channel:
-    """Return the signal ``name`` of the table ``row``.
+    """Return the channel of the signal ``name`` from the table ``row`` of the rig file.
 
     ``node`` describes the abilities of the pins. Raises :class:`InterfaceError` with the line of
     the signal.
@@ -202,7 +202,7 @@ WIRE = {"from": _END, "to": _END, "resistance": _POSITIVE, "capacitance": _POSIT
 
 
 def read_wires(rows: Iterable[Entries], rig: Rig) -> Rig:
-    """Return ``rig`` with the wires that ``rows`` describe."""
+    """Return ``rig`` with the wires from the tables ``rows`` of the rig file."""
     wires: list[RigWire] = []
     for row in rows:
         wire = _wire(row, rig)
@@ -252,7 +252,7 @@ def _end(row: Entries, key: str, rig: Rig) -> RigEnd:
 
 
 def _pins(board: str, rig: Rig) -> BoardPins:
-    """Return the pins of the board that the rig's wires call ``board``."""
+    """Return the pins of the board with the name ``board`` in the rig's wires."""
     urls = {NODE: rig.board, **{d.name: d.board for d in rig.devices}}
     return parse_url(urls[board]).description.require_pins()
 

@@ -138,7 +138,7 @@ class RigEnd:
 
 @dataclass(frozen=True)
 class RigWire:
-    """A wire from the pin that drives it to the pin that reads it, with or without a low pass."""
+    """A wire from a driving pin to a reading pin, with or without a low pass."""
 
     source: RigEnd
     target: RigEnd
@@ -335,7 +335,7 @@ class Rig:
         return not parse_url(self.board).emulated
 
     def pace_for(self, asked: str | None) -> str:
-        """Return the pace of the run, which is ``asked`` or the default of the rig.
+        """Return the requested pace ``asked``, or the rig's default pace if ``asked`` is None.
 
         Raises :class:`ScenarioError` with the reason if the rig cannot follow the pace.
         """

@@ -108,7 +108,7 @@ class WiredBoards:
 
     @property
     def pins(self) -> EmulatedPins:
-        """Pins of the node. The edges of these pins go to the wires; a caller cannot read them."""
+        """Pins of the node. The edges go to the wires; a caller cannot read the edges."""
         return self._node.pins
 
     @property
@@ -153,7 +153,7 @@ class WiredBoards:
             board.close()
 
     def _run(self, target: int, until_byte: bool) -> bool:
-        """Run to ``target``, with ``until_byte`` at most to the end of the node's next byte.
+        """Run to ``target``; with ``until_byte``, end earlier when a byte from the node arrives.
 
         Return True if a byte has arrived.
         """
@@ -189,7 +189,7 @@ class WiredBoards:
                 self._changed(name, Edge(at, edge.pin, edge.level))
 
     def _let_go(self, name: str, cycle: int) -> None:
-        """Set to low the wires that a board drove high before its reset."""
+        """Set the high wires of a board to low after the board's reset."""
         for line in self._lines:
             if line.wire.source.board == name and line.level:
                 self._changed(name, Edge(cycle, line.wire.source.pin, False))
@@ -212,7 +212,7 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Set the voltages of the low passes at the end of a slice, for the whole next slice."""
+        """Set the voltages of the low passes after a slice; the next slice does not change them."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:

@@ -1,8 +1,8 @@
 """Count the branches of a helper function separately for each chain of calls.
 
-A helper such as ``limited(x, low, high)`` is called at many places. If one call reaches both
-limits, this proves nothing about the limits of another call. The branches of a function therefore
-count once for each chain of calls that leads to it, as if the function were a macro.
+A helper such as ``limited(x, low, high)`` is called at many places. If one call reaches ``low`` and
+``high``, another call may still reach neither limit. The branches of a function therefore count
+once for each chain of calls that leads to it, as if the function were a macro.
 """
 
 from __future__ import annotations
@@ -172,14 +172,14 @@ class Calls:
         ]
 
     def offset(self, caller: Key, number: int) -> int | None:
-        """Return the index of the called function's first chain with this call."""
+        """Return the index of the called function's first call chain that ends with this call."""
         for key in self._functions:
             self.chains(key)
         return self._offsets.get((caller, number))
 
 
 def sites(function: Node) -> Iterator[tuple[int, Node]]:
-    """Yield the number (as in :class:`Calls`) and the node of each call by name in a function."""
+    """Yield number and node of each call of a named function, numbered as in :class:`Calls`."""
     for number, name in _called(function):
         if name.parent is not None:
             yield number, name.parent
@@ -215,7 +215,7 @@ def _named(declaration: Node) -> Iterator[str]:
 
 
 def parameters(function: Node) -> list[str]:
-    """Return the name of each parameter that the function never assigns, and "" for the others."""
+    """Return each parameter's name, or "" if the parameter is assigned or not a plain variable."""
     declarator = function.child_by_field_name("declarator")
     given = None if declarator is None else declarator.child_by_field_name("parameters")
     if given is None:

@@ -66,7 +66,7 @@ def _parser(cpp: bool) -> Parser:
 
 
 def parsed(text: bytes, cpp: bool = False) -> Node:
-    """Return the root of the syntax tree of a file in C, or with ``cpp`` in C++.
+    """Parse a C file, or a C++ file if ``cpp`` is True; return the root of the syntax tree.
 
     Raises :class:`ScenarioError` if a package of the extra ``sil`` is missing.
     """
@@ -143,7 +143,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _runs(parent: Node, child: Node) -> bool:
-    """Return False if only the compiler evaluates ``child``, or if ``child`` is never evaluated."""
+    """Return whether ``child`` is evaluated while the program runs."""
     if child.type in _UNEVALUATED:
         return False
     if parent.type == "case_statement" and parent.child_by_field_name("value") == child:
@@ -183,7 +183,7 @@ COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
 class Sides:
     """The two sides of a call that decides; ``{0}``, ``{1}`` and ``{2}`` are its operands.
 
-    The result of the call is ``one`` if ``left relation right`` is true, else ``other``.
+    If the comparison ``left relation right`` is true, the call takes side ``one``, else ``other``.
     """
 
     one: str
@@ -238,8 +238,8 @@ def decisions(function: Node, cpp: bool, own: Collection[str] = ()) -> list[Deci
     """Return the decisions in a function, sorted by their positions in the source text.
 
     Decisions are conditions, comparisons, operands of ``!``, and calls such as ``fmin``, but no
-    literals. A call of a function in ``own`` is no decision, because the text of this function is
-    analysed.
+    literals. Calls of the user's functions ``own`` are omitted, because rtsim analyses their source
+    text.
     """
     out = {node.id: Decision(node) for node in conditions(function)}
     for node in walk(function):

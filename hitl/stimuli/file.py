@@ -59,7 +59,7 @@ def inputs_by_column(interface: Interface) -> Mapping[str, Field]:
 
 
 def _spare(place: Field, limit: float) -> float:
-    """Return by how much rounding to the input's type can move a value beyond ``limit``."""
+    """Return how far rounding to the input's type can move a value beyond ``limit``."""
     if "int" in place.signal.type:
         return _ROUNDING * abs(place.scale)
     return abs(limit) * _ROUNDING_32 if place.signal.type == "float32" and limit else 0.0
@@ -306,8 +306,8 @@ class Ranges:
     """The ranges of all input columns, with values that are likely to reach branches.
 
     A range follows from the interface file (``low``, ``high``) and the C type. Without limits in
-    the file, a float or a wide integer gets a symmetric range. Its limit is twice the largest
-    magnitude in the ``inputs`` (k, m) of a run and in ``numbers``, the numbers in the C source.
+    the file, a float or a wide integer gets a symmetric range, which :func:`usual_of` derives from
+    the ``inputs`` (k, m) of a run and from ``numbers``, the numbers in the C source.
     """
 
     def __init__(

@@ -192,8 +192,8 @@ def generate(
 
     ``run`` (k, m) contains the inputs of a recorded run, in the order of the interface file.
     ``values`` contains parameters by name. ``goes_on`` is called between rounds. If ``goes_on()``
-    returns False, the search ends early, and the result depends on the number of runs so far.
-    ``origin`` is a text for the file about the origin of the recorded inputs. Raises
+    returns False, the search ends early, and the result depends on the number of runs so far. The
+    file of the stimuli names ``origin`` as the scenario of the recorded inputs. Raises
     :class:`StimuliError` and the errors of a build.
     """
     limits.check()
@@ -283,7 +283,7 @@ def _searched(
 def _shortened(
     search: Search, ranges: Ranges, begun: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return short sequences, none superfluous, for goals that the recorded run does not reach."""
+    """Return short sequences for goals that the recorded run misses; omit redundant sequences."""
     wanted = search.hits & ~begun
     short = [
         Shortening(search.runner, ranges, needed).shortened(trial)
@@ -293,7 +293,7 @@ def _shortened(
 
 
 def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
-    """Return a short sequence for each kind of failure with each hazard (-1: without a hazard)."""
+    """Return a short sequence for each pair of failure and hazard; the hazard -1 means none."""
     out = {}
     for (how, at), trial in search.failures.items():
         needed = np.zeros(search.runner.goals, np.bool_)
@@ -304,7 +304,7 @@ def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
 
 
 def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the indices (k,) of comparison branches taken, but never by a small margin."""
+    """Return indices (k,) of comparison branches that ran, but never with nearly equal sides."""
     taken, closely = reached.reshape(2, -1)
     return np.array([b for b in sorted(found.edges) if taken[b] and not closely[b]], np.int64)
 
@@ -312,7 +312,7 @@ def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _open(
     search: Search, found: Probed, left: NDArray[np.int64], first: int = 0
 ) -> tuple[Open, ...]:
-    """Return the branches ``left`` (k,) in the order of files; branch b has goal ``first`` + b."""
+    """Return the branches ``left`` (k,), sorted by file; branch b has the goal ``first`` + b."""
     out = [Open(found.branches[b], *search.closest[first + b]) for b in left]
     return tuple(sorted(out, key=lambda one: one.branch))
 
@@ -342,7 +342,7 @@ class Reach:
 
     @classmethod
     def of(cls, build: Build, values: Mapping[str, object], tables: Sequence[Table]) -> Reach:
-        """Run the sequences ``tables``, (k, m) each, from the start of the C code of ``build``.
+        """Run the C code of ``build`` from its start with each input sequence (k, m) in ``tables``.
 
         The columns are those of the interface file. ``values`` contains parameters by name.
         """
@@ -378,7 +378,7 @@ class Reach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Clauses for a passed verdict, about branches that were not reached or not measured."""
+        """Texts about branches that were not reached or not measured, for a passed verdict."""
         if self.why:
             return [f"which branches of the C code ran was not measured: {self.why}"]
         left, out = len(self.open), []
@@ -409,11 +409,11 @@ class Reach:
         return f"{path}{variant}"
 
     def lacking(self, stimuli: Stimuli, first: int) -> Iterator[str]:
-        """Yield a clause for each stimulus that does not reach a branch in its list ``reaches``.
+        """Yield a message for each stimulus that does not reach all branches in ``reaches``.
 
-        The row ``first`` of the array ``hits`` belongs to the first stimulus. If lines were added
-        to the C code after the stimuli were generated, the text of the condition identifies the
-        branch, provided that the text is unique.
+        The first stimulus has the row index ``first`` in the array ``hits``. If the line number of
+        a branch has changed, the text of its condition identifies the branch. The text must then be
+        unique.
         """
         named = [one for one in stimuli.stimuli if one.reaches]
         if self.why and named:

@@ -1,9 +1,9 @@
 """Detection of the branches of C functions, and insertion of a probe into each.
 
 The text is the output of the preprocessor, so macros and ``#if`` are resolved, and each line has
-its file and number. A probe reports the value of a condition, and its distance from the other
-value. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes the distances that
-the probes report (docs/decisions/172).
+its file and number. A probe reports whether a condition is true, and how far its operands are from
+the opposite result. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes the
+distances that the probes report (docs/decisions/172).
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Probed:
 
 @dataclass(frozen=True)
 class _Written:
-    """A decision as it is written in the source, with macros."""
+    """The source text of a decision, before macros are expanded."""
 
     text: str
     operands: tuple[str, ...] = ()
@@ -170,9 +170,9 @@ class Instrumenter:
 
     ``files`` are the user's sources and headers; functions from other files get no probes. A
     function that several sources include counts once. In C++, operators can be functions of
-    classes. Probes in C++ therefore bind operands to references, and report no distance between
-    objects of classes. Calls of :meth:`read` with all texts are required if each call of a user's
-    function is to count separately.
+    classes. C++ probes therefore use references to the operands, and report no distance for objects
+    of classes. To count each call of a user's function separately, first call :meth:`read` with
+    each text.
     """
 
     def __init__(self, files: Collection[Path], probes: Probes | None = None) -> None:
@@ -226,7 +226,7 @@ class Instrumenter:
         return at
 
     def decided(self, function: Node, cpp: bool, own: Collection[str]) -> list[Decision]:
-        """Return those decisions of a function that are probed."""
+        """Return the decisions in a function that get a probe."""
         found = decisions(function, cpp, own)
         return found if self.probes.calls else [one for one in found if not one.value]
 
@@ -235,7 +235,7 @@ class Instrumenter:
     ) -> list[_Written]:
         """Return the decisions on a line of the source, before macros are expanded.
 
-        The list is empty unless the line of the file has ``count`` decisions.
+        If the number of decisions on the line is not ``count``, the list is empty.
         """
         if (file, 0) not in self._shown:
             self._shown[file, 0] = []
@@ -335,7 +335,7 @@ class _OneText:
             self._hazard(node)
 
     def remember(self, root: Node) -> None:
-        """Collect the numbers in the user's text, because many numbers are limits of inputs."""
+        """Collect the numbers in the user's source text, which are often limits for inputs."""
         stack = [root]
         while stack:
             node = stack.pop()
@@ -351,7 +351,7 @@ class _OneText:
         self._edits.append(_Edit(at, at, 0, 0, text))
 
     def _site(self, call: Node, offset: int) -> None:
-        """Insert code that stores the chain of ``call`` after its operands were evaluated."""
+        """Insert code that stores the chain of calls after the evaluation of the operands."""
         here = " + rtsim_here" if len(self._chains) > 1 else ""
         said = f"rtsim_site = {offset}u{here}"
         depth, kept = depth_of(call) + 0.1, "auto&&" if self.cpp else "__auto_type"
@@ -384,11 +384,11 @@ class _OneText:
         *ways: str,
         edges: bool = False,
     ) -> str:
-        """Return a C expression for the index of ``ways[0]``, which depends on the chain of calls.
+        """Return a C expression for the index of branch ``ways[0]`` in the current chain of calls.
 
         ``read`` contains the expressions that decide. If the literal operands of a call determine
-        all these expressions, the call permits only one way. Calls with such operands count
-        together. ``edges`` is True if the decision compares two values, which can be nearly equal.
+        all of them, only one result is possible, and calls with such operands count together.
+        ``edges`` is True if the decision compares two values, which can be nearly equal.
         """
         file, line = self.lines.place(node)
         first = []
@@ -420,7 +420,7 @@ class _OneText:
             self._around(leaf, depth, f"rtsim_probe({at}, !!(", "))")
 
     def _comparison(self, leaf: Node, at: str, value: bool) -> None:
-        """Report both sides of a comparison, whose ``value`` is a bool in C++."""
+        """Report both sides of a comparison; with ``value``, the result is a bool in C++."""
         depth, operator = depth_of(leaf), operator_of(leaf)
         left, right = leaf.child_by_field_name("left"), leaf.child_by_field_name("right")
         assert left is not None
@@ -582,7 +582,7 @@ class _OneText:
 
 
 def _way(way: str, operands: Sequence[Node], written: Sequence[str]) -> str:
-    """Insert the source text of the operands into ``way``, with parentheses where needed."""
+    """Insert the source text of the operands into the pattern ``way``, in parentheses if needed."""
     plain = "-" not in way
     inside = [
         text if plain or node.type in _SIMPLE else f"({text})"

@@ -47,9 +47,9 @@ MOST_SEQUENCES = 10_000
 class Reached(Judged):
     """The goals that one sequence reached.
 
-    For n branches there are g = 2 n goals. The first n goals are the branches. The other n goals
-    apply to comparisons. The sequence reaches one of these goals if it takes the branch while both
-    sides are nearly equal, as defined in ``stimuli.c``.
+    For n branches there are g = 2 n goals. The first n goals are the branches. Each of the other n
+    goals requires that a comparison leads to the branch with nearly equal sides, as defined in
+    ``stimuli.c``.
     """
 
     status: int
@@ -70,7 +70,7 @@ class Reached(Judged):
 
     @property
     def in_words(self) -> str:
-        """A clause on the failure of the C code or, without a failure, on the answered steps."""
+        """A text about the failure of the C code, or about the answered steps if nothing failed."""
         return self.failure or f"{self.steps} steps were answered"
 
     @property
@@ -80,7 +80,7 @@ class Reached(Judged):
 
     @property
     def failure(self) -> str:
-        """A clause that describes the failure of the C code, or "" without a failure."""
+        """A text that describes the failure of the C code, or "" if there is no failure."""
         if self.ok or self.refused:
             return ""
         if self.status >= _EXITED:
@@ -335,7 +335,7 @@ class _Job(Compilation):
         cpp: bool,
         before: list[str] | None = None,
     ) -> _Text:
-        """Return the preprocessed ``source``; ``before`` are flags for the preprocessor only."""
+        """Preprocess ``source``; ``before`` replaces ``flags`` for the preprocessor only."""
         plain = self.work / f"{name}.i"
         self.run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
         return _Text(name, plain.read_bytes(), cpp, flags)

@@ -30,7 +30,7 @@ _GAPS = (1.0, -1.0, 1.01, -1.01, 0.5, 2.0, -2.0, 10.0, -10.0)
 
 
 def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
-    """Yield sequences that differ from ``table`` by multiples of ``change``."""
+    """Yield ``table`` plus each of several multiples of ``change``, within ``ranges``."""
     with np.errstate(all="ignore"):
         for factor in _ON:
             on = ranges.fitted(table + factor * change)
@@ -56,8 +56,8 @@ class Mutations:
     def changed(self, table: Table, sides: Vector | None, others: Sequence[Table]) -> Table:
         """Return ``table`` with one to three changes.
 
-        ``sides`` (2,) contains the two compared values of the sequence at the smallest distance to
-        the wanted branch. ``others`` are further sequences whose rows can be copied.
+        ``sides`` (2,) contains the two compared values at the smallest distance to the wanted
+        branch. ``others`` are further sequences whose rows can be copied.
         """
         out = table
         for _ in range(1 + int(self.rng.integers(3))):
@@ -76,7 +76,7 @@ class Mutations:
         return max(1, min(self.rows, int(self.rows ** self.rng.random() + 0.5)))
 
     def _span(self, table: Table) -> slice:
-        """Draw a range of rows: all rows, the rows from one to the end, or some rows."""
+        """Choose a random range of rows: all rows, a range up to the last row, or any range."""
         kind, rows = self.rng.random(), len(table)
         if kind < 0.4 or rows == 1:
             return slice(0, rows)
@@ -98,7 +98,7 @@ class Mutations:
         return self._longer(table, sides) if self.rng.random() < 0.3 else table
 
     def _hinted(self, table: Table, sides: Vector | None) -> Table:
-        """Set an input near a compared value, or shift it by a multiple of the difference."""
+        """Set an input near a compared value, or add a multiple of the values' difference to it."""
         if sides is None or not np.isfinite(sides).all():
             return self._added(table, sides)
         left, right = sides.tolist()
@@ -227,7 +227,7 @@ class Search:
         self._run(first)
 
     def go_on(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Search until ``most`` sequences have run, or until ``goes_on()`` returns False.
+        """Search until the number of sequences reaches ``most``, or ``goes_on()`` returns False.
 
         The first goals are the branches. When all branches are reached, the search continues for
         branches with nearly equal compared values, until it makes no progress. Returns False if
@@ -321,7 +321,7 @@ class Search:
             self._near(int(goal), trial)
 
     def _keeps(self, goal: int) -> bool:
-        """Return whether the older of two sequences with equal distances to a goal is kept."""
+        """Return True to keep the older of two sequences with equal distances to a goal."""
         return goal in self.hazards or self.rng.random() > 0.2
 
     def _near(self, goal: int, trial: Trial) -> None:
@@ -382,8 +382,8 @@ class Shortening:
     def _first_good(self, trial: Trial, tables: Sequence[Table]) -> Trial | None:
         """Return the first sequence of ``tables`` that has the required effect.
 
-        A sequence is rejected if two compared values are closer than :data:`NEAR_A_TIE` and closer
-        than in ``trial``.
+        A sequence is rejected if its least relative difference of compared values is below
+        :data:`NEAR_A_TIE` and below the least difference in ``trial``.
         """
         if not tables or self._left < len(tables):
             return None
@@ -420,7 +420,7 @@ class Shortening:
         return trial
 
     def _at_rest(self, trial: Trial) -> Trial:
-        """Set each input to the allowed value nearest to 0, or to one value for all steps."""
+        """Try constant inputs: the allowed value nearest to 0, the input's last or first value."""
         for column in range(len(self.ranges)):
             values = trial.table[:, column]
             plain = []
@@ -480,7 +480,7 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
 def covering(
     trials: Sequence[Trial], open_: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return a few of ``trials`` that together reach the same goals of ``open_`` (g,) as all.
+    """Return few trials that together reach each goal in ``open_`` (g,) that any trial reaches.
 
     Each trial is returned with the goals (g,) for which it was chosen.
     """

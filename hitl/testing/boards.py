@@ -1,4 +1,4 @@
-"""Check that a board fulfils the contract of boards, including boards of other packages."""
+"""Check that a board, rtsim's own or of another package, fulfils the contract of boards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that a simulated bus device fulfils its contract, including devices of other packages."""
+"""Check that a simulated bus device, rtsim's own or of another package, fulfils its contract."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ def check_frame_link(
     """Check that the two ends of a link, opened by ``make()``, fulfil the contract of a link.
 
     Each of ``frames`` must arrive at the other end, in both directions, unchanged and in order.
-    ``patience`` is the timeout for a frame, s.  Raises :class:`AssertionError` with the rule that
-    the link breaks.
+    ``patience`` is the timeout for a frame, s.  An :class:`AssertionError` names the broken rule.
     """
     ends = make()
     try:

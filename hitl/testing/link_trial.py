@@ -104,9 +104,8 @@ def meet(
 ) -> tuple[Session, HelloReply]:
     """Request the identity of the board at ``link``; return the session and the board's reply.
 
-    Without ``interface``, the function accepts any board. Without ``build``, it accepts any build
-    of the firmware. Raises an error of :mod:`hitl.protocol.session` if no board answers or another
-    board answers.
+    Without ``interface``, the function accepts any board, and without ``build`` any build of the
+    firmware. Raises an error of :mod:`hitl.protocol.session` if no board or another board answers.
     """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)
@@ -124,7 +123,7 @@ def try_link(
     count: int,
     watch: Watch | None = None,
 ) -> LinkTrial:
-    """Send ``count`` PINGs, one after the other, to the board that :func:`meet` found.
+    """Send ``count`` PINGs, one after the other, to the board in ``met``.
 
     ``met`` is the return value of :func:`meet`. ``baud`` is the bit rate of the line, bit/s. A PING
     is lost if it is not answered within 0.25 s plus four times its time on the wire.

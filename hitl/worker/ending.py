@@ -32,7 +32,7 @@ MISFIT = "the interface file does not fit the code: "
 
 
 def misfit(thrown: str) -> str:
-    """Return a clause on why the interface file does not fit, or "" for other exceptions."""
+    """Return why the interface file does not fit, or "" if ``thrown`` has another cause."""
     for sign in (_UNDECLARED, _WRAPPED):
         _, found, lacking = thrown.partition(sign)
         if found:
@@ -110,7 +110,7 @@ _MOST_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class WorkerEnding(Judged):
-    """The exit status of a process (negative: a signal), and its printed output."""
+    """The exit status (negative for a signal) and the printed output of a process."""
 
     code: int
     stdout: str
@@ -201,7 +201,7 @@ class Stopped(ControllerError):
 
 
 class Died(ControllerError):
-    """Raised if a worker ended with an error or without a request."""
+    """Raised if a worker ended with an error, or before it was requested to end."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending

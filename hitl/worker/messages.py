@@ -72,7 +72,7 @@ class WorkerMessage:
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """Received bytes that do not form a valid message, with the reason ``why``."""
+    """The reason why received bytes do not form a valid message."""
 
     why: str
 
@@ -121,7 +121,7 @@ def longest(inputs: int, outputs: int, parameters: int) -> int:
 
 
 class MessageWriter:
-    """Writer of messages with up to ``most`` values, which reuses one buffer."""
+    """Writer that uses one buffer for all messages, each with at most ``most`` values."""
 
     def __init__(self, most: int, schema: int) -> None:
         self._buffer = bytearray(HEADER_BYTES + 8 * most)

@@ -123,7 +123,7 @@ class WorkerProxy(ABC):
     def greeted(
         self, heard: WorkerMessage | MalformedMessage | None, patience: float
     ) -> WorkerMessage:
-        """Return ``heard``, which must be the HELLO of a worker built from the same interface.
+        """Check that ``heard`` is a HELLO from a worker with the same interface, and return it.
 
         ``patience`` is the timeout in s, for the error message.  Raises :class:`ControllerError`
         for any other message and for None.

@@ -119,7 +119,7 @@ _QUIET_NS = NS_PER_S
 
 
 class Server:
-    """A server at ``endpoint`` that runs ``build``, and calls ``say`` with a text on each event."""
+    """A server at ``endpoint`` that runs ``build``, and reports each event with ``say(text)``."""
 
     def __init__(
         self,

@@ -230,7 +230,7 @@ class Quantiser(Memoryless):
     """Round ``u`` to the nearest multiple of ``interval``; a value in the middle is rounded up.
 
     If ``u`` is a signal, ``y`` jumps and creates a tag when ``u`` crosses the middle between two
-    multiples.
+    multiples of ``interval``.
     """
 
     interval: float = 1.0

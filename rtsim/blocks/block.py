@@ -40,7 +40,7 @@ DERIVED = {
 def exponents(unit: str) -> tuple[tuple[str, Fraction], ...]:
     """Return the unit as sorted pairs (symbol, exponent); empty for ``"1"``.
 
-    Raises :class:`ScenarioError` if ``unit`` is not a unit.
+    Raises :class:`ScenarioError` if ``unit`` is not a valid unit.
     """
     found: dict[str, Fraction] = {}
     for symbol, power in unit_factors(unit).items():
@@ -99,7 +99,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a block; ``None`` as ``kind`` or ``size`` allows any."""
+    """An input or output of a block; if ``kind`` or ``size`` is ``None``, any is allowed."""
 
     name: str
     kind: Kind | None = "signal"
@@ -116,12 +116,12 @@ class When:
     """Statements that run at an instant at which all events in ``on`` occur.
 
     - ``on``: names of event inputs, guards or timers.
-    - ``do``: statements that set event outputs, states and memory. The statements in ``do`` read
-      signals before the instant (x-). The values that they set are valid after the instant (x+).
+    - ``do``: statements that set event outputs, states and memory. The statements read the values
+      of signals before the instant (x-), and set the values after the instant (x+).
     - ``then``: statements that run after all other statements of the same instant. Such a statement
       may only write one element of a memory array. The index of the element may be an expression.
-      The assigned value must be a name that ``do`` has set.
-    - ``rest``: statements that replace the statements in ``do`` if the crossings in ``on``
+      The assigned value must be a name that the statements in ``do`` have set.
+    - ``rest``: stop-mode statements, which replace ``do`` if the crossings of the guards in ``on``
       accumulate (Zeno).
     """
 
@@ -182,7 +182,7 @@ class Block:
     """Base class of all blocks, both rtsim's and your own.
 
     ``inputs`` and ``outputs`` are fixed. The results of :meth:`carries` and :meth:`equations` can
-    depend on the connected wires, as the size of a sum does.
+    depend on the connected wires. For example, the wires determine the size of a sum.
     """
 
     inputs: tuple[Port, ...] = ()
@@ -190,7 +190,7 @@ class Block:
 
     @property
     def label(self) -> str:
-        """The text in the block in a drawing."""
+        """The text that a drawing shows inside the block."""
         return type(self).__name__
 
     def carries(self, wires: Wires) -> dict[str, Wire]:  # noqa: ARG002

@@ -46,8 +46,8 @@ class Integrator(Block):
       ``u``. If both events occur at one instant, the reset comes first.
     - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away from
       it. The solver locates when the state reaches or leaves a limit.
-    - With ``rest``, the state stays at this value if the crossings that set the state accumulate
-      (Zeno). After the next event at ``reset`` or ``impulse``, the state follows ``u`` again.
+    - If the crossings that set the state accumulate (Zeno), the state stays at ``rest``, if given.
+      After the next event at ``reset`` or ``impulse``, the state follows ``u`` again.
     """
 
     initial: Numbers = 0.0
@@ -136,8 +136,8 @@ class Integrator(Block):
     ) -> Equations:
         """Return the equations of an integrator with the option ``rest``.
 
-        The memory variable ``stands`` is 1 while the state rests. The state rests from the
-        accumulation of crossings until the next reset or impulse.
+        The memory variable ``stands`` is 1 while the state is constant: from the accumulation of
+        crossings until the next reset or impulse.
         """
         rest = each(self.size, "x{i} = rest") + "\nstands = 1.0"
         return Equations(
@@ -255,7 +255,7 @@ class Differential(Block):
         )
 
     def _outputs(self, inputs: list[str], outputs: list[str]) -> list[str]:
-        """Return one call of the output function for each group of outputs with the same inputs.
+        """Return code that calls the output function once per group of outputs with equal inputs.
 
         In each call, all other inputs have their declared initial values.
         """
@@ -294,7 +294,7 @@ def _direct(model: Model, declared: bool | Mapping[str, Sequence[str]]) -> tuple
 
 
 def _try_out(model: Model, claimed: Sequence[Inputs]) -> None:
-    """Raise :class:`ScenarioError` if an output changes with an input missing in ``claimed``.
+    """Raise :class:`ScenarioError` if an output depends on an input missing in ``claimed``.
 
     The test uses values near and far from the initial values.
     """
@@ -347,10 +347,10 @@ class TransportDelay(Block):
     This method requires one of rtsim's own solvers. The output is as accurate as the solver, and a
     jump of ``u`` stays a jump.
 
-    With ``samples``, any solver works.  The block samples ``u`` this many times per ``delay``; each
-    sample creates a tag.  ``interpolation`` between samples is ``"cubic"`` or ``"linear"``.  If
-    samples are h apart, the error is of order h^4 (cubic) or h^2 (linear).  A jump of ``u`` becomes
-    a ramp of length h.
+    With ``samples``, any solver works.  The block takes ``samples`` samples of ``u`` per ``delay``;
+    each sample creates a tag.  ``interpolation`` between samples is ``"cubic"`` or ``"linear"``.
+    If samples are h apart, the error is of order h^4 (cubic) or h^2 (linear).  A jump of ``u``
+    becomes a ramp of length h.
     """
 
     inputs = (Port("u"),)

@@ -28,7 +28,7 @@ from rtsim.record.reports.drawing import Drawing
 class Diagram(WiredBlocks):
     """A block diagram: blocks, wires, inputs and outputs.
 
-    ``assumptions`` and ``limits`` become those of the model.
+    ``assumptions`` and ``limits`` become the assumptions and limits of the model.
     """
 
     def model(self) -> Model:

@@ -429,7 +429,7 @@ def _shown(top: Scope, name: str, end: WireEnd) -> Place:
 
 
 def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
-    """Return the block outputs through which algebraic loops are solved, at any depth."""
+    """Return the block outputs that ``solve`` declares in the diagram and in nested diagrams."""
     out: dict[Place, tuple[float, ...]] = {}
     for scope in (top, *top.within()):
         for end, values in scope.diagram.solved.items():
@@ -446,7 +446,7 @@ def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
 def _carried(
     diagram: WiredBlocks, blocks: dict[str, FlatBlock], solved: dict[Place, tuple[float, ...]]
 ) -> dict[Place, Wire]:
-    """Return the kind, size and unit of every output, from the sources onwards."""
+    """Return the kind, size and unit of every output."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }

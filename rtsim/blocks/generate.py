@@ -297,7 +297,7 @@ class Generator:
         )
 
     def _states(self) -> Signals:
-        """Return the states, with ``derivative_of`` for a state that is the rate of another."""
+        """Return the states; a state that is the rate of another state has ``derivative_of``."""
         named = {
             f"x[{p.x + p.equations.states.slice(s.name).start}]": i
             for i, (p, s) in enumerate(
@@ -348,7 +348,7 @@ def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
 
 
 def _meets(place: Place, own: Timer, makers: Makers) -> bool:
-    """Return whether the event occurs at every tick of ``own`` from its first occurrence on."""
+    """Return whether the event, after its first occurrence, occurs at every tick of ``own``."""
     return any(
         all(_at_ticks(placed, cause, own, makers) for cause in on) for placed, on in makers(place)
     )
@@ -397,7 +397,7 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """Protocol: the parts of a model under construction that the class :class:`Events` uses."""
+    """The interface through which :class:`Events` uses the generator of a model."""
 
     flat: Flat
     layout: Layout
@@ -432,7 +432,7 @@ class Events:
             generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
     def named(self, node: Node) -> str:
-        """Return the path of the clause's first event output, as the clause's name in messages."""
+        """Return the clause's name for messages: the path of its block and first event output."""
         placed, when = self._clause(node)
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))
@@ -467,7 +467,7 @@ class Events:
             check_meetings(placed, makers)
 
     def resting(self, guard: int) -> bool:
-        """Return whether this guard triggers a clause with stop-mode statements (``rest``)."""
+        """Return whether a block declares a stop mode (``rest``) for crossings of this guard."""
         return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
 
     def _possible(self, source: str, guards: Container[int]) -> list[Node]:
@@ -524,7 +524,7 @@ class Events:
         return f"{block}_{port}_on != 0.0"
 
     def _locals(self, placed: PlacedBlock) -> dict[str, list[str]]:
-        """Return local variables for the states and memory that a block's clauses set, by name."""
+        """Map each state and memory signal that the block's clauses set to its local variables."""
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {

@@ -2,7 +2,7 @@
 
 This module contains samplers, holds, unit delays, level crossings and PID controllers.
 
-A sampler reads its signal as x-, the value before the changes at an instant. Blocks that events
+A sampler reads the value of its signal before the instant of the sample (x-). Blocks that events
 connect react at the same instant. A hold turns an event into a signal. The new value of the signal
 is valid after the instant of the event (x+).
 """
@@ -138,7 +138,7 @@ class _Held(Block):
         return Signal(name, self.unit, shape=shape(self.size), initial=start(numbers(self.initial)))
 
     def taking(self, memory: Signals, output: str, do: str) -> Equations:
-        """Return equations that execute ``do`` at each event or, with ``period``, at each tick."""
+        """Return equations that run ``do`` at each event or, if ``period`` is set, at each tick."""
         on, timers = "u", {}
         if self.period is not None:
             on, timers = "tick", {"tick": timer(self.period, self.offset)}

@@ -37,7 +37,7 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
     """Return the text of ``def name(arguments)`` with the lines of ``items``.
 
     All lines of one entry in ``items`` stay in the same piece of the function. The vector ``w``
-    passes numbers from one piece to later pieces.
+    passes numbers to later pieces.
     """
     pieces = _pieces(items)
     if len(pieces) == 1:
@@ -191,7 +191,7 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write ``text`` if the file differs; else keep its date, which numba's cache compares."""
+    """Write ``text`` only if the file differs, because numba's cache compares the file's date."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return
@@ -318,7 +318,7 @@ class _Renamer(ast.NodeTransformer):
 
 
 def renamed(statement: Statement, element: Element) -> str:
-    """Return the text of a statement after ``element`` has replaced its names and elements."""
+    """Return the text of a statement in which ``element`` has replaced names and elements."""
     return ast.unparse(_Renamer(element).visit(_copy(statement.tree)))
 
 

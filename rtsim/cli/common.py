@@ -93,8 +93,8 @@ def with_outcome(
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
     """Print a JSON object row by row, because all rows together can be larger than memory.
 
-    The first entry has the name ``name`` and contains the list ``rows``. ``rest`` are the other
-    entries.
+    The list ``rows`` is the first entry of the object, with the key ``name``. ``rest`` are the
+    other entries.
     """
     deeper = " " * 4
     gap = ""

@@ -54,9 +54,9 @@ def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
 
 
 def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., At | None]], Any]:
-    """Return a decorator that turns a function of a run in progress into a command of ``ctl``.
+    """Return a decorator that adds a function to ``ctl`` as a command.
 
-    The command takes effect at the tag that the function returns, and prints this tag.
+    The function gets the run in progress, and may return the tag of its effect, which is printed.
     """
 
     def add(function: Callable[..., At | None]) -> Any:
@@ -345,8 +345,8 @@ def _numbers(texts: tuple[str, ...]) -> Any:
 def keys(file: Path) -> None:
     """Make CURVE keys: FILE for the server, FILE.client for the client.
 
-    Two machines that are connected over tcp:// need both files: FILE stays on the machine of the
-    run or worker, and FILE.client goes to the machine of the client.
+    For a connection over tcp://, keep FILE on the machine of the run or worker, and copy
+    FILE.client to the machine of the client.
 
     \b
     Examples:

@@ -173,8 +173,8 @@ def linearise(
 ) -> None:
     """Print poles and damping of a plant, and the gain and delay margins of its loops.
 
-    The operating point is that of a run at the time T. Margins apply to the sampled loop with all
-    its latencies. For the margins, the loop is opened at one signal while the other loops stay
+    The operating point is taken from a run, at the time T. Margins apply to the sampled loop with
+    all its latencies. For the margins, the loop is opened at one signal while the other loops stay
     closed (docs/linear.md).
 
     \b

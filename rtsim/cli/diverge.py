@@ -132,7 +132,7 @@ def _print_place(verdict: Verdict, place: Place, show_all: bool) -> None:
 
 
 def in_words(place: Place) -> str:
-    """Return one line with the kind, name and tag of ``place``, and the moment within the tag."""
+    """Return one line with the kind, name, moment (such as ``x-``) and tag of ``place``."""
     of = f", of a message initiated at {place.initiated}" if _is_sent(place) else ""
     return f"{place.what} {place.name} ({place.moment}) at {place.tag}{of}"
 

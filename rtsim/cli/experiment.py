@@ -98,7 +98,7 @@ def experiment(
       rtsim experiment latency.toml --participant p1
       rtsim experiment latency.toml --table latency.parquet
 
-    Exit status: 0, 2 for an error, 130 if a trial was ended early or interrupted.
+    Exit status: 0 for success; 2 for an error; 130 if a trial was ended early or interrupted.
     """  # fmt: skip
     declared = read_experiment(file)
     if table is not None and table.exists() and not force:

@@ -72,7 +72,7 @@ def listing(
 ) -> RenderableType:
     """Return a screen with all devices; with ``live``, the screen also shows the keys.
 
-    ``mapping`` determines the use that is shown for each control.
+    With ``mapping``, the screen also shows what each control does.
     """
     parts: list[RenderableType] = [
         device(one, width, {} if mapping is None else uses(mapping, one)) for one in found

@@ -36,8 +36,8 @@ def with_options_as(
 ) -> F:
     """Add ``options`` to ``command``, which receives their values as one object in ``argument``.
 
-    The class of the object, ``into``, is a dataclass with a field for each option. A field keeps
-    its default if its option is not in ``options``, or if its metadata has ``typed`` False.
+    The object is an instance of the dataclass ``into``, which has a field for each option. A field
+    keeps its default if its option is not in ``options``, or if its metadata has ``typed`` False.
     """
     names = [one.name for one in fields(into) if one.metadata.get("typed", True)]
 
@@ -82,8 +82,8 @@ def setting_names(
 ) -> list[CompletionItem]:
     """Complete ``--set`` with ``NAME=`` for the scenario that was typed before this option.
 
-    The names are the scenario's arguments and the values of its components. The names of a
-    scenario in a file are not completed, because a key press must not execute the file.
+    The names are the scenario's arguments and the values of its components. The names of a scenario
+    in a file are not completed, because completion must not execute the file.
     """
     from rtsim.core.errors import RtsimError
     from rtsim.scenario.loading import find_maker, known_scenarios, load_scenario

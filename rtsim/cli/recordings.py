@@ -651,7 +651,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """Return for each piece the smallest sort key in the piece and all later pieces."""
+        """For each piece of the track, return the smallest sort key from this piece to the end."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):

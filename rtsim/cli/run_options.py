@@ -72,7 +72,7 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints; with ``told``, commands can request more during the run."""
+    """The requested checkpoints; if ``told`` is True, commands can request more during the run."""
 
     every: str | None
     at: tuple[str, ...]
@@ -422,8 +422,8 @@ def parse_latencies(
     """Return the latency of each controller from ``("0.005",)`` or ``("autopilot=0.005",)``.
 
     ``known`` are the names of the controllers. A value without a name applies to all controllers.
-    With ``of_all=False``, a value without a name is an error if the scenario has several
-    controllers. Raises :class:`ScenarioError` for a value that is not a latency, and
+    With ``of_all=False``, a value without a controller's name is an error if the scenario has
+    several controllers. Raises :class:`ScenarioError` for a value that is not a latency, and
     :class:`UnknownName` for an unknown controller.
     """
     out: dict[str, str | MeasuredLatency] = {}

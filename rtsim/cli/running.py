@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunResult:
     """Run all segments of a run; return the last result, which contains the earlier ones.
 
-    The recorder of ``request`` records the first segment. Later recorders are entered into
+    ``request`` contains the recorder of the first segment. Later recorders are entered into
     ``stack``. The rate at the end of a segment is the pace of the next one. Raises the error that
-    ends the run. If only the recording failed, the result is returned.
+    ends the run. A failure of only the recording does not raise an error.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder
@@ -135,7 +135,7 @@ def run_command(
         quiet: True to print no progress.
         prepare: Function that changes the scenario before the recording starts.
         going_on: Checkpoint to continue from. The scenario and the seed of the checkpoint replace
-            the values in ``options``. The end of the saved run applies if ``options`` has no end.
+            the values in ``options``. If ``options`` has no end, the end of the saved run is used.
         watch: Function that opens a display, and returns a publisher of states for the display and
             an inbox that replaces the gateway's inbox.
     """
@@ -310,7 +310,7 @@ def print_faults(schedule: Schedule | None) -> None:
 
 
 class RequestedRun(Protocol):
-    """Arguments of a command that the summary of the run repeats."""
+    """Arguments of a command that :class:`RunSummary` uses."""
 
     @property
     def scenario(self) -> str: ...
@@ -338,7 +338,7 @@ class RunSummary:
     """Warnings of the command itself. With ``--strict`` they fail like warnings of the run."""
 
     def show_json(self, **more: object) -> None:
-        """Print the summary as JSON, with the command's own entries ``more``."""
+        """Print the summary and the command's further entries ``more`` as JSON."""
         show_result({**self.to_json(), **more}, self.status, self.why)
 
     def to_json(self) -> dict[str, Any]:
@@ -418,7 +418,7 @@ class RunSummary:
 
     @property
     def lost(self) -> RecordingError | None:
-        """Error that cut off the first incomplete recording, or ``None`` if all are complete."""
+        """Error of the first incomplete recording, or ``None`` if all recordings are complete."""
         return next((one.lost for one in self.result.segments if one.lost is not None), None)
 
     def _early(self, result: RunResult) -> str:

@@ -65,7 +65,7 @@ class Composed:
     stop: str | None = None
 
     def study(self, scenario: str, design: Design | None = None) -> Study:
-        """Return the study of the file with these options, or a study of the options alone.
+        """Return the file's study changed by the options, or a new study if the file has none.
 
         ``design`` replaces the design of the file, and also its rule for an early stop.
         """
@@ -96,7 +96,7 @@ class Composed:
         return Study(**changes) if found is None else replace(found, **changes)
 
     def _required(self, before: Sequence[Limit]) -> tuple[Limit, ...]:
-        """Return the requirements ``before``; options add requirements or replace them by name."""
+        """Add the options' requirements to ``before``, or replace requirements of the same name."""
         typed = [Limit.of_text(text) for text in dict.fromkeys(self.requirements)]
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
@@ -201,7 +201,7 @@ def composing_options(command: F) -> F:
 
 
 def search_options(command: F) -> F:
-    """Add the options that define a search to ``command``, as the argument ``composed``."""
+    """Add the options of a search to ``command``, which receives their values as ``composed``."""
     others = [one for one in _COMPOSING if one not in (_DESIGN, _RUNS, _STOP)]
     return with_options_as(Composed, "composed", command, [_MOST_RUNS, *others])
 
@@ -229,7 +229,7 @@ _WHERE = (
 
 
 def where_options(command: F) -> F:
-    """Add the options that choose the workers to ``command``, as the argument ``where``."""
+    """Add the options for workers to ``command``, which receives their values as ``where``."""
 
     @wraps(command)
     def collected(workers: int | None, cluster: str, scheduler_file: str, **options: Any) -> Any:
@@ -460,7 +460,7 @@ def _extremes(one: dict[str, Any]) -> str:
 
 
 def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the first run and its cause for each state except ok and failed."""
+    """For each state except ok and failed, return the first run with its cause."""
     told = ("ok", "failed")
     wanted = [state for state, many in found["states"].items() if many and state not in told]
     if not wanted:
@@ -583,7 +583,7 @@ def search(
     """Search for the worst case of SCENARIO: the smallest margin of one requirement.
 
     Differential evolution chooses the factors of each generation of runs from the margins of the
-    earlier runs. Misses can exist even if the search finds none.
+    earlier runs. Runs that miss the requirement can exist even if the search finds none.
 
     \b
     Examples:
@@ -592,8 +592,8 @@ def search(
           --result 'peak=max_abs:plant.x,after=2' --require 'peak<0.5' --stop-at-failure
 
     Exit status: 0 if the search has ended; 1 if a run raised an error or a result is not a number;
-    2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, the exit
-    status is 1 if a run misses a requirement, and 2 if no run misses one.
+    2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, a missed
+    requirement gives the exit status 1, and a search without a miss gives 2.
     """
     study = composed.study(scenario, MonteCarlo())
     names = [one.name for one in study.required]
@@ -629,7 +629,7 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
 def _carry_out(
     folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
 ) -> None:
-    """Carry out the missing runs, and show the results; ``named`` is for :func:`carry_out`."""
+    """Carry out the missing runs, and show the results; :func:`carry_out` explains ``named``."""
     line = StudyProgress(
         TerminalLine() if sys.stderr.isatty() and not as_json else None, first_ns=0
     )

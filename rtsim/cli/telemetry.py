@@ -140,7 +140,7 @@ def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
 
 
 def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
-    """Return one line with the counts of messages and the number ``looks`` of dropped samples."""
+    """Return one line with the counts of messages and of dropped samples (``looks``)."""
     told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
         + (f", then {counts['failure']}" if "failure" in counts else "")
@@ -204,7 +204,7 @@ _WAIT_S = 3600.0
 
 
 def _port(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:  # noqa: ARG001
-    """Return the port; raise an error for another text, such as the name of the scenario."""
+    """Return the port; raise an error if ``value`` is other text, such as a scenario's name."""
     if value is None:
         return None
     if not value.isdecimal() or not 0 <= int(value) < 65536:

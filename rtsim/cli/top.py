@@ -99,7 +99,7 @@ class Dashboard:
         """Return the screen, ``width`` columns wide and at most ``height`` lines high.
 
         ``said`` is the answer to the last command. Without ``height``, the screen contains all
-        signals, but neither ``said`` nor the keys.
+        signals, but neither the answer nor the keys.
         """
         if self._glance is None:
             return Text("waiting for the run")

@@ -135,7 +135,7 @@ class Viewable(click.Command):
     """Command whose option ``--view`` accepts an optional view or an address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Treat an address or a view after ``--view`` as the value of this option."""
+        """Use an address or a viewpoint that follows ``--view`` as the value of the option."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and (is_place(word) or is_viewpoint(word)):
@@ -190,11 +190,11 @@ def place_options(command: F, view: str = "") -> F:
 
 
 def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return the place of the windows, and the views of the windows on this machine.
+    """Return where the windows are, and the views of the windows on this machine.
 
-    The place is :data:`HERE` for this machine, an address, or empty for no window. Raises
-    :class:`ScenarioError` for an unknown view, for a repeated view, and for an address together
-    with another ``--view``.
+    The first result is :data:`HERE` for this machine, an address for other machines, or "" for no
+    window. Raises :class:`ScenarioError` for an unknown view, for a repeated view, and for an
+    address together with another ``--view``.
     """
     views = tuple(one for one in given if one != HERE and not is_place(one))
     for one in views:
@@ -215,7 +215,7 @@ def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
-    """Return the address and the key file of a window elsewhere, or ``None`` for this machine.
+    """Return address and key file for windows on other machines, or ``None`` for this machine.
 
     A client at the address can control and end the run, so a loopback address needs keys too.
     """
@@ -259,8 +259,8 @@ class Viewed:
     """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 
     ``stick`` is a function that returns the name of the external input which the viewer controls.
-    ``window`` is ``None`` if only FlightGear (``outside``) shows the run. Raises
-    :class:`ScenarioError` if the packages of a window on this machine are missing.
+    If only FlightGear shows the run, ``window`` is ``None``. Raises :class:`ScenarioError` if the
+    packages of a window on this machine are missing.
     """
 
     def __init__(
@@ -435,7 +435,7 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
 
 
 def flightgear_options(command: F) -> F:
-    """Add the options of FlightGear to ``command``, as the argument ``outside``."""
+    """Add the options of FlightGear to ``command``, which receives them as ``outside``."""
 
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:

@@ -118,7 +118,7 @@ def latency_of(name: str, latency: Latencies) -> Allowed | None:
 
 
 def latency_in_words(latency: Latencies) -> str:
-    """Return ``latency`` as text, such as ``0.02 s``, with names if controllers differ."""
+    """Return ``latency`` as text, such as ``0.02 s``, with controller names if latencies differ."""
     if latency is None or latency == {}:
         return "as declared"
     if isinstance(latency, Mapping):
@@ -140,7 +140,7 @@ def to_plain(latency: Allowed) -> str | dict[str, object]:
 
 
 def from_plain(data: object) -> Allowed:
-    """Return the latency from the output of :func:`to_plain`.
+    """Convert the plain data from :func:`to_plain` back to a latency.
 
     Invalid data raises :class:`LatencyError`.
     """

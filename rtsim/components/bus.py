@@ -39,7 +39,7 @@ class Message(NamedTuple):
     status: int = DELIVERED
 
     def stamps(self) -> tuple[int, ...]:
-        """Return the integers of the message's recorded row, in the order of :data:`STAMPS`."""
+        """Return the message's integers in the recording, ordered as in :data:`STAMPS`."""
         return (self.sequence, *self.initiated, *self.completed, *self.arrival, self.status)
 
 
@@ -180,7 +180,7 @@ class Bus:
     def transmit(self, ns: int) -> list[Message]:
         """Begin the transmissions that are due at ``ns``, and return the messages to record.
 
-        Call this method after the instant.  The arrivals of the returned messages are known.
+        Call this method after the instant.  The returned messages contain their arrival times.
         """
         begun: list[Message] = []
         for queue in self._media.values():
@@ -249,11 +249,11 @@ class Bus:
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Set the :meth:`position` of a topic whose messages were sent without :meth:`send`."""
+        """Set the :meth:`position` of a topic after its messages were sent without :meth:`send`."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return a list of the first arrival (ns) on topics not in ``names``, empty without one."""
+        """Return a list of the first arrival (ns) on topics not in ``names``, or an empty list."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
@@ -264,7 +264,7 @@ class Bus:
         return [e[-1] for e in sorted(taken, key=lambda e: e[:5])]
 
     def put(self, messages: Iterable[Message]) -> None:
-        """Add ``messages``, which must not include second copies, to the messages in transit."""
+        """Add ``messages`` to the messages in transit; no message may be a second copy."""
         for message in messages:
             self._put(message)
 

@@ -1,8 +1,8 @@
 """Model of a CAN bus, whose frames compete for transmission by their identifiers.
 
 The model covers classical CAN (ISO 11898-1) without CAN FD.  The transmission time of a frame
-includes its stuff bits, either exactly or in the worst case.  A frame arrives at the end of its
-end-of-frame field.  The bus is free again after three further bits, the intermission.
+includes its stuff bits, either exactly or in the worst case.  A frame arrives when its end-of-frame
+field ends.  The bus is free again after three further bits, the intermission.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class CanFrame:
 
 
 class PeriodicFrame(NamedTuple):
-    """A frame that becomes ready for its bus every ``period_ns``, with its sender."""
+    """A sender's frame, which becomes ready for its bus every ``period_ns``."""
 
     sender: str
     frame: CanFrame

@@ -240,11 +240,11 @@ class PythonController:
 
     @cached_property
     def checked(self) -> bool:
-        """True if the first call was checked or needs no check."""
+        """True if the law's first call was checked or needs no check."""
         return not self._native.unchecked
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return the law's address and vectors u, s, p, y, or None if the law is not compiled."""
+        """Return address and vectors (u, s, p, y) of the law, or None if it is not compiled."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
@@ -265,7 +265,7 @@ class PythonController:
 
     @property
     def resettable(self) -> bool:
-        """True for this class; a derived class must declare whether it has further memory."""
+        """True only for this class; a subclass without further memory can override the property."""
         return type(self) is PythonController
 
     def save(self) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class ControllerTask(Ticking):
 
     @property
     def due_ns(self) -> int:
-        """Due time of the pending answer, ns; :data:`FAR` if no answer is pending or it is late."""
+        """Due time of a pending answer, ns; :data:`FAR` for a late answer or no pending answer."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
@@ -138,7 +138,7 @@ class ControllerTask(Ticking):
     def adopt_compiled_state(
         self, counts: Mapping[str, int], request: ControllerRequest | None = None
     ) -> None:
-        """Continue after ticks in compiled code; ``request`` is the pending request, if any."""
+        """Set the state after ticks in compiled code; ``request`` is a pending request, if any."""
         before = self.sequence
         super().adopt_compiled_state(counts)
         steps, self.request = self.sequence - before, request

@@ -59,7 +59,7 @@ class ExternalInput:
         return self._device.poll()
 
     def go_to(self, ns: int) -> None:
-        """Continue the run from ``ns``; a live device needs no change."""
+        """Prepare the input to continue at ``ns``; a live device needs no preparation."""
 
 
 class FedInput(ExternalInput):

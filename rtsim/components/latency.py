@@ -109,7 +109,7 @@ class Fixed:
 def latency_model(given: LatencyModel | Duration, where: str) -> LatencyModel:
     """Return ``given`` as a latency model; a number of seconds becomes a constant latency.
 
-    Anything else raises :class:`ScenarioError`, whose message begins with ``where``.
+    Any other object raises :class:`ScenarioError`, whose message begins with ``where``.
     """
     if isinstance(given, int | float | str | Fraction) and not isinstance(given, bool):
         return Fixed(given)
@@ -266,7 +266,7 @@ class Empirical:
         return (self.samples[int(stream.integers(len(self.samples)))],)
 
     def quantile(self, share: float) -> int:
-        """Return the smallest sample (ns) that at least the fraction ``share`` does not exceed."""
+        """Return the smallest sample (ns) that is >= at least ``share`` * n of the n samples."""
         rank = math.ceil(share * len(self.samples) - 1e-9)
         return sorted(self.samples)[max(rank, 1) - 1]
 
@@ -332,7 +332,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Reorder:
-    """Decorator that delays a message with ``probability`` by ``extra`` s, so others can overtake.
+    """Decorator that delays messages with ``probability`` by ``extra`` s, so others can overtake.
 
     Example:
         Reorder(Uniform(0.001, 0.002), probability=0.05, extra=0.01)

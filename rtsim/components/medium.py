@@ -73,9 +73,9 @@ class SharedTransport(Protocol):
     def medium(self) -> Medium: ...
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
-        """Return the carrier for messages with the signals ``signals``; errors name ``topic``.
+        """Return the function that computes the transmission of a message with these ``signals``.
 
-        Messages that do not fit raise :class:`ScenarioError`.
+        Messages that do not fit raise :class:`ScenarioError`, which names ``topic``.
         """
         ...
 
@@ -83,7 +83,7 @@ class SharedTransport(Protocol):
 
 
 def shared(model: object) -> SharedTransport | None:
-    """Return the model that uses a medium: ``model`` or an inner model, or None without one."""
+    """Return the :class:`SharedTransport` among ``model`` and its inner models, or None."""
     found: Any = model
     while found is not None and not isinstance(found, SharedTransport):
         found = getattr(found, "inner", None)
@@ -117,7 +117,7 @@ class Parcel(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A parcel whose transmission has begun, with its arrival time and values."""
+    """A message whose transmission has begun, with its arrival time and values."""
 
     parcel: Parcel
     arrival: Tag
@@ -152,7 +152,7 @@ class MediumQueue:
         self._number = 0
 
     def add(self, topic: str, carrier: Carrier, values: Vector) -> None:
-        """Add a topic with its carrier and its values (n,) before the first message."""
+        """Add a topic; ``values`` (n,) are the topic's values before the first message."""
         self._carriers[topic], self._last[topic] = carrier, values
 
     def put(self, ready_ns: int, parcel: Parcel) -> None:

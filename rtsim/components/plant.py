@@ -202,7 +202,7 @@ class RunningPlant:
             self.z[-self._guess.size :] = self._guess
 
     def take_steps(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-        """Take and commit several steps on the plant's own grid, all before ``limit_ns``.
+        """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
 
         The caller ensures that no other event lies between these steps.  Results equal those of
         single steps.

@@ -51,7 +51,7 @@ class SignalPort:
         self.put_early(payload)
 
     def put_early(self, payload: Vector) -> None:
-        """Write the values of an answer only for the later controllers of a declared order."""
+        """Write an answer for the later controllers of a declared order and for no other reader."""
         self.early[:] = payload
         for held in self.held_early:
             held[:] = payload
@@ -59,7 +59,7 @@ class SignalPort:
     def hold(self, where: slice, values: Vector, early: bool) -> Vector:
         """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy.
 
-        Before the first :meth:`put`, the copy contains ``values`` at the positions ``where``.
+        Until the first :meth:`put`, the elements ``where`` of the copy are ``values``.
         """
         held = self.value.copy()
         held[where] = values
@@ -99,7 +99,7 @@ class Wiring:
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
         """Connect the sources to the elements of ports; return the names of the ports.
 
-        ``early`` contains the names of the controllers that precede the owner in a declared order.
+        ``early`` names the controllers that precede the wiring's component in a declared order.
         """
         runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):
@@ -130,7 +130,7 @@ class Wiring:
         return {port for port, _ in runs}
 
     def copies(self) -> list[tuple[Vector, Vector]]:
-        """Return pairs of vectors (into, from) of equal length that :meth:`gather` copies."""
+        """Return pairs (target, source) of equally long vectors, which :meth:`gather` copies."""
         found = []
         for here, value, there in self._links:
             if isinstance(here, slice) and isinstance(there, slice):

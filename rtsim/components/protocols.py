@@ -68,8 +68,8 @@ class Prepared(Protocol):
 class OwnTime(Protocol):
     """A controller whose lateness is measured on its own clock, such as an emulated board.
 
-    The argument ``patience`` of ``receive`` is the allowed time after the tag of the request, in s
-    of the controller's clock.
+    In ``receive``, ``patience`` is the allowed time after the request's tag, in s on the
+    controller's clock.
     """
 
     @property
@@ -124,7 +124,7 @@ class Savable(Protocol):
 
 @runtime_checkable
 class Resettable(Protocol):
-    """A :class:`Savable` controller that prepared runs can reset, without starting it again."""
+    """A :class:`Savable` controller that can be reset for a prepared run, without a new start."""
 
     @property
     def resettable(self) -> bool:
@@ -138,7 +138,7 @@ class Resettable(Protocol):
 
 @runtime_checkable
 class Replayed(Protocol):
-    """A controller that replays recorded answers, whose position must be set after a restore."""
+    """A controller that replays recorded answers; its position must be set after a restore."""
 
     def asked_for(self, times: int) -> None:
         """Set the number of ``receive`` calls that found no answer to the pending request."""
@@ -193,13 +193,13 @@ class Tunable(Assignable, Protocol):
     """A controller whose parameters ``Scenario.set`` can set and a run can change."""
 
     def tunable(self) -> Vector:
-        """Return the parameters in use (k,) in declared order; rtsim changes this vector."""
+        """Return the vector of parameters in use (k,), in declared order; rtsim writes to it."""
         ...
 
 
 @runtime_checkable
 class Sourced(Protocol):
-    """A controller that names its functions, so that a replay can check their source."""
+    """A controller that returns its functions, so that a replay can check their source code."""
 
     def functions(self) -> Sequence[Any]:
         """Return the functions or classes of the component.
@@ -237,7 +237,7 @@ class FreeRunning(Protocol):
 
 @runtime_checkable
 class Paced(Protocol):
-    """A controller that can be a board in real time."""
+    """A controller that can run on a board in real time."""
 
     @property
     def paced(self) -> bool:
@@ -260,23 +260,23 @@ class ByAddress(Protocol):
     """A controller whose step can be called by compiled code instead of ``send``.
 
     Compiled code may call a step and then leave the step to the interpreter. The interpreter calls
-    ``send`` with the same tag and inputs. A controller with memory outside its vectors must keep
-    the answer of the first call, and must not compute the step again.
+    ``send`` with the same tag and inputs. If a controller has memory outside its vectors, ``send``
+    must reuse the answer of the first call, and must not compute the step again.
     """
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
         """Return the step's address and vectors, or ``None`` if compiled code cannot call the step.
 
         The step has the arguments (t, u, s, p, y): time in s, inputs, memory, parameters, outputs.
-        If an output is not finite after the step, compiled code restores u, s and y, and leaves the
-        step to the interpreter.
+        If an output is not finite after the step, compiled code restores the vectors u, s and y,
+        and the interpreter repeats the step.
         """
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
         """Record that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
 
-        ``steps`` does not include a step that was left to the interpreter.
+        ``steps`` does not include a step that the interpreter must repeat.
         """
         ...
 
@@ -350,7 +350,7 @@ def _list(names: Sequence[str]) -> str:
 def by_address(controller: ControllerProtocol) -> ByAddress | None:
     """Return the controller if compiled code can call its step, otherwise None.
 
-    A subclass that overrides ``send`` or ``receive`` needs its own ``by_address``.
+    The same class must define ``by_address``, ``send`` and ``receive``.
     """
     if not isinstance(controller, ByAddress):
         return None

@@ -1,7 +1,7 @@
 """Log of all requests to an external controller, to restore the controller's memory.
 
 The memory of an external controller cannot be read. A new controller that receives the same inputs
-in the same order has the same memory afterwards. A checksum of the answers verifies the repetition.
+in the same order has the same memory afterwards. A checksum shows whether its answers are the same.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class RequestLog:
         return rows[: len(rows) - self._spare]
 
     def save(self) -> dict[str, Any]:
-        """Return the log as plain data and vectors; the vectors are views of unchanging rows."""
+        """Return the log as plain data and vectors, which later requests do not change."""
         return {
             "steps": self.steps,
             "open": self.open,

@@ -60,7 +60,7 @@ FAR = 2**63 - 1
 
 
 class Environment(Protocol):
-    """Services for reactions: random streams, clock, messages, writes and records."""
+    """Services of a run for its tasks: random streams, clock, messages, writes and records."""
 
     @property
     def streams(self) -> RandomStreams:
@@ -127,7 +127,7 @@ class Task(Protocol):
 
 
 class Ticking:
-    """The ticks of a task at ``offset + round(k * period)``; no ticks without a period."""
+    """The ticks of a task at ``offset + round(k * period)``; without a period, there are none."""
 
     counts: tuple[str, ...] = ("k",)
     """Names of integer attributes that checkpoints save and compiled code updates.
@@ -155,7 +155,7 @@ class Ticking:
         self.next_ns = self._tick()
 
     def adopt_compiled_state(self, counts: Mapping[str, int]) -> None:
-        """Continue after ticks in compiled code; ``counts`` contains the new values by name."""
+        """Set the state after ticks in compiled code; ``counts`` has the new values by name."""
         vars(self).update(counts)
         self.next_ns = self._tick()
 
@@ -353,7 +353,7 @@ class TimerTask:
         return [self._at(i) for i in range(len(self._timers))]
 
     def adopt_compiled_state(self, ticks: list[int]) -> None:
-        """Continue after ticks in compiled code; ``ticks`` has the number of each next tick."""
+        """Set the state after ticks in compiled code; ``ticks`` contains the next tick numbers."""
         self._ticks = ticks
         self._look()
 
@@ -385,8 +385,8 @@ class SensorTask(Ticking):
 class NoiseTask(Ticking):
     """White noise for continuous dynamics: N(mean, deviation^2 / period), held for a period.
 
-    ``deviation`` is the root of the two-sided spectral density.  The noise does not depend on the
-    steps of the plants that it drives.
+    ``deviation`` is the square root of the two-sided spectral density.  The noise does not depend
+    on the steps of the plants that it drives.
     """
 
     def __init__(

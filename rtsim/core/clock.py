@@ -259,7 +259,7 @@ class Clock(Protocol):
         ...
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point: simulated ``ns`` is due now, or at own time ``own``.
+        """Set the reference point: simulated ``ns`` is due now, or when the clock shows ``own``.
 
         The loop calls this method at the start, and after a pause, a restore or a slip.
         """
@@ -370,7 +370,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point; without ``own``, at most one scheduler tick from now."""
+        """Set the reference point; without ``own``, ``ns`` is due within one scheduler tick."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -450,8 +450,8 @@ class WallClock:
     def _retune(self, left_ns: int) -> None:
         """Adapt the busy-wait window to a sleep that ended ``left_ns`` before its deadline.
 
-        ``left_ns`` is negative for a late sleep. If a sleep ended too late even for the longest
-        allowed window, the window does not change.
+        ``left_ns`` is negative for a late sleep. If even the longest allowed window would have been
+        too short, the window does not change.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -475,7 +475,7 @@ class WallClock:
 
         Select real-time scheduling before the calibration, because the scheduling changes the
         result of the calibration. During the run, a sleep that ends late makes the window longer,
-        within the limits. Each sleep that ends in time makes the window slightly shorter.
+        within the limits. Each sleep that ends in time makes the busy-wait window slightly shorter.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -504,14 +504,14 @@ def tick_ns() -> int:
 def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     """Return the delay [ns] after which a loop can start without interruption by scheduler ticks.
 
-    At a tick, Linux may give the CPU of a loop that busy-waits or computes to another thread until
+    At a tick, Linux may interrupt a loop that busy-waits or computes, and run another thread until
     the next tick.  Ticks occur at multiples of ``tick_ns`` of ``CLOCK_MONOTONIC``.  If the period
     and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
 
-    The best phase for a tick is the start of the busy-wait window. At this phase, the tick takes
-    the CPU from another thread just as the sleep of the loop ends. The loop begins with a new time
-    slice, and all other scheduler ticks occur while the loop sleeps. In a short window, the tick
-    itself would make the loop late. The best phase for a tick is then the middle of the sleep.
+    The best phase for a tick is the start of the busy-wait window. A tick at this phase takes the
+    CPU from another thread just as the loop wakes up. The loop begins with a new time slice, and
+    all other ticks occur while the loop sleeps. In a short window, the duration of the tick would
+    make the loop late, so the best phase is the middle of the loop's sleep.
 
     ``now_ns`` is the present time and ``tail_ns`` the length of the window. Returns 0 if the common
     divisor of both periods is shorter than two busy-wait windows.

@@ -91,7 +91,7 @@ class ZenoError(RtsimError):
 
 
 class OverrunError(RtsimError):
-    """The loop fell behind further than its policy allows."""
+    """The loop exceeded the limit of its overrun policy."""
 
 
 class RecordingError(RtsimError):

@@ -65,8 +65,8 @@ def stratified(
 ) -> Estimate:
     """Return the mean of a population with a confidence interval, from samples (n_h,) of strata.
 
-    ``shares`` are the fractions of the population in each stratum and must sum to 1. A share does
-    not depend on the number of samples in the stratum. The variance is the sum of share^2 s_h^2 /
+    ``shares`` are the fractions of the population in each stratum and must sum to 1. The share of a
+    stratum does not depend on the number of its samples. The variance is the sum of share^2 s_h^2 /
     n_h. The interval is Student's with Satterthwaite's degrees of freedom (Cochran, Sampling
     Techniques, 3rd ed., 1977, sections 5.3 and 5.4). A stratum with equal samples adds nothing to
     the interval, so take enough samples of each stratum.
@@ -139,7 +139,7 @@ def time_average(
     """Return the time average of a piecewise constant signal from ``begin_ns`` to ``end_ns``.
 
     Each of ``values`` (n,) holds from its time in ``ns`` (n,) until the next.  The times are in
-    ascending order, and ``before`` is the value before the first.
+    ascending order, and ``before`` is the value before the first time.
     """
     if not begin_ns < end_ns:
         raise ScenarioError(

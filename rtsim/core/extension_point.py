@@ -1,7 +1,7 @@
 """Registries of objects that a user selects by name, such as solvers.
 
 rtsim ships some objects.  An installed package adds objects through entry points.  A scenario file,
-a test or a notebook adds an object for its own process with :meth:`ExtensionPoint.add`.
+a test or a notebook adds an object with :meth:`ExtensionPoint.add`, only for the current process.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def extra(module: str, name: str, what: str) -> Any:
 
 @contextmanager
 def needs(name: str, what: str) -> Iterator[None]:
-    """Raise the error of :func:`extra` if an import in this context fails.
+    """Raise the :class:`ScenarioError` of :func:`extra` if an import in this context fails.
 
     Type checkers recognise an import inside ``with needs(...)``, but not the result of
     :func:`extra`.
@@ -38,8 +38,8 @@ def needs(name: str, what: str) -> Iterator[None]:
 def installed(module: str, name: str, what: str) -> ModuleSpec:
     """Return the location of the optional top-level ``module`` without an import.
 
-    Raises the same error as :func:`extra` if the module is missing. Commands call this function
-    before they begin their work.
+    Raises :class:`ScenarioError`, as :func:`extra` does, if the module is missing. Commands call
+    this function before they begin their work.
     """
     found = importlib.util.find_spec(module)
     if found is None:
@@ -48,7 +48,7 @@ def installed(module: str, name: str, what: str) -> ModuleSpec:
 
 
 def missing(module: str, name: str, what: str, why: object) -> ScenarioError:
-    """Return the error of :func:`extra`, with the reason ``why``."""
+    """Return the error for a missing module, with the reason ``why``."""
     return ScenarioError(
         f"{what} needs the package {module.partition('.')[0]}, which cannot be imported "
         f"({why}); type pip install 'rtsim[{name}]'"

@@ -44,8 +44,8 @@ class Outcome(Enum):
 class Judged:
     """Base class of objects that have an outcome.
 
-    A subclass implements ``_judge`` and describes the outcome in ``in_words``.  The description
-    must call ``_judge`` and not ``outcome``, which sets ``looked``.
+    A subclass implements ``_judge`` and describes the outcome in ``in_words``.  The code of
+    ``in_words`` must call ``_judge``, because reading ``outcome`` sets ``looked``.
     """
 
     looked = False
@@ -71,14 +71,14 @@ class Judged:
         return f"{type(self).__name__}: {self._judge().name.lower()}"
 
     def __bool__(self) -> bool:
-        """Return True for a passed, False for a failed outcome; else raise :class:`Undecided`."""
+        """Return True if passed and False if failed; raise :class:`Undecided` if undecided."""
         __tracebackhide__ = True
         if self.outcome is Outcome.UNDECIDED:
             raise Undecided(self.in_words)
         return self.ok
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` for a failed, :class:`Undecided` for an undecided outcome.
+        """Raise :class:`AssertionError` if the outcome is failed, :class:`Undecided` if undecided.
 
         The message is :attr:`in_words`.
         """

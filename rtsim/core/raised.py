@@ -145,7 +145,7 @@ def on_signals(
 def held_back() -> Iterator[None]:
     """Delay the handlers of the signals in :data:`ENDING` until the end of this context.
 
-    Python ignores exceptions in callbacks of the garbage collector, where a signal would be lost.
+    Python ignores exceptions in a callback of the garbage collector, so a signal would be lost.
     """
     came: list[tuple[int, FrameType | None]] = []
     handlers = {number: signal.getsignal(number) for number in ENDING}
@@ -203,10 +203,10 @@ def attribute_to(
     """Raise an error of class ``kind`` that states the component, the time and the cause ``error``.
 
     ``what`` names the component, and ``when`` is the time of the exception.  An error of rtsim is
-    raised unchanged, and so is an interrupt.  An ``Exception`` other than :class:`OutOfBounds`
-    counts as a bug of rtsim if its traceback contains no file of the user, and is then raised
-    unchanged, unless ``sure`` is True.  Set ``sure=True`` if the exception certainly comes from
-    code of the component.
+    raised unchanged, and so is an interrupt.  An ``Exception`` without a file of the user in its
+    traceback counts as a bug of rtsim and is raised unchanged, unless it is an
+    :class:`OutOfBounds`.  Set ``sure=True`` if the exception certainly comes from code of the
+    component; it then never counts as a bug.
     """
     if isinstance(error, RtsimError) or from_outside(error):
         raise error

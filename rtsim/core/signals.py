@@ -41,7 +41,7 @@ TYPES = frozenset(
 
 
 class Undeclared(float):
-    """Initial value of a signal for which none was declared, usually 0."""
+    """Initial value of a signal whose declaration gives no initial value, usually 0."""
 
 
 UNDECLARED = Undeclared(0.0)

@@ -56,7 +56,7 @@ class Lines:
     """Line numbers of the keys in the file ``path``, by table and key.
 
     ``text`` is the content of the file and must be valid TOML.  The table of the second
-    ``[[fault]]`` is ``fault[1]``.  The text is scanned at the first request for a line.
+    ``[[fault]]`` is ``fault[1]``.  The first call of :meth:`of` scans the text.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -130,9 +130,10 @@ class Lines:
         return at, number
 
     def of(self, table: str, key: str, element: int | None = None) -> int:
-        """Return the line of ``key`` in ``[table]``, or of the key's element number ``element``.
+        """Return the line of ``key`` in ``[table]``, or the line of one element of an array.
 
-        Without ``key``, return the line of the table, or 1 if the table is missing.
+        ``element`` is the index of the element.  If ``key`` is "" or missing, return the first line
+        of the innermost table that exists, or 1.
         """
         assert self._scanned
         while True:
@@ -167,8 +168,8 @@ class Place:
     """The file and line of a table, for error messages.
 
     ``error_class`` is the class of the errors.  The text of an error begins with ``file`` and
-    ``label``.  If ``lines`` is given, the line number follows ``file``.  The mapping ``moved``
-    contains keys that another table of the file defines, and for each key the name of that table.
+    ``label``.  If ``lines`` is given, the line number follows ``file``.  ``moved`` maps each key
+    that another table of the file defines to the name of that table.
     """
 
     file: str = ""
@@ -364,7 +365,7 @@ def number(
     above: float = -math.inf,
     unit: str = "",
 ) -> Key:
-    """Return a key for a finite number that is > ``above`` and in the range ``low`` to ``high``."""
+    """Return a key for a finite number from ``low`` to ``high`` that also exceeds ``above``."""
 
     def convert(given: Any) -> float:
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -514,7 +515,7 @@ class Entries(Mapping[str, Any]):
 def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
     """Return the values of the table ``data``, whose allowed keys are ``keys``.
 
-    The text ``of`` is the name of the table in the error for an unknown key.
+    The error for an unknown key names the table by the text ``of``.
     """
     for name in data:
         if name not in keys:
@@ -528,10 +529,11 @@ def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str
 
 @dataclass(frozen=True)
 class TableKey(Key):
-    """Declaration of a key whose value is a table with the allowed keys ``keys``.
+    """Declaration of a key whose value is a table.
 
-    If ``default`` is not given, an absent table is read as an empty table.  If the key ``of`` is
-    given, the table may contain other names, whose values ``of`` converts.
+    ``keys`` declares the allowed keys of the table.  If ``of`` is given, the table may also contain
+    any other key, and ``of`` converts the value.  If ``default`` is not given, an absent table is
+    read as an empty table.
     """
 
     keys: Mapping[str, Key] = field(default_factory=dict)
@@ -554,7 +556,7 @@ def table(keys: Mapping[str, Key], wanted: str = "a table", default: Any = NEEDE
 
 
 def named(of: Key, wanted: str = "a table", default: Any = NEEDED) -> TableKey:
-    """Return a key for a table with arbitrary names.  The key ``of`` declares their values."""
+    """Return a key whose value is a table with arbitrary keys.  ``of`` declares their values."""
     return TableKey(wanted, default, of=of)
 
 

@@ -121,7 +121,7 @@ class Payload:
     def put(self, name: str, value: object, what: str, ns: int) -> None:
         """Convert ``value`` and write it to the elements of the signal ``name``.
 
-        Error messages state ``what`` and the simulated time ``ns``.
+        In error messages, ``what`` precedes the topic's name, and ``ns`` is the simulated time.
         """
         signals, where = self.signals, f"{what} {self.name}"
         if name not in signals:
@@ -140,7 +140,7 @@ class Payload:
 
 
 def scalars(signals: Signals, vector: Vector) -> dict[str, tuple[Any, int]]:
-    """Return, by name of each scalar signal, the buffer of ``vector`` and the index in it."""
+    """Map each scalar signal's name to the buffer of ``vector`` and the signal's index."""
     return {s.name: (vector.data, signals.slice(s.name).start) for s in signals if not s.shape}
 
 
@@ -261,18 +261,18 @@ class Agenda(simpy.Environment):
         return WatchedProcess(self, generator)
 
     def run(self, until: object = None) -> NoReturn:  # noqa: ARG002
-        """Raise :class:`ScenarioError`, because the run controls the time of an agenda."""
+        """Raise :class:`ScenarioError`, because the run, not the agenda, advances the time."""
         raise ScenarioError(
             f"{self.name}: run() and step() cannot be called, because the run controls the time; "
             "remove the call, and in a process yield the event to wait for"
         )
 
     def step(self) -> NoReturn:
-        """Raise :class:`ScenarioError`, because the run controls the time of an agenda."""
+        """Raise :class:`ScenarioError`, because the run, not the agenda, advances the time."""
         self.run()
 
     def read(self, name: str) -> Any:
-        """Return an input's value before this microstep, or a parameter: a float or an array."""
+        """Return a parameter, or an input's value before this microstep, as a float or an array."""
         if name in self._scalars:
             memory, at = self._scalars[name]
             return memory[at]
@@ -338,7 +338,7 @@ class Agenda(simpy.Environment):
         return self._inboxes[topic]
 
     def crossing(self, guard: str) -> Event:
-        """Return an event that occurs when ``guard``, given as ``"plant.guard"``, fires next.
+        """Return an event that occurs the next time the guard ``guard`` (``"plant.guard"``) fires.
 
         After this event, ``read`` returns the values after the guard's reset (x+).
         """
@@ -394,11 +394,11 @@ class Agenda(simpy.Environment):
         return effects
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop) -> tuple[list[Effect], int]:
-        """Run up to ``most`` reactions before ``limit_ns``, each at the time of its events.
+        """Run at most ``most`` reactions, each at the time of an event before ``limit_ns``.
 
-        Returns the effects and the number of the complete reactions.  The batch ends at the first
-        reaction that raises an error or calls :meth:`change`.  When the run reaches the tag of this
-        reaction, :meth:`react` returns the effects or raises the error.
+        The first reaction that raises an error or calls :meth:`change` ends the batch.  When the
+        run reaches the tag of this reaction, :meth:`react` returns its effects or raises its error.
+        Returns the effects and the number of all other reactions of the batch.
         """
         queue, effects, complete, reactions = self._events, self.effects, 0, 0
         try:
@@ -417,7 +417,7 @@ class Agenda(simpy.Environment):
 
     @property
     def kept(self) -> bool:
-        """True if :meth:`run_batch` ran a reaction that :meth:`react` must complete."""
+        """True if :meth:`run_batch` stored a result that :meth:`react` must return or raise."""
         return self._kept is not None
 
     def _react(self, ns: int) -> None:

@@ -113,8 +113,8 @@ def population(
     """Return a model of ``count`` agents, which are all updated at the same time.
 
     Each agent has the scalar signals ``each``.  The arrays ``before`` and ``after`` of ``rule``
-    have the shape (number of signals in ``each``, ``count``).  The model has no continuous states:
-    declare it as a plant with an ``update_period``.
+    have one row per signal in ``each`` and one column per agent.  The model has no continuous
+    states: declare it as a plant with an ``update_period``.
 
     With ``in_turn=True``, the agents are updated one after the other, and each reads the new values
     of the agents before it.  ``in_turn=True`` is a known modelling error, offered for comparison.

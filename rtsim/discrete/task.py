@@ -1,8 +1,8 @@
 """The task that runs processes, and the log from which it restores them.
 
-The task reacts at the next event of its processes, and to messages and guards.  One reaction
-processes all events at its simulated time that are known at its microstep, in SimPy's order.  Other
-components receive only the values after the reaction.
+The task reacts at the next event of its processes, and to messages and guards.  A reaction
+processes all events of one simulated time that exist at the reaction's microstep, in SimPy's order.
+Other components receive only the values after the reaction.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ class ProcessesTask:
         """Run up to ``most`` reactions before ``limit_ns``.
 
         The caller must ensure that no other component acts before ``limit_ns``.  ``event`` is
-        called with each event for the recording. A reaction that fails or changes another component
-        is not among the results; :meth:`react` completes it.
+        called with each event for the recording. The result excludes a reaction that fails or
+        changes another component.  :meth:`react` handles this reaction at its tag.
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))

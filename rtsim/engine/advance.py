@@ -1,7 +1,7 @@
 """Interface of engines, which run several tags at once without the interpreter.
 
-The main loop calls each engine in turn.  If no engine advances, the interpreter runs the next tag.
-The interpreter defines the result of all engines.
+The main loop calls each engine in turn.  If no engine runs the next tag, the interpreter runs this
+tag.  The interpreter defines the result of all engines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Loop(Protocol):
-    """Interface of the main loop of a run for engines."""
+    """The part of a run's main loop that an engine uses."""
 
     @property
     def stopping(self) -> str:
@@ -31,10 +31,10 @@ class Loop(Protocol):
 
 
 class Engine(Protocol):
-    """A way to run many tags at once: the compiled engine, or a batch of processes."""
+    """Interface of the compiled engine and of a batch of processes, which run many tags at once."""
 
     def advance(self, loop: Loop) -> bool:
-        """Run the tags before ``loop.limit_ns()`` up to the first that the interpreter must run.
+        """Run the tags before ``loop.limit_ns()`` until a tag needs the interpreter.
 
         Returns False if no tag was run.
         """

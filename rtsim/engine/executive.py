@@ -209,7 +209,7 @@ class Executive:
     def values_at(self, ns: int) -> dict[str, Vector]:
         """Return the values (n,) of each plant just before ``ns``, without affecting the run.
 
-        The caller must first run all tags before ``ns``, and no later tag.
+        Before this call, the run must have executed exactly the tags before ``ns``.
         """
         if not self._running:
             self._sample_first()
@@ -391,7 +391,7 @@ class Executive:
 
     @property
     def engine(self) -> str:
-        """One line of text: which engine ran the tags, and why."""
+        """One line that states which parts of the run were compiled or interpreted, and why."""
         if self.compiled_engine is None:
             return "interpreted: a viewer gets each step"
         return str(self.compiled_engine)
@@ -416,7 +416,7 @@ class Executive:
         return bool(self.stopping)
 
     def interrupt_check(self) -> None:
-        """End the run at the last tag, if this was requested during a long step."""
+        """Raise :class:`Interrupted` if the run must end, or TooSlow to change to machine code."""
         if self.stopping:
             raise Interrupted
         if self._plain is not None and self._plain.over:
@@ -476,7 +476,7 @@ class Executive:
             self._waiting = True
 
     def _look_again(self, handler: CommandHandler, ns: int) -> None:
-        """Act after a freeze or a command has ended the wait for the tag at ``ns`` early."""
+        """Handle a wait for the tag at ``ns`` that a freeze or a command has ended early."""
         if self._pacer.frozen:
             handler.frozen(self.system.ns)
         elif self._wake is None:

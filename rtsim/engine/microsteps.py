@@ -31,7 +31,7 @@ Write = tuple[Vector, Vector, RunningPlant | SignalPort]
 
 
 class _Surroundings:
-    """The services for reactions, which also record messages and events."""
+    """The environment in which tasks react; it also records their messages and events."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class Microsteps:
                 self._triggered.add(listener.name)
 
     def _transmit(self, ns: int) -> None:
-        """Begin transmissions of this instant on their media, and record them."""
+        """Begin and record the transmissions on media that are due at ``ns``."""
         for message in self._system.bus.transmit(ns):
             self._trace.message(message)
 

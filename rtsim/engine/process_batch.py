@@ -2,8 +2,8 @@
 
 At some instants, only processes react, and only to their own events.  The messages that the
 processes send at microstep 0 arrive at microstep 1.  If no component reacts to the messages, the
-instant is complete.  :class:`ProcessBatch` runs many such instants in one call of the task and
-records the messages as one batch.  :class:`rtsim.engine.microsteps.Microsteps` runs all other
+instant is complete.  :class:`ProcessBatch` runs many instants of this kind in one call of the task
+and records the messages as one batch.  :class:`rtsim.engine.microsteps.Microsteps` runs all other
 instants, and is the reference for the results of a batch.
 """
 
@@ -33,7 +33,7 @@ Messages = list[tuple[bytes, bytes, int]]
 
 
 class Ran(NamedTuple):
-    """Messages, number of reactions, and time of the last reaction (ns) of one batch."""
+    """Result of one batch: messages, number of reactions, and time of the last reaction (ns)."""
 
     messages: Messages
     reactions: int
@@ -48,11 +48,11 @@ class BatchedTask(Task, Protocol):
     """Topics on which the task sends messages, by their names in UTF-8."""
 
     def can_run_batch(self) -> bool:
-        """Return whether the task can run reactions in advance now."""
+        """Return whether :meth:`run_batch` can run the next reactions."""
         ...
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
-        """Run at most ``most`` reactions before ``limit_ns``, each at the time of its events.
+        """Run at most ``most`` reactions, each at the time of an event before ``limit_ns``.
 
         ``event`` records the events of the reactions.
         """

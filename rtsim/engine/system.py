@@ -43,8 +43,8 @@ class Change:
 class Changeable:
     """A value that can change during a run.
 
-    ``signals`` declares the value under ``name``, and ``vector`` contains the value.  ``owner`` is
-    as in :class:`Change`.
+    ``signals`` declares the value under the name ``name``, and ``vector`` contains the value.
+    ``owner`` is as in :class:`Change`.
     """
 
     target: str
@@ -88,7 +88,7 @@ class MessageListener(Protocol):
         ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Receive a message of topic ``name``; if ``payload`` is None, the guard ``name`` fired."""
+        """Receive a message of topic ``name``; with ``payload`` None, the guard ``name`` fired."""
         ...
 
 
@@ -140,7 +140,7 @@ class System:
     def next_discrete_ns(self, until_ns: int, but: Collection[Task] = ()) -> int:
         """Return the time of the next event that is not a grid step of a plant, ns.
 
-        The ticks of the tasks ``but`` are ignored.
+        Ticks of the tasks in ``but`` are ignored.
         """
         ns = min(self.bus.next_ns, self.bus.next_transmission_ns)
         if until_ns < ns:
@@ -248,7 +248,7 @@ class System:
         }
 
     def _held(self) -> dict[str, list[list[float]]]:
-        """Return, by port, the values of readers with other values before the first message."""
+        """Return, by port, the values of readers that have an initial value of their own."""
         return {
             name: [vector.tolist() for vector in (*port.held, *port.held_early)]
             for name, port in self.ports.items()
@@ -258,8 +258,7 @@ class System:
     def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
         """Restore the data from :meth:`save` in a system built from the same scenario.
 
-        ``inserted`` contains tags of event inputs, ns, that a replay inserts instead of the saved
-        ones.
+        If a replay gives tags of event inputs, ns, in ``inserted``, they replace the saved tags.
         """
         if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
             t.name for t in self.tasks

@@ -99,12 +99,12 @@ class Trace:
         self._recorder.event(tag, kind, source, text, values)
 
     def links(self) -> list[str]:
-        """Return the links of a :class:`Tally`: all topics, and controllers with time stamps."""
+        """Return links of a :class:`Tally`: topics except requests, and controllers with stamps."""
         topics = [n for n in self._topics if not n.endswith(REQUESTS)]
         return [*topics, *(f"measured/{name}" for name in self._measured)]
 
     def position(self) -> dict[str, int]:
-        """Return the number of rows of each track that a replay repeats."""
+        """Return the present number of rows of each track that a replay records again."""
         tracks = (
             *self._plants.values(), *self._topics.values(), *self._external_inputs.values(),
             *self._given.values(),
@@ -132,7 +132,7 @@ class Trace:
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: RunningPlant, steps: int) -> None:
-        """Record that the error of some steps is unbounded, because the solver has a budget."""
+        """Record that the error of ``steps`` steps is unbounded: the solver exceeded its budget."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
@@ -160,8 +160,8 @@ class Trace:
     ) -> None:
         """Record k messages of one topic without delay.
 
-        The first message has the number ``sequence``.  ``ns`` (k,) contains the times at which the
-        messages are initiated, at microstep 0.  ``payloads`` (k, n) contains their values.
+        The first message has the number ``sequence``.  The messages are initiated at the times
+        ``ns`` (k,), at microstep 0.  ``payloads`` (k, n) contains the values of the messages.
         """
         stamps = np.zeros((len(ns), len(STAMPS)), np.int64)
         stamps[:, 0] = np.arange(sequence, sequence + len(ns))
@@ -230,7 +230,7 @@ class Trace:
 
 
 def _unseen(system: System) -> list[str]:
-    """Return the ports whose values no other track contains, because of faults at their readers.
+    """Return each port that has faults at its readers and whose values are in no other track.
 
     A source needs no track, because its values are in the header and in the recorded changes.
     """

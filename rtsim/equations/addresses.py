@@ -7,8 +7,8 @@ functions of this module.
 
 An argument table is an array with the addresses of functions and arrays and the lengths of the
 arrays. A :class:`Layout` declares one kind of argument table: the names and the order of its
-functions and arrays, and the shape of each array. The layout computes the index of each entry.
-Compiled code relies on the addresses and lengths, so every array is checked before a table is made.
+functions and arrays, the shape of each array, and thus the index of each entry. Compiled code
+relies on the addresses and lengths, so every array is checked before a table is made.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 
 def call_tick(handle: Any, due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call the timers of a model; ``handle`` is the address of ``tick``, or the function."""
+    """Call the timers of a model; ``handle`` is the address or the Python function of ``tick``."""
     handle(due, t, x, z, u, p)
 
 
@@ -84,7 +84,7 @@ def call_step(handle: Any, words: Any, t: float, h: float) -> int:
 
 
 def call_drive(handle: Any, words: Any, table: Any, begin: int, end: int) -> int:
-    """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is its address, or the function."""
+    """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is the address or the Python function."""
     return int(handle(words, table, begin, end))
 
 
@@ -139,7 +139,7 @@ def words_at(words: Any, place: int) -> Any:
 
 
 def vector_of(place: Any) -> Any:
-    """Return the vector at ``place``, a record with address and length (compiled code only)."""
+    """Return the vector whose address and length are in ``place`` (compiled code only)."""
     return place
 
 
@@ -208,8 +208,8 @@ class Layout:
     def extended(self, what: str, **arrays: Shape) -> Layout:
         """Return this layout with ``arrays`` added at the end.
 
-        An array that exists in this layout gets the new shape and keeps its index. All indices of
-        this layout are valid in the extended layout.
+        An array that this layout already contains keeps its index and gets the shape in ``arrays``.
+        All indices of this layout are valid in the extended layout.
         """
         for name in arrays.keys() & self.arrays.keys():
             if len(arrays[name]) != len(self.arrays[name]):
@@ -228,7 +228,7 @@ class Layout:
     ) -> dict[str, NDArray[np.float64]]:
         """Return ``arrays``, completed by zeros for each declared array that is missing.
 
-        If a length is not in ``sizes``, the length is taken from a given array as in :meth:`check`.
+        A length that ``sizes`` lacks is taken from a given array, as :meth:`check` describes.
         """
         known = dict(sizes)
         for name, array in arrays.items():
@@ -248,7 +248,7 @@ class Layout:
         """Return the argument table for compiled code.
 
         ``functions`` are machine addresses in the declared order. ``owner`` is the object that
-        keeps their machine code loaded. See :meth:`check` for ``sizes`` and for errors.
+        keeps the code of the functions loaded. See :meth:`check` for ``sizes`` and for errors.
         """
         checked = self.check(functions, arrays, sizes)
         places = [word for array in checked for word in (array.ctypes.data, *array.shape)]
@@ -282,8 +282,8 @@ class Layout:
     ) -> tuple[NDArray[np.float64], ...]:
         """Return the arrays in the declared order, after a check of their types and shapes.
 
-        ``sizes`` gives lengths by name. If ``sizes`` lacks a name, the length is taken from the
-        first array with an axis that is declared by the name alone, such as ``"states"``.
+        ``sizes`` gives lengths by name. A length that ``sizes`` lacks is taken from the first array
+        that declares an axis by only the name of the length, such as ``"states"``.
 
         Raises :class:`TypeError` for an array that is not contiguous float64, and
         :class:`ValueError` for a wrong shape and for a function or array that is missing or extra.

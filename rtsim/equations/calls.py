@@ -54,9 +54,9 @@ def evaluate(words: Any, t: float) -> int:
 
 @in_both
 def call_at(words: Any, equation: Any, t: float, x: Any, out: Any) -> None:
-    """Call an equation at time ``t`` (s) and state ``x``, with z, u and p of an argument table.
+    """Call an equation at time ``t`` (s) and state ``x``; the table ``words`` contains z, u and p.
 
-    ``equation`` is its address, or the function.
+    ``equation`` is the address or the Python function.
     """
     call_equation(equation, t, x, words.z, words.u, words.p, out)
 
@@ -115,7 +115,7 @@ def first_checked(
     """Return ``native.on(*arrays)`` with a check of the first call.
 
     The first call raises :class:`IndexError` if an index is outside its array. If all indices are
-    valid, the first call passes a function without the check to ``keep``, for use in later calls.
+    valid, the first call also calls ``keep`` with a function without the check, for later calls.
     """
     fast = native.on(*arrays)
     if not native.unchecked:

@@ -83,7 +83,7 @@ class Compiled:
 
     @cached_property
     def _inside(self) -> dict[object, Any]:
-        """Compiled versions of the helper, by numba's option for the check of indices."""
+        """Compiled versions of the helper; the key is numba's option ``BOUNDSCHECK``."""
         return {}
 
     @property
@@ -151,7 +151,7 @@ def _load_compiler() -> None:
 
 
 def in_both(function: F, inlined: bool = True) -> F:
-    """Mark a helper function that is compiled only if its caller is compiled.
+    """Let compiled code call ``function``, which other callers run as plain Python.
 
     ``inlined=False`` is for a long function with several callers, whose code should not be
     repeated. A function that is marked with :func:`compiled` is returned unchanged.
@@ -233,7 +233,7 @@ def prepared(
     compile: Compilation,
     checked: bool = False,
 ) -> Native:
-    """Return ``function`` compiled or plain; see :data:`Compilation` for ``compile``.
+    """Return ``function`` in the form that ``compile`` requests (see :data:`Compilation`).
 
     Set ``checked`` if an index may lie outside its array. The machine code then checks each index.
     The first call is also checked in Python, so that an error names the line of the source.
@@ -270,7 +270,7 @@ def shared() -> Iterator[None]:
 
 
 def hash_of(function: Callable[..., Any]) -> str:
-    """Return :func:`source_hash` of ``function``; a :func:`shared` context computes it once."""
+    """Return the source hash of ``function``, computed only once in a :func:`shared` context."""
     known = _shared.get()
     if known is None:
         return source_hash(function)
@@ -392,7 +392,7 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
 
 
 def _here(place: Path, plain: Callable[..., Any]) -> Path:
-    """Return the path for machine code that refers to the file and line of ``plain``.
+    """Return the path for machine code that contains the source file and line of ``plain``.
 
     Without separate files, two installations of rtsim with a common cache would overwrite each
     other's machine code.

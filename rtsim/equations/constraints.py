@@ -7,8 +7,8 @@ A model with constraints (an index-1 DAE) is
 :func:`explicit` returns the ordinary model. Its derivative, guards and output solve the residuals
 for ``y`` by Newton's method, in each stage of a solver. The ordinary model stores the algebraic
 values as its last discrete signals. At each tag, the residuals are solved for the algebraic
-variables. The search in the next step begins at the values of the tag. The derivative is therefore
-a pure function.
+variables. In the next step, Newton's method begins at the algebraic values of the tag. The
+derivative is therefore a pure function.
 
 Newton's method is damped by the natural monotonicity test: a step is accepted if the simplified
 correction that follows is shorter than the step. The test does not depend on the units of the
@@ -300,7 +300,7 @@ def _matrix(model: Model) -> Vector:
 
 
 def _tolerant(function: Any) -> Any:
-    """Return ``function`` with errors replaced by nan in plain Python.
+    """Return a function that fills nan if ``function`` raises an error in plain Python.
 
     Newton's method can leave the domain of a function for one iteration. Compiled code then
     computes inf or nan, but Python's ``math.exp`` and ``math.log`` raise an error.
@@ -449,7 +449,7 @@ def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
 
 
 def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
-    """Return ``function``, followed by a division of ``dx`` by the matrix that ``mass`` fills."""
+    """Return a derivative that calls ``function``, then divides ``dx`` by the mass matrix."""
     elements = n * n
 
     def divide(m: Any, dx: Any) -> None:
@@ -508,8 +508,8 @@ _SMALL = 1e-12
 def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
     """Return which equations and unknowns make ``matrix`` (n, n) singular, or "".
 
-    ``equation`` is the format of an equation's name. Each row of the matrix is first divided by the
-    magnitude of its greatest element.
+    ``equation`` is a format string for the names of equations. Each row of the matrix is first
+    divided by the magnitude of its greatest element.
     """
     sizes = np.abs(matrix).max(axis=1, initial=0.0)
     scaled = matrix / np.where(sizes > 0.0, sizes, 1.0)[:, np.newaxis]

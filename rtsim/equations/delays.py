@@ -58,11 +58,11 @@ class Guard:
 
     - ``direction``: 1 for a rising guard (from below zero to above zero), -1 for a falling guard, 0
       for both. A guard that is exactly zero at the beginning of a step fires if its value leaves
-      zero in this direction. With direction 0, the guard fires if it came to zero from the other
-      side. A guard that fired when it reached zero does not fire again when it leaves zero.
+      zero in this direction. With direction 0, its new sign must be opposite to its last nonzero
+      sign. A guard that fired when it reached zero does not fire again when it leaves zero.
     - ``terminal``: ``True`` ends the run at the tag at which the guard fires. ``"zeno"`` ends the
-      run at the tag at which crossings accumulate. Before, the stop mode is applied, or the reset
-      if no stop mode applies to the guard.
+      run at the tag at which crossings accumulate, after the stop mode, or after the reset if no
+      stop mode applies to the guard.
     - ``stops``: the model's stop mode applies to this guard.
     - ``at_start``: if True, the guard also fires at the start of the run if its value is above zero
       (direction 1) or below zero (direction -1). Other guards fire only when they cross zero.
@@ -159,11 +159,11 @@ class Delayed:
 
     - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
-    - ``least``, ``most`` (s): the bounds of a lag that is a function, which requires both. The
-      bound ``least`` must be at least 1e-9 s. For a lag that is a parameter, ``most`` is by default
-      the value of the parameter at the start.
+    - ``least``, ``most`` (s): the bounds of the lag. A lag that is a function requires both, and
+      ``least`` must be at least 1e-9 s. For a lag that is a parameter, ``most`` is by default the
+      value of the parameter at the start.
     - ``before``: the signal before the run. Give a number, one number for each element, the name of
-      a parameter, or a function ``before(t)`` of the time t < 0 s. The default is the value of the
+      a parameter, or a function ``before(t)`` for times t < 0 s. The default is the value of the
       signal at the start. A signal of ``lines`` has no default.
     - ``name``: the name of the delayed signal in messages. The default is ``SIGNAL_delayed``.
 
@@ -224,7 +224,7 @@ class Delayed:
 
     @property
     def functions(self) -> tuple[Callable[..., float], ...]:
-        """The lag function and the function of the values before the run, if declared."""
+        """Those of ``lag`` and ``before`` that are functions."""
         return tuple(how for how in (self.lag, self.before) if callable(how))
 
     def __str__(self) -> str:
@@ -387,7 +387,7 @@ def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> 
 def _filled(
     functions: Sequence[tuple[int, Any]], and_one: Callable[[int, Any, Equation], Equation]
 ) -> Equation | None:
-    """Return an equation in which each function fills its element, or None without functions."""
+    """Return an equation that fills one element per function; None if ``functions`` is empty."""
     made: Equation = _none
     for i, function in functions:
         made = and_one(i, in_both(function), made)

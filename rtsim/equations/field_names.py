@@ -58,7 +58,7 @@ def places_of(signals: Signals, role: str) -> dict[str, Place]:
 
 
 def article(role: str) -> str:
-    """Return ``role`` with its article, such as "an input"."""
+    """Return ``role`` with "a" or "an" in front, such as "an input"."""
     return f"{'an' if role[0] in 'aio' else 'a'} {role}"
 
 
@@ -150,7 +150,7 @@ class FieldNames(ast.NodeTransformer):
     # -- changes in place --------------------------------------------------------------------------
 
     def _changed(self, node: ast.AST) -> None:
-        """Reject a change in place of ``node`` if ``node`` is part of a read-only field."""
+        """Reject an in-place change of ``node`` if ``node`` is part of a read-only field."""
         if isinstance(node, ast.Attribute) and self.stands(node.value):
             place = self.place(node)
             if place is not None and place.shape:
@@ -176,7 +176,7 @@ class FieldNames(ast.NodeTransformer):
     def check_changes(self, node: ast.Call, found: Any, bound: int = 0) -> None:
         """Reject a call of the function ``found`` if the call changes a read-only field in place.
 
-        ``bound`` is the number of arguments of ``found`` that precede the arguments of the call.
+        ``bound`` is the number of first arguments, such as ``self``, that are not in the call.
         """
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in CHANGING:
@@ -207,7 +207,7 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _gone_through(self, node: ast.expr) -> ast.expr:
-        """Return the iterable ``node`` of a loop, with copies of fields whose parts are arrays."""
+        """Return the iterable ``node`` of a loop; a field is copied if its elements are arrays."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in _GOING_THROUGH:
                 node.args = [self._gone_through(one) for one in node.args]
@@ -260,16 +260,15 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _whole(self, node: ast.expr) -> bool:
-        """Return whether ``node`` is a field or its part, so that an assignment copies values."""
+        """Return whether ``node`` is a field or a part of it, to which assignments copy values."""
         while isinstance(node, ast.Subscript):
             node = node.value
         return isinstance(node, ast.Attribute) and self.stands(node.value)
 
     def owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy of each vector field that gets a second name.
+        """Return ``node`` with a copy in place of each array that is a field or a part of a field.
 
-        A part of a vector is a view. If a variable were such a view, a later change of the field
-        would also change the variable.
+        Without the copy, a variable would be a view of the field, and would change with the field.
         """
         if isinstance(node, (ast.Tuple, ast.List)):
             node.elts = [self.owned(e) for e in node.elts]
@@ -333,7 +332,7 @@ class FieldNames(ast.NodeTransformer):
     # -- functions that are called -----------------------------------------------------------------
 
     def called(self, node: ast.expr) -> Any:
-        """Return the function that a dotted name denotes outside the function, or None."""
+        """Return the value of a dotted name as :meth:`read` does, but None for a local variable."""
         name: ast.expr = node
         while isinstance(name, ast.Attribute):
             name = name.value
@@ -342,7 +341,7 @@ class FieldNames(ast.NodeTransformer):
         return self.read(node)
 
     def read(self, node: ast.expr) -> Any:
-        """Return the value of a dotted name outside the function, or None if it has no value."""
+        """Return the value of a dotted name in the scope around the function; None if undefined."""
         try:
             return value_of(node, self.outside)
         except (AttributeError, KeyError):

@@ -1,16 +1,16 @@
 """The history of a model's signals, and the delayed signals that are computed from it.
 
-The history has one row for each internal step of the solver. For each delayed signal, the row
-contains a polynomial over the internal step. :mod:`rtsim.solve.delayed` writes the rows.
+The history has one row for each internal step of the solver. Each row contains one polynomial over
+the internal step for each delayed signal. :mod:`rtsim.solve.delayed` writes the rows.
 
 The functions ``delayed_...`` of this module append the delayed signals to ``u`` and call a function
 of the model. The same source runs compiled and as plain Python. A plant passes the address of its
-history as the last element of ``p``, which the functions of the model do not see.
+history as the last element of ``p``. The functions of the model receive ``p`` without this element.
 
 A *break* is a time at which a derivative of the solution jumps. The start of the run and each write
-to the plant are breaks, and so is each time at which a delayed signal reaches an earlier break.
-During an internal step, a delayed signal is read either before or after a break, but not on both
-sides.
+to the plant are breaks. Each time t at which t - lag of a delay reaches an earlier break is also a
+break. During an internal step, a delayed signal is read either before or after a break, but not on
+both sides.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ INNER = LAYOUT.at.inner
 
 @cache
 def plain_tables() -> dict[int, Any]:
-    """Return all argument tables for plain Python, by the address of the history.
+    """Return the argument tables for plain Python; each key is the address of a history.
 
     The tables are not stored in a global variable, because the contents of the variable would be
     part of the source hash of each function that uses the variable.
@@ -159,7 +159,7 @@ def plain_tables() -> dict[int, Any]:
 
 
 def past_at(number: float) -> Any:
-    """Return the history with the address ``number``, which a float64 represents exactly."""
+    """Return the history at the address ``number``. A float64 represents addresses exactly."""
     return plain_tables()[int(number)]
 
 
@@ -212,7 +212,7 @@ def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 @in_both
 def earlier(table: Any, m: Any, j: int) -> float:
-    """Return the last break (s) that the delayed time of delay ``j`` has passed, or -inf."""
+    """Return the last break (s) that the time t - lag has passed for delay ``j``, or -inf."""
     breaks = table.breaks
     n, places = int(m[HEAD + j]), breaks.shape[0]
     if n < 1 or n - 1 < int(table.live[TOP_BREAK]) - places:
@@ -222,7 +222,7 @@ def earlier(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def later(table: Any, m: Any, j: int) -> float:
-    """Return the next break (s) that the delayed time of delay ``j`` will pass, or inf."""
+    """Return the next break (s) that the time t - lag will pass for delay ``j``, or inf."""
     breaks = table.breaks
     n, count, places = int(m[HEAD + j]), int(m[BREAKS]), breaks.shape[0]
     return breaks[n % places, WHEN] if n < count else math.inf
@@ -230,7 +230,7 @@ def later(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def row_of(table: Any, count: int, key: float) -> int:
-    """Search ``count`` rows for the last that begins at or before ``key`` (s); return its place."""
+    """Return the ring index of the last of ``count`` rows that begins at or before ``key`` (s)."""
     rows = table.rows
     places = rows.shape[0]
     low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
@@ -246,7 +246,7 @@ def row_of(table: Any, count: int, key: float) -> int:
 
 @in_both
 def now_of(table: Any, e: int, x: Any, z: Any, u: Any) -> float:
-    """Return the present value of element ``e`` of the delayed signals, or nan for ``lines``."""
+    """Return the present value of the delayed element ``e``; nan for a signal of ``lines``."""
     elements = table.elements
     kind, i = int(elements[e, 0]), int(elements[e, 1])
     if kind == STATE:
@@ -326,7 +326,7 @@ def delayed_derivative(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> Non
 
 
 def delayed_output(t: float, x: Any, z: Any, u: Any, p: Any, y: Any) -> None:
-    """Call the model's output with the delayed signals."""
+    """Call the model's output function with the delayed signals."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     call_equation(table.output, t, x, z, feed(table, t, x, z, u, own), own, y)
 
@@ -338,7 +338,7 @@ def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
 
 
 def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
-    """Call the function ``line`` of the model, with the delayed signals appended to ``u``.
+    """Call the model's function ``line``, with the delayed signals appended to ``u``.
 
     ``live`` can request a change of one signal.
     """
@@ -363,7 +363,7 @@ def delayed_tick(due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 
 def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
-    """Fill ``fed`` with u and the delayed signals, for functions that only Python calls."""
+    """Fill ``fed`` with u and the delayed signals, for the reset and the stop mode."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     found = feed(table, t, x, z, u, own)
     for i in range(fed.size):
@@ -386,7 +386,7 @@ class History:
     """The history of one plant's signals, in arrays that a solver fills and compiled code reads."""
 
     def __init__(self, bound: BoundModel, compile: Compilation) -> None:
-        """Create an empty history for the model of ``bound``."""
+        """Create an empty history for the model ``bound.model``."""
         model = bound.model
         self._bound, self._compile = bound, compile
         self._resolved = found = resolve(model)
@@ -438,7 +438,7 @@ class History:
         vars(self._plain).update(vars(table))
 
     def parameters(self, p: Vector) -> Vector:
-        """Return ``p``, shape (k,), followed by the address of the history."""
+        """Return the parameters ``p``, shape (k,), with the address of the history appended."""
         return np.append(p, float(self._words.ctypes.data))
 
     def attach(
@@ -511,7 +511,7 @@ class History:
         return replace(native, unchecked=of.unchecked)
 
     def _from_python(self, of: Native, fed: Callable[..., None]) -> Native:
-        """Return a function for Python that passes the delayed signals to ``of``, reset or stop."""
+        """Return the reset or stop mode ``of``, called with delayed signals appended to ``u``."""
         if of is ABSENT:
             return ABSENT
         found, seen = np.zeros_like(self._arrays["fed"]), set()
@@ -567,7 +567,7 @@ class History:
     # -- room, and checkpoints
 
     def grow(self) -> None:
-        """Double the capacity for rows and breaks, and keep the entries of committed steps."""
+        """Double the size of the ring buffers, and copy the entries of committed steps."""
         memory, live = self._arrays["memory"], self._arrays["live"]
         for name, count, top in _RINGS:
             old = self._arrays[name]
@@ -596,7 +596,7 @@ class History:
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Restore the history that :meth:`save` returned.
 
-        The memory of the solver must be restored first.
+        Restore the solver's memory before this call.
         """
         arrays = self._arrays
         memory = arrays["memory"]

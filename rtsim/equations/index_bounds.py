@@ -4,8 +4,8 @@ Machine code does not check indices: an index outside an array reads or changes 
 the run continues. :class:`Indices` follows the shapes of arrays and the ranges of whole numbers
 through a function and the functions that it calls. There are three cases:
 
-- All indices are proven to be within bounds: the function is compiled without checks.
-- An index is proven to be out of bounds: the model is rejected with an error.
+- If all indices are proven to be within bounds, the function is compiled without checks.
+- If an index is proven to be out of bounds, the model is rejected with an error.
 - Otherwise, the function is compiled with checks, which cost a few percent of its time.
 
 An index is proven to be within bounds if it is a number, a counter of a ``range`` over the size of
@@ -322,7 +322,7 @@ class _Reader:
         return _of_object(self._called(node))
 
     def _called(self, node: ast.expr) -> Any:
-        """Return the value of a dotted name outside the function, or None if unknown."""
+        """Return the value of a dotted name in the scope around the function, or None."""
         root = node
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -407,7 +407,7 @@ class _Reader:
     # -- indices -----------------------------------------------------------------------------------
 
     def _is_fixed(self, test: ast.expr) -> bool:
-        """Return whether a condition, for example on sizes, may have one value in all calls."""
+        """Return whether a condition, such as a test of sizes, may have one value in all calls."""
         parts = list(ast.walk(test))
         if any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in parts):
             return True
@@ -446,7 +446,7 @@ class _Reader:
 
 
 def _parts(nodes: Sequence[ast.AST]) -> list[ast.AST]:
-    """Return ``nodes`` and all nodes in them, without leaves."""
+    """Return ``nodes`` and the nodes below them, without most of the :data:`LEAVES`."""
     out: list[ast.AST] = []
     waiting = list(nodes)[::-1]
     while waiting:
@@ -532,7 +532,7 @@ def _counted(op: ast.operator, left: _Whole, right: _Whole) -> _Value:
 
 
 def _made(shape: _Value) -> _Value:
-    """Return an array of ``shape``, a number or a tuple, or ``None`` if it is not known exactly."""
+    """Return an array of the given shape, or ``None`` if the shape is not known exactly."""
     sizes = shape.values if isinstance(shape, _Several) else (shape,)
     if all(isinstance(one, _Whole) and one.low == one.high and one.low >= 0 for one in sizes):
         return _Array(tuple(int(one.low) for one in sizes))  # type: ignore[union-attr]

@@ -142,9 +142,9 @@ def lower(
 ) -> MachineCode:
     """Compile ``plain`` for ``signature``; ``checked`` adds a check of each index.
 
-    Code that needs numba's runtime, for example to allocate or to print, stays in numba. numba
-    saves this code in the folder ``kept``, and the result contains only its address, as the value
-    of ``elsewhere``.
+    Code that needs numba's runtime, for example to allocate or to print, is linked by numba and
+    saved in the folder ``kept``. The result then contains only the address of this code, in
+    ``elsewhere``.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -192,7 +192,7 @@ _PACKED = ".const.pickledata"
 
 
 def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:
-    """Return numba's function and its compiled code; with ``cached``, use numba's files."""
+    """Return numba's dispatcher and the compiled code; ``cached`` turns on numba's cache."""
     jitted = numba.njit(
         error_model="numpy",
         forceinline=kinds in (_EQUATION, _IN_PLACE),
@@ -220,7 +220,7 @@ def _keep(jitted: Any, result: Any) -> None:
 
 @contextmanager
 def _numba_is_set(**settings: object) -> Iterator[None]:
-    """Set numba's options in this context, for the whole process and thus also for helpers."""
+    """In this context, set numba's options for the whole process, and so also for helpers."""
     before = {name: getattr(numba.config, name) for name in settings}
     vars(numba.config).update(settings)
     try:
@@ -291,7 +291,7 @@ def _entry(result: Any) -> bytes:
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
-    """Return an array from its address, which is word ``at`` of ``block``, and the next lengths."""
+    """Return the array whose address and lengths are in ``block``, from word ``at`` on."""
     word = ir.IntType(64)
     words = [
         builder.load(builder.gep(block, [ir.Constant(word, at + i)])) for i in range(1 + kind.ndim)
@@ -474,7 +474,7 @@ def _scratch_lowered(context: Any, builder: Any, found: Any, _: Any) -> Any:
 
 
 def table_from(kind: str) -> Any:
-    """Return a function with which compiled code converts an address to an argument table."""
+    """Return a function that converts an address to an argument table in compiled code."""
     table = _type(kind)
 
     @intrinsic

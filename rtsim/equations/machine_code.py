@@ -1,7 +1,7 @@
 """Machine code in files, one function per file, linked and called without the compiler.
 
 numba and LLVM's optimizer take half a second to load. A run whose functions are all in the cache
-does not load them. The run reads object code from the cache, links the code with LLVM's linker, and
+loads neither. The run reads object code from the cache, links the code with LLVM's linker, and
 calls the functions through ctypes. ``docs/decisions/093`` contains the measurements.
 
 Python calls a function through its *entry*: ``entry(block, numbers...)``. The first word of the
@@ -47,10 +47,10 @@ Array = NDArray[Any]
 class MachineCode:
     """One function as object code.
 
-    Compiled code calls the symbol ``handle``; Python calls the symbol ``entry``. Each symbol is
-    defined in one of the ``objects``, or its address is in ``elsewhere``, because another linker
-    has loaded it. If the function can raise an error, the object code contains the file and line of
-    the function, and ``raises_in`` states both.
+    Compiled code calls the symbol ``handle``; Python calls the symbol ``entry``. ``elsewhere``
+    contains the addresses of symbols that another linker has loaded. All other symbols are defined
+    in the ``objects``. If the function can raise an error, the object code contains the file and
+    line of the function, and ``raises_in`` states both.
     """
 
     objects: tuple[bytes, ...]
@@ -193,7 +193,7 @@ def _unused() -> dict[str, int]:
 
 @dataclass(frozen=True)
 class BareCall:
-    """A compiled function with bound arguments, which is called as ``function(at)``.
+    """A compiled function whose arguments are fixed. Call it as ``function(at)``.
 
     If the call returns :data:`FAILED`, :meth:`error` returns the exception to raise.
     """
@@ -241,9 +241,9 @@ class EntryPoint:
     def on(self, *arrays: Array | AddressBlock, concurrent: bool = False) -> Callable[..., int]:
         """Bind ``arrays``, and return a function of the remaining arguments, which are numbers.
 
-        With ``concurrent``, other Python threads run during each call. Binding checks the arrays
-        and collects their addresses, which takes some 6 us. For repeated calls, bind the arrays
-        once and call the returned function.
+        With ``concurrent``, other Python threads run during each call. This method takes some 6 us
+        to check the arrays and collect their addresses. For repeated calls, bind the arrays once
+        and call the returned function.
         """
         block = self._block(arrays)
         function = self._concurrent if concurrent else self._function
@@ -274,7 +274,7 @@ class EntryPoint:
     def bare(self, *arrays: Array | AddressBlock) -> BareCall:
         """Bind ``arrays`` as the only arguments of the function.
 
-        A call costs 0.2 us less than a call of the function that :meth:`on` returns.
+        A call of the result takes 0.2 us less than a call of the result of :meth:`on`.
         """
         block = self._block(arrays)
         # Without argument types ctypes takes a reference as it is: 0.06 us less than a c_void_p.

@@ -223,7 +223,7 @@ def modal(
 def _with_names(
     mode: Mode, vectors: dict[str, NamedVector], states: Signals, outputs: Signals
 ) -> Mode:
-    """Return ``mode`` with its functions in the form that :func:`named` returns."""
+    """Return ``mode`` with functions that take all arguments in order (:func:`named`)."""
     dx, y = NamedVector(states, "state"), NamedVector(outputs, "output")
     what = f"mode {mode.name}"
     return replace(
@@ -284,9 +284,9 @@ def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation
 
 
 def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
-    """Return the guard function, which fills the levels of all transitions.
+    """Return the model's guard function, which evaluates the levels of all transitions.
 
-    Outside the mode of a transition, the level is the constant ``-direction``, which is the sign
+    While another mode is active, the level of a transition is the constant ``-direction``, the sign
     before a crossing.
     """
 

@@ -129,12 +129,11 @@ class Model:
       crosses zero, a tag is inserted and ``reset(i, t, x, z, u, p)`` is called.
     - ``stop(i, t, x, z, u, p)``: the stop mode of the model. This function is called instead of
       ``reset`` when the crossings of a guard accumulate (Zeno behavior).
-    - ``tick(due, t, x, z, u, p)``: is called once at each instant at which a timer of ``timers``
-      ticks.
+    - ``tick(due, t, x, z, u, p)``: runs once at each instant at which a timer of ``timers`` ticks.
     - ``delays``: delayed signals of the model. The functions of the model read delayed signals as
       further elements of u, after the inputs (docs/delays.md).
-    - ``line(t, x, z, u, p, v)``: fills the signals of ``lines``. Only the delays of the model read
-      these signals.
+    - ``line(t, x, z, u, p, v)``: fills the signals of ``lines``. Only entries of ``delays`` can
+      refer to these signals.
     - ``modes``: names for the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
     - ``sparsity``: an array or a SciPy sparse matrix of shape (n, n) for n states. A zero in
@@ -381,8 +380,8 @@ def bind(
 ) -> BoundModel:
     """Return ``model`` ready to run, after one trial call of each function.
 
-    The trial calls use the initial values that the model declares, or ``x``, ``p``, ``u`` and ``z``
-    in their place. See :data:`rtsim.equations.compiling.Compilation` for ``compile``.
+    The trial calls use ``x``, ``p``, ``u`` and ``z``, by default the initial values that the model
+    declares. See :data:`rtsim.equations.compiling.Compilation` for ``compile``.
 
     Raises :class:`ModelError` if a function has unknown arguments, does not compile, raises an
     error, leaves elements unwritten, writes outside its vector, or returns a value that is not
@@ -432,7 +431,7 @@ def _given(values: Vector | None, layout: Signals) -> Vector:
 def sampled(model: Model) -> Signals:
     """Return the signals that the output function fills.
 
-    In a model without outputs, the output function fills the algebraic variables.
+    For a model without outputs, these signals are the algebraic variables.
     """
     if model.outputs.size or model.origin is None:
         return model.outputs

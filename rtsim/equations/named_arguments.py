@@ -5,9 +5,8 @@ order. ``x.speed`` becomes an element of ``x``, or a part of ``x`` if the signal
 ``x[1]`` is left unchanged.
 
 A function that takes all arguments in the documented order, and that reads signals only by index,
-is used without changes. A function with other arguments or with signal names is rebuilt from its
-source, and then takes all arguments. A function without readable source is called through a
-wrapper.
+is used without changes. Any other function is rebuilt from its source, and then takes all
+arguments, or is called through a wrapper if its source is not readable.
 """
 
 from __future__ import annotations
@@ -184,7 +183,7 @@ class _Wanted:
         )
 
     def _nearest(self, name: str) -> str:
-        """Return the argument that ``name`` probably means by its spelling, role or position."""
+        """Return the argument suggested for ``name`` by spelling, role or position, or ""."""
         names = self.arguments.names
         words = {n: n for n in names}
         for letter, vector in self.vectors.items():
@@ -342,9 +341,9 @@ class _Scope:
 class _SignalNames(FieldNames):
     """Transformer that replaces signal names by elements; :attr:`definition` is the result.
 
-    ``letters`` contains pairs of names: an argument of the function, and its vector. An argument
-    that the function reassigns no longer counts as a vector. ``made`` contains the helpers that
-    were rewritten for the same function; ``callers`` contains the helpers that are being rewritten.
+    A pair in ``letters`` is the name of an argument and the name of its vector, such as ``x``. An
+    argument that the function reassigns no longer counts as a vector. ``made`` contains the helpers
+    already rewritten for the same function, and ``callers`` those that are still being rewritten.
     """
 
     def __init__(
@@ -475,7 +474,7 @@ class _SignalNames(FieldNames):
         return name
 
     def _rewritten(self, found: Any, plain: Any, letters: tuple[tuple[str, str], ...]) -> Any:
-        """Return the helper ``found`` without signal names, or None if nothing has to change."""
+        """Return ``found`` rewritten without signal names; None if unchanged or without source."""
         try:
             source = definition_of(plain)
         except ModelError:

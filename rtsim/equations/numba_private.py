@@ -1,4 +1,4 @@
-"""All uses of numba's private names, so that a new version of numba affects only this module.
+"""Only this module uses numba's private names, so a new version affects no other module.
 
 pyproject.toml limits the version of numba. ``tests/project/test_house.py`` tests each function of
 this module, and explains what to do if a new version lacks a name. numba is imported only when a
@@ -96,8 +96,8 @@ def optimised_as_a_whole() -> Iterator[None]:
     """Optimise a function only when its machine code is requested, in this context.
 
     By default, numba optimises each function, generates its machine code, and repeats both for each
-    caller. The repetition takes a third of the compilation time of the engine. In this context, a
-    helper function is optimised only once, as a part of the function that Python calls.
+    caller. The repetition takes a third of the compilation time of the engine. Within this context,
+    numba optimises a helper function only once, together with the function that Python calls.
     """
     from numba.core.registry import cpu_target
 
@@ -132,7 +132,7 @@ def _late_library(codegen: Any) -> type:
     codegen.set_env = set_env_late
 
     class LateLibrary(JITCodeLibrary):  # type: ignore[misc]
-        """Code that is linked into its callers without optimisation, and optimised on request."""
+        """Code that is linked into callers unoptimised, and is optimised only by :meth:`emit`."""
 
         _emitted = False
 

@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 class Names:
     """Replacements for the functions of a module, by name.
 
-    ``refusal`` is the text of the error for other names, or "" to allow other names.
+    If ``refusal`` is not "", every other name of the module raises an error with this text.
     """
 
     replaced: Mapping[str, Any]
@@ -45,7 +45,7 @@ class _Module:
 
 
 class Replacements:
-    """Copier of functions, which replaces functions of modules and built-in functions."""
+    """Copies functions, and replaces module functions and built-in functions in the copies."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class Replacements:
     ) -> None:
         """Prepare copies of functions.
 
-        With ``copy_arrays``, a later change of an array does not affect the copy of a function.
-        ``code`` returns the bytecode of the copy, which may use the names in ``operators``.
+        With ``copy_arrays``, the copy of a function has its own copies of arrays. ``code`` returns
+        the bytecode of the copy, which may use the names in ``operators``.
         """
         self._copy_arrays, self._operators, self._code = copy_arrays, operators or {}, code
         self._modules = {id(module): _Module(module, names) for module, names in modules.items()}
@@ -121,7 +121,7 @@ _NO_INTEGER = -(2**63)
 
 
 def as_number(function: Function) -> Function:
-    """Return ``function`` with a NumPy number as its result, whose division by 0 gives inf or nan.
+    """Return ``function`` with a NumPy result; a division of the result by 0 gives inf or nan.
 
     The result is nan if ``function`` raises an arithmetic error or a :class:`ValueError`.
     """
@@ -143,9 +143,9 @@ def _whole(function: Function) -> Function:
 
 
 def _first(name: str, otherwise: Function) -> Function:
-    """Return the function of ``math``, with ``otherwise`` as a substitute when it raises an error.
+    """Return the function ``name`` of ``math``; after an error, ``otherwise`` is called instead.
 
-    Machine code uses the library of ``math``, whose last bits can differ from ``otherwise``.
+    Machine code uses the same library as ``math``. The last bits of ``otherwise`` can differ.
     """
     own: Function = getattr(math, name)
 
@@ -192,8 +192,8 @@ def like_compiled_code(
     """Return ``function`` with inf or nan in place of arithmetic errors, as in compiled code.
 
     The returned function first calls ``function``, so that a debugger can stop there. After an
-    arithmetic error, or a :class:`ValueError` such as "math domain error", it evaluates a copy of
-    ``function`` that gives inf or nan. If the copy also raises an error, the error of ``function``
+    arithmetic error, or a :class:`ValueError` such as "math domain error", a copy of ``function``
+    that gives inf or nan is evaluated. If the copy also raises an error, the error of ``function``
     is raised. If ``in_place`` is True, ``function`` changes its vectors, which are restored before
     the copy is evaluated. ``without_errors`` is an existing copy.
     """

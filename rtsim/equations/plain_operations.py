@@ -2,9 +2,9 @@
 
 Python, NumPy and machine code compute some operations differently. For example, Python calls the C
 function ``pow`` for ``x**2``, but machine code multiplies. Machine code also has other
-implementations of ``math.hypot`` and ``np.sin``. Each function of this module computes like machine
-code: with the same basic operations in the same order, or with the same function of the C library.
-:data:`MATH`, :data:`NUMPY` and :data:`BUILTIN` list the replaced functions, and
+implementations of ``math.hypot`` and ``np.sin``. Each function of this module uses the same basic
+operations in the same order as machine code, or the same function of the C library. :data:`MATH`,
+:data:`NUMPY` and :data:`BUILTIN` list the replaced functions, and
 :func:`in_operations_of_machine_code` replaces operators.
 
 Only the sign of NaN can differ, because neither Python nor the processor defines this sign.
@@ -35,7 +35,7 @@ WHOLE_NUMBERS = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def whole_power(x: float, n: int) -> float:
-    """Return ``x**n`` by multiplications, for a number ``n`` >= 0 that is written in the source."""
+    """Return ``x`` to the power ``n`` >= 0 by multiplications, for a number ``n`` in the source."""
     result, factor = 1.0, float(x)
     while n:
         if n & 1:
@@ -46,7 +46,7 @@ def whole_power(x: float, n: int) -> float:
 
 
 def power(x: float, y: float) -> float:
-    """Return ``x**y`` for an exponent ``y`` that the source contains as a float constant."""
+    """Return ``x`` to the power ``y``, for a ``y`` that the source contains as a float constant."""
     x = float(x)
     if y == 2.0:
         return x * x
@@ -258,7 +258,7 @@ OPERATORS: Mapping[str, Function] = MappingProxyType(
 
 
 def in_operations_of_machine_code(definition: ast.FunctionDef) -> ast.FunctionDef | None:
-    """Return ``definition`` with calls of :data:`OPERATORS`, or ``None`` if nothing changes."""
+    """Return ``definition`` with operators replaced by :data:`OPERATORS`; ``None`` if unchanged."""
     replaced = (ast.FloorDiv, ast.Mod, ast.Pow)
     if not any(isinstance(node, replaced) for node in ast.walk(definition)):
         return None

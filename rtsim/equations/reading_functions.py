@@ -102,7 +102,7 @@ _IN_PLACE = 13
 
 
 def _can_assign(function: Any) -> bool:
-    """Return whether the bytecode of ``function`` can assign elements; a source is slow to read."""
+    """Return whether ``function`` can assign elements, from its bytecode, which is fast to read."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None or any(isinstance(one, CodeType) for one in code.co_consts):
         return True
@@ -229,7 +229,7 @@ def check_names(function: Callable[..., Any], what: str) -> None:
 
 @lru_cache(maxsize=256)
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:
-    """Return the elements of a vector argument that no path through ``function`` writes.
+    """Return the elements of a vector argument that ``function`` writes on no path.
 
     ``position`` is the position of the argument and ``size`` the length of the vector. The list is
     empty if the source does not show which elements are written, for example because the function
@@ -386,7 +386,7 @@ class _Locals:
     def block(
         self, body: Iterable[ast.stmt], known: frozenset[str], outside: bool
     ) -> frozenset[str] | None:
-        """Return the variables that have a value after ``body``; ``None`` if no path ends there."""
+        """Return the variables with a value after ``body``; ``None`` if no path reaches the end."""
         for node in body:
             after = self._statement(node, known, outside)
             if after is None:
@@ -424,7 +424,7 @@ class _Locals:
     def _read(
         self, nodes: Iterable[ast.AST], known: frozenset[str], outside: bool
     ) -> frozenset[str]:
-        """Record the variables that ``nodes`` read before the variables have a value.
+        """Record the variables without a value that ``nodes`` read.
 
         Returns ``known`` plus the variables that ``nodes`` assign.
         """
@@ -474,7 +474,7 @@ class _Paths:
         self._line: int | None = None
 
     def block(self, body: Iterable[ast.stmt], written: frozenset[int]) -> frozenset[int] | None:
-        """Return the elements that are written after ``body``; ``None`` if no path ends there."""
+        """Return the elements written after ``body``; ``None`` if no path reaches the end."""
         for node in body:
             if isinstance(node, ast.Return):
                 called = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
@@ -681,7 +681,7 @@ class _Dependences:
         return Inputs().union(*(self._variables[n] for n in alike))
 
     def _vectors(self, value: ast.expr) -> set[str]:
-        """Return the local variables that can refer to the same vector as the value."""
+        """Return the local variables that can refer to the same vector as the node ``value``."""
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant)):
             return set()
         code = self._function.__code__

@@ -79,7 +79,7 @@ def _last_line(code: types.CodeType) -> int:
 
 
 def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
-    """Return the bare definition in ``lines``, whose first line has the number ``first``."""
+    """Parse ``lines``, from line ``first`` on, without decorators, defaults and annotations."""
     inside = lines[0][:1].isspace()
     above = "\n" * (first - 2) + "if 1:\n" if inside else "\n" * (first - 1)
     tree = ast.parse(above + "".join(lines))
@@ -99,7 +99,7 @@ _CALLS = {"PUSH_NULL", "PRECALL", "NOP", "EXTENDED_ARG"}
 
 
 def _same(one: types.CodeType, other: types.CodeType) -> bool:
-    """Return whether two codes do the same, even if they were compiled in different files."""
+    """Return whether two code objects have the same effect, even if their files differ."""
     return _equal(one, other) or _steps(one) == _steps(other)
 
 
@@ -168,7 +168,7 @@ _NO_NAME = "method of rtsim"
 
 
 def generated_name(text: str) -> str:
-    """Return a name for a variable that rtsim adds; no source name can contain its spaces."""
+    """Return a name with spaces for a variable that rtsim adds; names in sources have no spaces."""
     return f"{text}{_ADDED}"
 
 
@@ -220,8 +220,8 @@ def rebuilt(
 ) -> Any:
     """Return the function of ``definition``, with the globals and the closure of ``original``.
 
-    ``own`` contains further variables of the enclosing scope, and ``defaults`` the default values
-    of the last positional arguments.
+    The mapping ``own`` adds variables to the closure. The tuple ``defaults`` contains the default
+    values of the last positional arguments.
     """
     at(definition.args, definition)
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
@@ -246,7 +246,7 @@ LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, 
 
 
 def at(new: N, old: Any) -> N:
-    """Return ``new`` with the location of ``old`` for all nodes without a location."""
+    """Give the nodes of ``new`` that have no location the location of ``old``; return ``new``."""
     waiting: list[ast.AST] = [new]
     while waiting:
         node = waiting.pop()
@@ -279,7 +279,7 @@ def calling(
 def read_helper(function: Any) -> None:
     """Parse a function that is marked with ``@rtsim.compiled``, and the functions that it calls.
 
-    The parsed definitions let a run begin as plain Python (:mod:`rtsim.equations.same_bits`).
+    The parsed definitions let a run begin in plain Python (:mod:`rtsim.equations.same_bits`).
     """
     if not isinstance(function, Compiled) or hasattr(function.py_func, "definition"):
         return

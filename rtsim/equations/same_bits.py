@@ -1,9 +1,9 @@
 """Detection of functions that give equal bits as plain Python and as machine code.
 
 A run that begins with plain Python and continues with machine code may use only functions that give
-equal bits. :func:`same_bits` reads the source of a function. The result is False unless Python and
-the compiler compute each operation alike, or :mod:`rtsim.equations.plain_operations` has a function
-that computes the operation like machine code. The allowed operations are:
+equal bits. :func:`same_bits` reads the source of a function. The result is False if Python and the
+compiler can compute an operation differently, and the operation has no replacement in
+:mod:`rtsim.equations.plain_operations`. The allowed operations are:
 
 - the four basic operations, comparisons and choices, on values that are floats in both languages,
   and on vectors element by element;
@@ -12,9 +12,9 @@ that computes the operation like machine code. The allowed operations are:
 - the functions of :mod:`rtsim.equations.plain_operations`;
 - helpers that are marked with ``@rtsim.compiled`` and follow the same rules.
 
-Matrix products and ``np.linalg`` are excluded, because machine code calls another library than
-NumPy. NumPy functions without a replacement in :mod:`rtsim.equations.plain_operations` are excluded
-too.
+Matrix products and ``np.linalg`` are excluded, because machine code and NumPy use different
+libraries for them. NumPy functions without a replacement in :mod:`rtsim.equations.plain_operations`
+are excluded too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LARGEST = 2.0**52
 
 
 class _Unsure(Exception):
-    """Raised if the source does not prove that plain Python and machine code give equal bits."""
+    """Raised if plain Python and machine code may give different bits."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class _Kind:
     - ``long``: a 64-bit whole number.
     - ``truth``, ``vector``, ``nothing``.
 
-    If ``known`` is true, the compiler may know the value, because the value follows from constants
-    or was written to a vector earlier in the function.
+    If ``known`` is true, the compiler may know the value: the value follows from constants, or is
+    in a vector that the function writes.
     """
 
     name: str
@@ -76,7 +76,7 @@ class _Kind:
     known: bool = False
 
     def joined(self, other: _Kind) -> _Kind:
-        """Return the common kind for a value that has either this kind or the kind ``other``."""
+        """Return the kind of a value that can have this kind or the kind ``other``."""
         names = {self.name, other.name}
         if len(names) == 1:
             return _Kind(self.name, max(self.bound, other.bound), self.known or other.known)
@@ -107,8 +107,8 @@ def _whole(bound: float) -> _Kind:
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
     """Return whether ``function`` certainly gives equal bits in plain Python and in machine code.
 
-    Plain Python means the copy that :func:`plain_at_first` makes, with replaced operations. The
-    answer is False if the source of the function cannot be read.
+    The plain Python is a copy of ``function`` in which :func:`plain_at_first` replaces operations.
+    The answer is False if the source of the function cannot be read.
     """
     kinds = tuple(map(_argument, signature))
     try:
@@ -167,7 +167,7 @@ def _definition(function: Any) -> ast.FunctionDef:
 
 
 def _code(function: Any) -> CodeType:
-    """Return the code of ``function``, with operators that give the results of machine code."""
+    """Return the bytecode of ``function``, in which operators give the results of machine code."""
     try:
         changed = operations.in_operations_of_machine_code(_definition(function))
     except _Unsure:  # a function that the equations do not call
@@ -179,9 +179,9 @@ def _code(function: Any) -> CodeType:
 
 @cache
 def _copies() -> tuple[Replacements, Replacements]:
-    """Return two objects that copy functions for plain Python with the results of machine code.
+    """Return two copiers of functions, whose copies give the results of machine code.
 
-    Where a copy by the first object raises an error, the copy by the second gives inf or nan.
+    A copy by the second copier gives inf or nan where a copy by the first copier raises an error.
     """
 
     def safe(function: Any, result: str) -> Any:
@@ -447,7 +447,7 @@ class _Reader:
         return _constant(value)
 
     def _part(self, bounds: ast.Slice) -> None:
-        """Check that a part of a vector has numbers as bounds and no step."""
+        """Reject a slice with a step, or with a bound that is not an integer constant."""
         ends = [bounds.lower, bounds.upper]
         if bounds.step is not None or not all(
             end is None or (isinstance(end, ast.Constant) and type(end.value) is int)
@@ -493,7 +493,7 @@ class _Reader:
         return _FLOAT if "float" in names else _CONSTANT
 
     def _power(self, base: _Kind, by: ast.expr) -> _Kind:
-        """Return the kind of the result of ``base**by``, where ``by`` is a number in the source.
+        """Return the kind of the power ``base**by``; the exponent must be a number in the source.
 
         The compiler replaces powers with some exponents, and evaluates a power of known numbers.
         """

@@ -3,10 +3,10 @@
 The hash is the key of the cache of compiled models. A recording also contains the hash, so that a
 replay can check that it runs the same equations.
 
-The hash of a function covers the values of its global names, defaults and closure: helpers (of a
-numba dispatcher, the Python function and the options), tables (the bytes of an array), constants,
-classes and instances. The hash is equal in all processes, because file names, line numbers,
-docstrings, addresses and the order of sets have no influence.
+The hash of a function covers the values of its global names, defaults and closure: helpers, the
+bytes of arrays, constants, classes and instances. For a numba dispatcher, the hash covers the
+Python function and the options. The hash is equal in all processes, because file names, line
+numbers, docstrings, addresses and the order of sets have no influence.
 
 For code of the standard library and of installed packages, the hash covers only names and
 versions. The hash does not cover modules imported inside a function, registrations by
@@ -87,11 +87,11 @@ _WEAK = frozenset(
 
 
 class _Walk:
-    """Traversal that adds objects to one SHA-256 hash, as tokens that begin with their length.
+    """Traversal that writes objects to one SHA-256 hash as tokens, each preceded by its length.
 
-    The dictionary ``seen`` contains a number for each function, class, mutable container and
-    instance, so that cycles end. Values such as numbers and tuples are written each time, because
-    the interpreter decides whether two equal tuples are one object.
+    The dictionary ``seen`` numbers functions, classes, mutable containers and instances, so that
+    circular references end. Numbers, tuples and similar values are written at each occurrence,
+    because the interpreter decides whether two equal tuples are one object.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -125,7 +125,7 @@ class _Walk:
             self._instance(value)
 
     def _plain(self, value: object) -> bool:
-        """Write ``value`` if it is a scalar or similar, and return whether it was written."""
+        """Write a number, a text or another simple object; return False for any other object."""
         kind = type(value)
         if kind in _WEAK:  # a cache, or an object that another one owns
             self.token("weak", kind.__name__)
@@ -232,7 +232,7 @@ class _Walk:
                 self.add(value)
 
     def _attributes(self, module: types.ModuleType, names: set[str]) -> None:
-        """Write each name of a module that the code may read, and the value of the name."""
+        """Write the name and the value of each attribute in ``names`` that the module has."""
         if self._opaque(module.__name__, ""):
             return
         self.token("module", module.__name__)
@@ -298,7 +298,7 @@ class _Walk:
         return True
 
     def _instance(self, value: object) -> None:
-        """Write the class of an instance, and its attributes without cached properties."""
+        """Write the class and the attributes of an instance, except cached properties."""
         cls = type(value)
         self.token("instance", cls.__qualname__)
         self.add(cls)
@@ -314,7 +314,7 @@ class _Walk:
                 self.add(item)
 
     def _opaque(self, module: str | None, name: str) -> bool:
-        """Write an installed object by name and version, and return whether it was written."""
+        """Write an installed object's name and version; return False for any other object."""
         if not self._is_installed(module):
             return False
         top = str(module).partition(".")[0]
@@ -421,8 +421,8 @@ def _reduced(value: object) -> Iterator[object]:
     """Yield the state of an instance of an installed class, as ``copy`` would copy it.
 
     The state contains no addresses. An object that cannot be copied (a lock, an open file, a
-    pointer) has no state on which equations could depend. Python 3.14 does not copy objects of
-    ``itertools``. The state of ``itertools.count`` and ``itertools.repeat`` is their text. The
+    pointer) has no state that could affect equations. Python 3.14 does not copy objects of
+    ``itertools``. The state of ``itertools.count`` and ``itertools.repeat`` is their ``repr``. The
     state of other ``itertools`` objects consists of the objects to which they refer.
     """
     if type(value).__module__ == "itertools":

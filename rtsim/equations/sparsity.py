@@ -37,7 +37,7 @@ class Sparsity:
     def of(cls, pattern: Any, size: int, what: str) -> Sparsity:
         """Return the sparsity of ``pattern``, an array or SciPy sparse matrix, shape (size, size).
 
-        Any other shape raises :class:`ModelError`, in which ``what`` names the pattern.
+        Raises :class:`ModelError`, with the pattern's name ``what``, for any other shape.
         """
         if isinstance(pattern, cls):
             found, shape = pattern, (pattern.size, pattern.size)
@@ -118,16 +118,16 @@ _DENSE_FROM = 64
 
 
 def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
-    """Return which states each element of ``function`` depends on near ``x`` (n,), or ``None``.
+    """Return the states that affect each element of ``function`` near ``x`` (n,), or ``None``.
 
-    Blocks of states are changed by ``changes`` (n,), and halved until each block is one state.
-    Blocks that affect different elements are changed together, so a banded pattern takes some
-    10 log2(n) evaluations. An element depends on a state if its value changes in any bit.
+    Blocks of states are changed by ``changes`` (n,), and then halved until each block is one
+    state. Blocks that affect different elements are changed together, so a banded pattern takes
+    some 10 log2(n) evaluations. An element depends on a state if its value changes in any bit.
 
-    Returns ``None`` if a value at ``x`` is not finite, if more than a quarter of the elements for
-    64 or more blocks are not zero, or if the results of different blocks contradict each other. A
-    dependence that has no effect at ``x`` is missed, for example in a product with zero or in a
-    branch that is not executed.
+    Returns ``None`` if a value at ``x`` is not finite, or if the results of different blocks
+    contradict each other. With 64 or more blocks, the result is also ``None`` if more than a
+    quarter of the elements are not zero. A dependence that has no effect at ``x`` is missed, for
+    example in a product with zero or in a branch that is not executed.
     """
     n, base = x.size, function(x)
     if not np.all(np.isfinite(base)):
@@ -146,7 +146,7 @@ def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
 
 
 def _columns(reach: Sparsity, which: Indices) -> Sparsity:
-    """Return the columns of ``reach`` with the numbers ``which``, followed by empty columns."""
+    """Select the columns ``which`` of the pattern ``reach``, and append empty columns."""
     sizes = np.diff(reach.starts)[which]
     rows = [reach.rows[reach.starts[k] : reach.starts[k + 1]] for k in which]
     ends = np.cumsum(sizes)
@@ -157,7 +157,7 @@ def _columns(reach: Sparsity, which: Indices) -> Sparsity:
 def _reached(
     function: Function, x: Vector, base: Vector, changes: Vector, edges: Indices, within: Sparsity
 ) -> tuple[Indices, Indices] | None:
-    """Return the rows that change, and for each row the number of the block that changes the row.
+    """Return the pairs of a row and a block that affects the row, as two arrays of numbers.
 
     ``within`` contains the rows that may change. Returns ``None`` if another row changes.
     """

@@ -1,4 +1,4 @@
-"""Addresses for viewers, and the check which web pages may watch a run.
+"""Addresses for viewers, and a check of the web pages that watch a run.
 
 All addresses are checked before the simulation starts.
 
@@ -201,7 +201,7 @@ class PageAddress:
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     def lines(self) -> list[str]:
-        """Return the instructions for opening the page, here and from another machine."""
+        """Return the instructions to open the page on this machine and on another machine."""
         forward = f"ssh -L {self.port}:{HOST}:{self.port} {socket.gethostname()}"
         return [
             f"web page: {self.url}",

@@ -99,8 +99,8 @@ NEXT_TAG = -1
 class At(int):
     """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
 
-    ``wait_s`` is the wall-clock time (s) from the answer to the tag. The time is 0 if the tag has
-    passed or is not known, or if the run is not paced.
+    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. The time is 0 if the
+    tag has passed or is not known, or if the run is not paced.
     """
 
     wait_s: float
@@ -243,7 +243,7 @@ class Run:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """For each entry that is too large to show, its name and its number of values."""
+        """The number of values of each entry that is too large to show, by name."""
         return dict(self._run["left_out"])
 
     @property
@@ -254,7 +254,7 @@ class Run:
     def telemetry(self) -> dict[str, ViewerCounts]:
         """For each plotting tool, the numbers of messages that were ``sent`` and ``lost`` so far.
 
-        For a tool that receives nothing any more, ``failure`` contains the reason.
+        If a tool no longer receives messages, ``failure`` contains the reason.
         """
         return dict(self._asked("status")["telemetry"])
 
@@ -347,7 +347,7 @@ class Run:
     def step(
         self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
     ) -> At:
-        """Run for ``duration`` s, a number of tags, or to the next tick of ``task``; then pause."""
+        """Run for ``duration`` s, for ``tags`` tags or to the next tick of ``task``; then pause."""
         given = {"tags": tags, "task": task, "duration": duration}
         return self.tell("step", **{k: v for k, v in given.items() if v is not None})
 

@@ -1,7 +1,7 @@
 """Server that shows a live run in Foxglove: components, timing, and a scene with the bodies.
 
 Topics and fields have the same names as in a recording, so that one layout shows both. ``log_time``
-is the wall-clock time at the run's start plus the simulated time.
+is the sum of the simulated time and the wall-clock time at the start of the run.
 
 foxglove-sdk encodes the scene. :class:`ViewerServer` serves viewers by WebSocket at one port, with
 the protocol ``foxglove.sdk.v1``: the server describes itself and its channels in JSON, a viewer
@@ -144,7 +144,7 @@ class Described:
 
 
 class _Connection(ServerConnection):
-    """Connection that aborts an older one if too many programs connect but send no request."""
+    """Connection that aborts the oldest unfinished handshake if MOST_VIEWERS are unfinished."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         opening = [c for c in self.server.handlers if c.protocol.state is State.CONNECTING]

@@ -89,7 +89,7 @@ def _elements(name: str, signals: Mapping[str, Signals]) -> list[str]:
 
 
 def foxglove_layout(scenario: Scenario) -> str:
-    """Return a Foxglove layout as JSON: scene and map, if declared, beside plots."""
+    """Return a Foxglove layout as JSON, with plots and, if declared, the scene and the map."""
     signals = scenario.readable()
     panels: dict[str, Any] = {}
     for k, view in enumerate(views_of(scenario)[:MOST_PANELS], start=1):

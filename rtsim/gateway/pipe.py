@@ -56,7 +56,7 @@ class Pipe:
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """Send ``message``; return False if it or the queue is too long, or the pipe is closed."""
+        """Send ``message``; return False if it is too long, the queue full or the pipe closed."""
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False
@@ -88,7 +88,7 @@ class Pipe:
     def receive(self, most: int | None = None) -> list[Any]:
         """Return the messages that have arrived; raise :class:`PipeError` for a malformed one.
 
-        Reading stops after ``most`` bytes. :attr:`more` is then True if messages are left.
+        Reading stops after ``most`` bytes. If messages are left, :attr:`more` is True.
         """
         if self.gone:
             return []
@@ -148,10 +148,10 @@ _START_S, _END_S = 60.0, 5.0
 class PipedProcess:
     """A process beside the run: ``python -m MODULE PIPE PASSED... ARGUMENTS...``.
 
-    PIPE is the file descriptor of the new process's end of the pipe. PASSED are the descriptors of
-    the sockets ``passed``, which the starting process then closes. The first message of the new
-    process is ``{"ready": true}`` or ``{"failed": TEXT}``. With ``quiet``, its standard output is
-    discarded.
+    PIPE is the file descriptor of the pipe in the new process. PASSED are the file descriptors of
+    the sockets ``passed``; the starting process closes its own copies of these sockets. The first
+    message of the new process is ``{"ready": true}`` or ``{"failed": TEXT}``. With ``quiet``, its
+    standard output is discarded.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class WebPage:
         return f"ended with status {code}"
 
     def figures(self) -> dict[str, Any]:
-        """Return the numbers of browsers and refused requests, and why the page was lost."""
+        """Return the numbers of browsers and of refused requests, and why the page failed."""
         return {
             "browsers": int(self._said.get("browsers", 0)),
             "refused": int(self._said.get("refused", 0)),

@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 class _Room:
-    """Counts the values and bytes that still fit into one list of a catalogue.
+    """The numbers of values and bytes for which one list of a catalogue still has room.
 
     The lists are limited because a catalogue is sent as one message.
     """
@@ -49,10 +49,10 @@ class _Room:
         self.left_out: dict[str, int] = {}
 
     def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
-        """Return the catalogue entries that ``make()`` creates, or ``None`` if they do not fit.
+        """Return the catalogue entries that ``make()`` creates, or ``None`` without room for them.
 
-        ``make()`` returns the entries of the component ``name``, which has ``size`` values. If
-        ``size`` alone is too large, ``make()`` is not called.
+        ``make()`` returns the entries of the component, parameter or topic ``name``, which has
+        ``size`` values. If ``size`` alone is too large, ``make()`` is not called.
         """
         made = make() if size <= self._values else None
         needed = 0 if made is None else len(pack(made))
@@ -162,8 +162,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 class StateTable:
     """The state of a run. ``ns`` is simulated time; ``rate`` is 0 for an unpaced run.
 
-    ``leg`` is the number of the segment, which starts at 1 and increases with each restore.
-    ``lateness_ns`` is the latest wake-up latency of a paced run, ns; -1 if unknown.
+    ``leg`` is the number of the run's segment. The number starts at 1 and increases with each
+    restore. ``lateness_ns`` is the latest wake-up latency of a paced run, ns; -1 if unknown.
     """
 
     ns: int = 0
@@ -255,7 +255,7 @@ class DecodedSample(NamedTuple):
 
 
 def decode_sample(data: bytes, links: int) -> DecodedSample:
-    """Decode a sample of a run that has the number ``links`` of links.
+    """Decode a sample of a run with ``links`` links.
 
     Raises :class:`ValueError` if the length of ``data`` is wrong.
     """
@@ -360,7 +360,7 @@ def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]
 
 
 class ViewerCounts(TypedDict):
-    """Numbers of messages to a viewer, and the reason if it receives nothing any more."""
+    """Numbers of messages to a viewer, and the reason if the viewer no longer receives messages."""
 
     sent: int
     lost: int

@@ -44,7 +44,7 @@ class RegisteredRun:
 
     @property
     def stopped(self) -> str:
-        """Message about a process of the run that a signal has stopped; empty if there is none."""
+        """Message if a signal has stopped a process of the run; empty if no process is stopped."""
         for what, pid in (("the run", self.pid), ("the gateway of the run", self.gateway)):
             try:
                 state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -91,7 +91,7 @@ def open_folder(kind: str = RUNS) -> Path:
 
 
 def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
-    """Write ``entry`` to its file, where :func:`runs` finds it. The caller removes the file."""
+    """Write ``entry`` to a file that :func:`runs` reads. The caller removes the file."""
     where = open_folder(kind)
     path = where / f"{entry.pid}.json"
     scratch = path.with_suffix(".new")

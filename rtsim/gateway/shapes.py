@@ -38,8 +38,8 @@ _ARM, _HULL, _FRONT, _ROTOR = (70, 76, 84), (48, 52, 60), (235, 90, 40), (196, 2
 class Solid:
     """The panels of a shape, in body axes.
 
-    ``corners`` (n, k, 3), m, contains k corners per panel. A panel with fewer corners repeats its
-    last corner. ``colours`` (n, 3) are red, green and blue, 0 to 255.
+    ``corners`` (n, k, 3), m, contains k corners per panel. A panel with fewer than k corners
+    repeats its last corner. ``colours`` (n, 3) are red, green and blue, 0 to 255.
     """
 
     corners: Points
@@ -333,14 +333,14 @@ class PlacedBody:
 
 
 def world_over(ground: Ground | None) -> World:
-    """Return the world at the origin of ``ground``, if any, or at the first position of a body."""
+    """Return the world frame at the origin of ``ground``, or else at a body's first position."""
     if ground is None or ground.latitude is None or ground.longitude is None:
         return World()
     return World((math.radians(ground.latitude), math.radians(ground.longitude)))
 
 
 class _Columns:
-    """The elements of a position or attitude: constants, or values of the sample times factors."""
+    """The elements of a position or attitude: constants, or sample values multiplied by factors."""
 
     def __init__(
         self, body: Body, field: str, index: Mapping[str, int], units: Mapping[str, str]

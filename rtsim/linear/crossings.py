@@ -46,9 +46,9 @@ class Margins:
     - ``crossover``: frequency (rad/s) of the oscillation at the delay margin. If the gain of a
       continuous loop does not fall below 1 at high frequencies, ``crossover`` is infinite and
       ``delay`` is 0.
-    - ``searched_above``: the lowest frequency (rad/s) of the search for gain crossings, if a lower
-      crossing is possible because the gain approaches 1 towards lower frequencies. The value is 0
-      if the search was complete.
+    - ``searched_above``: the lower end (rad/s) of an incomplete search for gain crossings. Below
+      this frequency, the gain approaches 1, so that a crossing is possible. The value is 0 if the
+      search was complete.
     """
 
     stable: bool
@@ -85,8 +85,8 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
 
     The search for crossings begins at 1/10,000 of the lowest frequency of a pole or zero, and ends
     at 10,000 times the highest frequency. In a sampled loop, the search ends at half the sample
-    rate. The search for gain crossings continues beyond this range where the gain can still cross
-    1, but not where rounding could cause a crossing (:attr:`Margins.searched_above`). Poles and
+    rate. The search for gain crossings continues beyond this range if the gain can still cross 1,
+    and ends where rounding could cause a crossing (:attr:`Margins.searched_above`). Poles and
     crossings below ``slow`` (rad/s) are ignored. Raises :class:`ScenarioError` for a loop with
     several inputs or outputs.
     """
@@ -153,8 +153,8 @@ def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float
     """Extend the frequencies ``omega`` (rad/s) to the range in which the gain can cross 1.
 
     At high frequencies, the gain of a continuous loop approaches the gain of the direct feedthrough
-    D. At low frequencies, the gain changes only if poles or zeros are at 0 or below the grid. The
-    second value is :attr:`Margins.searched_above`.
+    D. At low frequencies, the gain changes only if the frequency of a pole or zero is 0 or below
+    the grid. The second value is :attr:`Margins.searched_above`.
     """
     if not omega.size:
         return omega, 0.0

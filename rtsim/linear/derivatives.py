@@ -145,8 +145,8 @@ def _differences(
 def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:
     """Return the difference between left and right slope for each function with a kink.
 
-    The vectors ``bends`` contain the difference between left and right slope for steps that shrink
-    by a factor of 10. For a smooth function, the difference also shrinks by a factor of 10. At a
+    Each vector in ``bends`` contains the differences for one step, which is a tenth of the step
+    before. With each step, the difference of a smooth function shrinks by a factor of 10. At a
     kink, the difference remains constant.
     """
     if len(bends) < 3:
@@ -290,7 +290,7 @@ REPLACEMENTS = Replacements(
 def complex_form(function: _AnyFunction) -> _AnyFunction:
     """Return a copy of ``function`` that accepts complex numbers.
 
-    The user's functions that ``function`` calls are copied too. If a function without a complex
-    form is used, a call of the copy raises an exception.
+    The user's functions that ``function`` calls are copied too. A call of the copy raises an
+    exception if the copy uses a function that does not accept complex numbers.
     """
     return REPLACEMENTS.copy_of(function)

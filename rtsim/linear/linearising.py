@@ -387,10 +387,10 @@ class Loop:
     def system(self) -> StateSpace:
         """The open loop from ``start`` to ``end`` as a sampled system.
 
-        All components that read ``start`` receive the input of the open loop instead of the signal.
-        If ``start`` is sent or read at several instants of a common period, the open loop has one
-        input and one output for each instant. If ``end`` differs from ``start``, the only output is
-        ``end``, sampled at the start of each period, before the events at this time.
+        The input of the open loop replaces ``start`` in all components that read ``start``. The
+        open loop has one input and one output for each instant of a common period at which
+        ``start`` is sent or read. If ``end`` differs from ``start``, the only output is ``end``,
+        sampled at the start of each common period, before the events at this time.
         """
         port, rows = self._rows(self.start)
         found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())
@@ -443,15 +443,15 @@ class Loop:
         """Return the additional delay of the signal that makes the closed loop unstable.
 
         The delay is added to the latency of the message. For each delay, the eigenvalues of the
-        closed loop are computed, so the only approximation is the linear model. Beyond 120 common
-        periods, the delay is computed from the frequency response, which treats the samples as a
-        band-limited signal. Poles with a frequency below ``slow`` (rad/s) are ignored.
+        closed loop are computed, so the only approximation is the linear model. Without
+        ``longest``, a margin above 120 common periods is computed from the frequency response, as
+        if the samples were a band-limited signal. Poles below ``slow`` (rad/s) are ignored.
 
-        The result is ``None`` if the loop is stable up to the delay ``longest`` (s). Without
-        ``longest``, ``None`` means that a loop with one signal is stable at every delay, unless the
-        second value of :meth:`searched_delay_margin`, the end of the search, is finite. A loop with
-        several signals is searched up to 60 common periods. Raises :class:`ModelError` for a loop
-        that is unstable without additional delay.
+        The result is ``None`` if the loop is stable at all searched delays. The search ends at
+        ``longest`` (s), by default at 60 common periods for a loop with several signals. For a loop
+        with one signal, the default search covers every delay, unless the second value of
+        :meth:`searched_delay_margin` is finite. Raises :class:`ModelError` for a loop that is
+        unstable without additional delay.
         """
         return self.searched_delay_margin(slow=slow, longest=longest)[0]
 
@@ -461,8 +461,8 @@ class Loop:
         """Return the delay margin of :meth:`delay_margin`, and the largest searched delay (s).
 
         If the gain of the loop is 1 at no frequency, the loop is stable at every delay, and the
-        largest searched delay is infinite. If the gain may be 1 at a frequency below the range of
-        the search (:attr:`Margins.searched_above`), the largest searched delay is finite.
+        largest searched delay is infinite. The largest searched delay is finite if the gain may be
+        1 below the searched frequencies (:attr:`Margins.searched_above`).
         """
         step = self.period.seconds
         limit = _PERIODS * step if longest is None else longest
@@ -573,7 +573,7 @@ def open_loop(
         start: ``"component.signal"``, or ``"component"`` for all its signals. The input of the open
             loop replaces the signal in all components that read the signal.
         end: The signal that is the output of the open loop. The default is ``start``.
-        time: Simulated time (s) at which the values of the run are the operating point.
+        time: Simulated time (s) at which the run is linearised.
         compile: Whether to compile the models.
 
     Raises:

@@ -152,7 +152,7 @@ def check_ordinary(model: Model) -> None:
 
 
 def solved(bound: BoundModel, at: Point) -> Point:
-    """Return the operating point ``at`` with solved algebraic equations.
+    """Solve the algebraic equations at the operating point ``at``; return the solved point.
 
     The search begins at the algebraic values in ``at``. For a model without algebraic variables,
     the function returns ``at`` unchanged. Raises :class:`ModelError` if no solution is found.
@@ -342,7 +342,7 @@ def kink_notes(
     owner: str,
     without: Container[int] = (),
 ) -> tuple[str, ...]:
-    """Return a sentence for each variable with a kink, except for the variables ``without``."""
+    """Return a sentence for each variable with a kink, except the variables in ``without``."""
     by_column: dict[int, list[tuple[int, float]]] = {}
     for row, column, jump in found.kinks:
         by_column.setdefault(column, []).append((row, jump))
@@ -371,7 +371,7 @@ Rows = list[int]
 
 @dataclass(frozen=True)
 class Link:
-    """Connection from the elements ``out`` of a port to the inputs ``into`` of a component."""
+    """Connection from elements (``out``) of a port to inputs (``into``) of a component."""
 
     port: str
     into: Rows

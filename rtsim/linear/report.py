@@ -1,4 +1,4 @@
-"""The report of the command ``rtsim linearise``: a plant, and the loops through its inputs."""
+"""Report of ``rtsim linearise``: the linear model of a plant, and the margins of its loops."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class LoopReport:
     """Margins of a loop that is cut at the signal ``name``.
 
     ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` if no delay up to
-    ``delay_searched`` s makes the loop unstable, or if ``delay_problem`` gives another reason. The
-    delay of a signal that is not sent as a message cannot be computed; ``approximate`` then
-    contains an approximate delay margin in s.
+    ``delay_searched`` s makes the loop unstable, or if ``delay_problem`` gives another reason. A
+    signal that is not sent as a message has only an approximate delay margin, ``approximate`` (s).
     """
 
     name: str
@@ -126,10 +125,10 @@ def linear_report(
 ) -> LinearReport:
     """Return the poles of a plant and the margins of its loops at ``time`` s of a run.
 
-    By default, the report contains the loops through each message that the plant reads: one loop
-    through the whole message, and one loop through each signal. The parameter ``start`` selects the
-    loop through another signal. If ``start`` and ``end`` are given, the report contains the open
-    loop between the two signals and no margins.
+    By default, the report contains, for each message that the plant reads, one loop through the
+    message with all signals, and one loop through each signal that the plant reads. The parameter
+    ``start`` selects the loop through another signal. If ``start`` and ``end`` are given, the
+    report contains the open loop between the two signals and no margins.
 
     If a default loop has no linear model, the report contains a note with the reason, and the poles
     of the plant. If the loop that ``start`` selects has no linear model, the error is raised.

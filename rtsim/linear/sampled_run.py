@@ -29,8 +29,8 @@ MOST_INSTANTS = 20_000
 class Cut:
     """Change of a signal on its way to the components that read it.
 
-    The signal consists of the elements ``rows`` of the port ``port``. If ``open`` is true, new
-    inputs replace the signal. The signal is multiplied by ``gain`` and delayed by ``delay_ns``.
+    The signal consists of the elements ``rows`` of the port ``port``. If ``open`` is true, inputs
+    of the open loop replace it. The signal is multiplied by ``gain`` and delayed by ``delay_ns``.
     """
 
     port: str
@@ -42,7 +42,7 @@ class Cut:
 
 @dataclass
 class Transit:
-    """A message in transit, which replaces the elements ``rows`` of a port at its arrival."""
+    """A message in transit; on arrival, ``payload`` replaces the elements ``rows`` of ``port``."""
 
     arrival: tuple[Time, int]
     port: str
@@ -280,7 +280,7 @@ class SampledRun:
         return (self.early if link.early else self.ports)[link.port]
 
     def _seen(self, cut: Cut, link: Link, value: Matrix, at: Time) -> Matrix:
-        """Return the value that a component reads from a plant or a source, changed by ``cut``."""
+        """Apply ``cut`` to the value that a component reads from a plant or a source."""
         out = value.copy()
         mine = [i for i, row in enumerate(link.out) if row in cut.rows]
         if not mine:
@@ -325,9 +325,9 @@ def over_a_period(
 ) -> PeriodMatrices:
     """Return the sampled system that describes ``network`` over one period.
 
-    The period includes the events at its start. If ``cut`` opens a loop, the inputs of the system
-    replace the signal of ``cut``. The outputs are the values of this signal, or the values of
-    ``end`` at the start of the period, before the events.
+    The period includes the events at its start. If ``cut.open`` is true, the inputs of the system
+    replace the cut signal. The outputs are the values of the cut signal, or the values of the
+    signal ``end`` at the start of the period, before the events.
     """
     run = SampledRun(network, cut)
     first = _settled(network, period, cut)
@@ -356,7 +356,7 @@ def over_a_period(
 
 
 def _settled(network: Network, period: Period, cut: Cut | None) -> Time:
-    """Return a multiple of the period from which on all periods have the same events."""
+    """Return a multiple of the period, after which the same events repeat in every period."""
     senders = [t for t in network.tasks if isinstance(t, Sender)]
     latest = max((t.offset_ns for t in network.tasks), default=0)
     delay = max((t.compute_ns + t.transport_ns for t in senders), default=0)

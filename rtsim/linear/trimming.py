@@ -187,9 +187,9 @@ def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
 
 
 def _known(model: Model, name: str) -> tuple[str, str, int]:
-    """Return the name, the vector and the index of a free value.
+    """Return the name of a value to find, the name of its vector, and its index in the vector.
 
-    The name of the vector is empty if the model has no scalar value with the name ``name``.
+    The name of the vector is empty if ``name`` is not a scalar value of the model.
     """
     try:
         found = _elements(model, name)
@@ -491,9 +491,9 @@ def trim(
 ) -> Trim:
     """Find ``free`` values for which the states in ``steady`` have the wanted rates.
 
-    SciPy's ``least_squares`` solves the equations, and Newton's method improves the solution. With
-    more free values than equations, the result is one of many solutions, and the attribute
-    ``unique`` of the result is false.
+    SciPy's ``least_squares`` solves the equations, and Newton's method improves the solution. If
+    there are more free values than equations, the result is one of many solutions, and its
+    attribute ``unique`` is false.
 
     Args:
         what: A :class:`Model`, a ``Diagram`` or a :class:`Scenario`.

@@ -1,8 +1,8 @@
 """A fox chases a rabbit: two agents that react to each other at the same ticks.
 
-At each tick the fox runs towards the next position of the rabbit, and the rabbit runs directly
-away from the fox. Each animal sees where the other was before the tick. Therefore the gap shrinks
-with the difference of their speeds until the fox bites.
+At each tick the fox runs towards the next position of the rabbit, and the rabbit runs directly away
+from the fox. Each animal sees the position of the other animal before the tick. Therefore the gap
+shrinks with the difference of their speeds until the fox bites.
 
 ``acausal=True`` adds a modelling error: the rabbit sees the new position of the fox at the same
 tick. With ``acausal=True``, the gap is never shorter than the distance that the rabbit runs in one

@@ -4,7 +4,7 @@ SimPy has an example with the name Machine Shop. Each of ten machines makes a pa
 minutes. After 300 minutes of work on average a machine breaks down and waits for the repairman, who
 needs 30 minutes for a repair. Between repairs the repairman does less urgent jobs, which a
 breakdown interrupts. Times to failure are exponential, so queueing theory gives the means in the
-long run: M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
+long run. The queue is M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
 """
 
 from __future__ import annotations

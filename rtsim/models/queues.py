@@ -1,8 +1,8 @@
 """An M/M/c queue, whose exact means are known: customers, one waiting line and several servers.
 
-Customers arrive with ``arrival_rate`` (1/s). Each of ``servers`` servers serves customers with
-``service_rate`` (1/s), first come, first served. If arrival_rate/service_rate < servers, Erlang's
-formulas give the means in the long run (:func:`in_the_long_run`).
+Customers arrive with ``arrival_rate`` (1/s). The queue has ``servers`` servers with
+``service_rate`` (1/s) each, and serves customers in order of arrival. If arrival_rate/service_rate
+< servers, Erlang's formulas give the means in the long run (:func:`in_the_long_run`).
 """
 
 from __future__ import annotations

@@ -171,9 +171,9 @@ def ground_grid(reach: float = 12_000.0, spacing: float = 200.0) -> GroundGrid:
 
     The kind of a cell, such as forest, is the kind of the ground in the middle of the cell. Roads
     have narrow cells of their own. A scene draws the runway separately, because the runway is not
-    parallel to the cells. A viewer draws planes between the grid points. With the default
-    ``spacing`` (m) the planes are within 4 m of the true height. On the flat ground around the
-    runway, the planes have the true height.
+    parallel to the cells. A viewer draws flat surfaces between the grid points. With the default
+    ``spacing`` (m), the surfaces are within 4 m of the true height. On the flat ground around the
+    runway, the surfaces are exact.
     """
     axis = np.arange(-reach, reach + 0.5 * spacing, spacing)
     edges = np.array([-_ROAD_HALF, _ROAD_HALF])

@@ -151,7 +151,7 @@ def _derived(base: type[RigidBody]) -> list[Any]:
 
 @cache
 def _moving(body: Any) -> Any:
-    """Return the class ``body`` with the inputs and the method of :class:`MovingAir`."""
+    """Return a subclass of ``body`` with the inputs and the air motion of :class:`MovingAir`."""
     assumptions = (MOVING_AIR if a == STILL_AIR else a for a in body.assumptions)
     known = {
         "assumptions": tuple(dict.fromkeys(assumptions)),
@@ -204,7 +204,7 @@ def _between(points: Vector, value: float) -> tuple[int, float]:
 
 @compiled
 def high_intensity(altitude: float, exceedance: float) -> float:
-    """Return the standard deviation (m/s) from figure 7, the same for all components.
+    """Return the standard deviation (m/s) of each component, from figure 7 of MIL-F-8785C.
 
     ``altitude`` is in m. The interpolation is linear in the altitude and in the logarithm of the
     probability of exceedance.
@@ -218,7 +218,7 @@ def high_intensity(altitude: float, exceedance: float) -> float:
 
 @compiled
 def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
-    """Return two scale lengths (m) and two standard deviations (m/s): each for u and v, then w.
+    """Return the scale lengths (m) of u/v and w, and the standard deviations (m/s) of u/v and w.
 
     ``altitude`` is in m above the ground, ``wind_20ft`` in m/s. Below 1000 ft the values are from
     the low-altitude model. Below 10 ft the values are those at 10 ft. Above 2000 ft the values are
@@ -247,12 +247,12 @@ def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
 def transition(slow: float, fast: float) -> tuple[float, float, float, float, float]:
     """Return elements 11 (and 22), 21, 31, 32 and 33 of the transition matrix over one period.
 
-    A component and its angular rate share one filter with three states. With unit white noise n:
+    One filter with three states gives a turbulence component and its angular rate. With unit white
+    noise n:
 
         x1' = -a x1 + sqrt(2a) n,   x2' = a (x1 - x2),   x3' = b (component - x3)
 
-    The component is ``_V x1 + _W x2``. ``slow`` is a times the period, and ``fast`` is b times the
-    period.
+    The component is ``_V x1 + _W x2``. ``slow`` is a * period, and ``fast`` is b * period.
     """
     e, f, d = math.exp(-slow), math.exp(-fast), fast - slow
     if abs(d) > 1.0:
@@ -335,8 +335,8 @@ def _moved(x: float, noise: float, slow: float, started: bool) -> float:
 def mean_wind(altitude: float, wind_20ft: float, roughness: float) -> float:
     """Return the mean wind (m/s) of the low-altitude model: logarithmic from 3 ft to 1000 ft.
 
-    Outside this range, the wind is the wind at the nearer end. ``altitude`` and ``roughness`` are
-    in m.
+    Outside this range, the result is the wind at the nearer limit. ``altitude`` and ``roughness``
+    are in m.
     """
     height = max(_LOWEST_WIND, min(_LOW, altitude))
     return wind_20ft * max(0.0, math.log(height / roughness)) / math.log(20.0 * FT / roughness)

@@ -58,7 +58,7 @@ class Field(Generic[R, W]):
     @overload
     def __get__(self, part: object, owner: type) -> R: ...
     def __get__(self, part: Any, owner: type) -> Any:
-        """Return this field if read from a class, or the initial value if read from an object."""
+        """Return this field on access by a class, and the initial value on access by an object."""
         if part is None:
             return self
         return part._values.get(self._name(owner), self.signal.initial)
@@ -100,7 +100,7 @@ class Field(Generic[R, W]):
 
 
 class VectorField(Field[Vector, Elements]):
-    """Type of a vector for type checkers; its elements can be fields: ``x, y = state(...)``."""
+    """Type of a vector field for type checkers; elements can be fields: ``x, y = state(...)``."""
 
     def __iter__(self) -> Iterator[Field[float, float]]:
         raise NotImplementedError
@@ -237,8 +237,8 @@ def memory(
 ) -> Any:
     """Declare a memory: a value that events of a plant or steps of a controller keep and change.
 
-    ``name`` is the name of the signal if it differs from the name of the field; another field can
-    then have this name.  Other arguments are those of :func:`state`.
+    ``name`` is the name of the signal if it differs from the name of the field.  A field of another
+    role can be called ``name``.  Other arguments are those of :func:`state`.
 
     Example:
         bounces = memory()
@@ -376,7 +376,7 @@ def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
 
 
 def mode(*names: str, initial: str = "", description: str = "") -> Field[str, str]:
-    """Declare the mode of a plant: one of the texts ``names``, which methods compare and assign.
+    """Declare the mode of a plant; methods assign one of ``names`` or compare the mode with them.
 
     The default of ``initial`` is the first of ``names``.  Fewer than two names, equal names, or an
     unknown ``initial`` raise :class:`ModelError`.
@@ -530,7 +530,7 @@ class NamedSignals:
 
     @classmethod
     def signals(cls, role: str) -> Signals:
-        """Return the signals of a role in the order of declaration; a mode is the last signal.
+        """Return the signals of a role in the order of declaration, with the modes at the end.
 
         Equal names raise :class:`ModelError`.
         """
@@ -545,7 +545,7 @@ class NamedSignals:
 
     @classmethod
     def aliases(cls) -> dict[str, str]:
-        """Return the signal name of each field whose signal has another name than the field."""
+        """Return the signal names that differ from the names of their fields, by field."""
         return {name: f.signal.name for name, f in cls.fields.items() if f.alias}
 
 

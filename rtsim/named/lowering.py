@@ -72,9 +72,9 @@ SELF = "self"
 class Form:
     """The arguments of a translated method, and the roles of the fields that it may assign.
 
-    The pair ``second`` contains the name of the vector that replaces the second argument of the
-    method, and the role of the fields in the vector.  The vector holds the derivatives of the
-    states or the residuals of the algebraic variables.
+    A vector replaces the second argument of a method: the derivatives of the states or the
+    residuals of the algebraic variables.  ``second`` contains the name of the vector and the role
+    of its fields.
     """
 
     arguments: tuple[str, ...]
@@ -84,7 +84,7 @@ class Form:
 
 
 def places(cls: Any) -> dict[str, Place]:
-    """Return the place of each field of ``cls``; delayed signals follow the inputs in a vector."""
+    """Return the place of each field of ``cls``; the delayed signals come after the inputs."""
     layouts = {role: cls.signals(role) for role in VECTORS}
     out = {}
     for name, one in cls.fields.items():
@@ -123,7 +123,7 @@ class Lowered:
         """Functions whose results depend only on their arguments, according to the check."""
 
     def current(self) -> bool:
-        """Return whether outside names and mutable constants of the class have the same values."""
+        """Return whether the names outside the class and its mutable constants are unchanged."""
         for function, node, value in self.read:
             try:
                 if value_of(node, Outside(function)) is not value:
@@ -138,7 +138,7 @@ T = TypeVar("T")
 
 
 def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
-    """Return ``make(cls, ...)``, called again only if the class or a name that it reads changed."""
+    """Return the result of ``make``, kept until the class or a name that it reads changes."""
     known = vars(cls).get("_made")
     if known is not None and _unchanged(cls, known[0]) and known[1].current():
         out: T = known[2]
@@ -164,7 +164,7 @@ def lowered(
 ) -> Callable[..., Any]:
     """Translate ``method`` of ``cls`` into a function of vectors, with the arguments of ``form``.
 
-    Methods that are translated with the same object ``made`` share their helper functions.
+    All methods of a class share the translated helper functions in ``made``.
 
     Raises:
         ModelError: The method uses a name that is not a field, writes a value that it may only
@@ -177,7 +177,7 @@ def lowered(
 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
-    """Return position and meaning of each argument: ``self`` and, if any, the second vector."""
+    """Return the position and the meaning of ``self`` and of the second argument, if any."""
     code = method.__code__
     names = code.co_varnames[: code.co_argcount]
     wanted = 1 + (form.second is not None)
@@ -193,10 +193,10 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
 
 
 class _Lowering(FieldNames):
-    """Translation of one function; :attr:`function` is the translated function.
+    """Translation of one method or function; :attr:`function` is the result.
 
     - ``bound``: positions of the arguments that stand for vectors.
-    - ``made``: helpers that were already translated for the same class.
+    - ``made``: the helper functions of the class that have been translated so far.
     - ``whole``: True if the translated function takes all arguments of ``form``, even those that it
       does not use.
     - ``callers``: helpers whose translation is in progress.
@@ -248,7 +248,7 @@ class _Lowering(FieldNames):
     # -- names of fields ---------------------------------------------------------------------------
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Return the expression for ``self.NAME`` or ``d.NAME``, read or assigned as in ``ctx``."""
+        """Translate ``self.NAME`` or ``d.NAME``; ``ctx`` is ``Load`` if the name is read."""
         assert isinstance(node.value, ast.Name)
         what, name = self.meanings[node.value.id], node.attr
         stored = not isinstance(ctx, ast.Load)
@@ -466,7 +466,7 @@ class _Lowering(FieldNames):
         return at(found, node)
 
     def _text_of(self, node: ast.expr) -> Any:
-        """Return the value of a constant or of a name outside the method, otherwise None."""
+        """Return the value of a constant or of a name defined outside the method, or ``None``."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Attribute) and self._is_self(node.value):
@@ -635,9 +635,9 @@ def _call(helper: _Helper, more: list[ast.expr], keywords: list[ast.keyword]) ->
 
 
 def element_of_call(function: Any) -> tuple[Any, str, int] | None:
-    """Return helper, arguments and index of a translated ``return self.METHOD()[index]``.
+    """Split a translated ``return self.METHOD()[index]`` into helper, arguments and index.
 
-    The result is ``None`` for any other body of ``function``.
+    The result is ``None`` if the body of ``function`` has another form.
     """
     body = function.definition.body[ast.get_docstring(function.definition) is not None :]
     match body:

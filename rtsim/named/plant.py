@@ -46,7 +46,7 @@ class guard:
 
     Declare one with :func:`rising`, :func:`falling` or :func:`crossing`.  ``@NAME.reset`` marks the
     method that is called when the guard fires.  ``@NAME.stop`` marks the method that is called
-    instead if crossings accumulate (Zeno).
+    instead of the reset if crossings accumulate (Zeno).
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class guard:
         return method
 
     def stop(self, method: M) -> M:
-        """Mark the method that is called instead of the reset if crossings accumulate."""
+        """Mark the method that replaces the reset if crossings accumulate (Zeno)."""
         self._check_open(method)
         self.on_stop = method
         return method
@@ -144,7 +144,7 @@ def falling(
     report: Sequence[str] = (),
 ) -> Callable[[Level], guard]: ...  # fmt: skip
 def falling(level: Level | None = None, **options: Any) -> Any:
-    """Declare a guard that fires when its value falls through zero; options as for :func:`rising`.
+    """Declare a guard that fires when its value falls through zero; see :func:`rising` for options.
 
     Example:
         class Fall(Plant):
@@ -170,7 +170,7 @@ def crossing(
 def crossing(level: Level | None = None, **options: Any) -> Any:
     """Declare a guard that fires when the value of the method crosses zero.
 
-    The options ``terminal``, ``failure`` and ``report`` are those of :func:`rising`.
+    The options ``terminal``, ``failure`` and ``report`` mean the same as for :func:`rising`.
 
     Example:
         class Fall(Plant):
@@ -243,7 +243,7 @@ class Plant(NamedSignals):
     - ``update(self)`` changes memory once in each ``update_period`` that the scenario declares.
     - ``residual(self, r)`` assigns ``r.NAME`` for each algebraic variable; the solver finds the
       values at which all residuals are zero.
-    - ``lines(self)`` assigns each line, a value that serves as the source of a delayed signal.
+    - ``lines(self)`` assigns each line; a line serves only as the source of a delayed signal.
     - ``project(self)`` moves the states back to their constraint after each step.
 
     Class attributes ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of

@@ -58,10 +58,10 @@ class StatePair:
         return (self.next_ns - self.last_ns) / NS_PER_S
 
     def fraction(self, wall: int, ahead: int = 0) -> float:
-        """Return where wall-clock time ``wall``, ns, is in the step: 0 at its start, 1 at its end.
+        """Return the elapsed fraction of the step at wall-clock time ``wall``, ns: 1 at its end.
 
         After the end of the step, the fraction grows above 1 for ``ahead`` ns, but at most for the
-        length of the step. If the next state is withdrawn, the fraction is at most 1.
+        length of the step. If the run has withdrawn the next state, the fraction is at most 1.
         """
         length = self.next_wall - self.last_wall
         if length <= 0:
@@ -158,7 +158,7 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the indices of values whose derivative is also a signal, and of their derivatives."""
+    """Return the indices of values with a derivative in ``signals``, and of the derivatives."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

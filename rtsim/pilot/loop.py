@@ -322,7 +322,7 @@ class PilotInbox(Inbox):
             self.take(command, initiated, partial(self._answer, kind))
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """Process the result of an order; if it was refused, send the reason ``wrong``."""
+        """Process the result of a window command; send the reason ``wrong`` of a refusal."""
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT

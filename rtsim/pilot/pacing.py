@@ -1,4 +1,4 @@
-"""Deadlines of video frames, with polling of devices between frames.
+"""Wait for the deadlines of video frames, and poll the devices between frames.
 
 As in the simulation, the deadlines are ticks of a rational period, counted from the start. A late
 frame therefore does not delay later frames. Waits of fixed length would give a frame rate that is
@@ -23,7 +23,7 @@ _BLOCK = 64
 class VideoFrames:
     """Deadlines at ``rate_hz`` on ``clock``, whose simulated time starts at 0.
 
-    ``idle`` is the clock for the waits between polls. On a real machine, it should not busy-wait.
+    ``idle`` is the clock for the waits between polls; on a real machine, it should not busy-wait.
     """
 
     def __init__(self, rate_hz: float, clock: Clock, idle: Clock | None = None) -> None:
@@ -45,10 +45,10 @@ class VideoFrames:
         self._began: int | None = None
 
     def wait(self, poll: Callable[[], object]) -> int:
-        """Wait for the next deadline and return it on the clock's wall time, ns.
+        """Wait for the next deadline; return the wall-clock time of the deadline, ns.
 
-        The window must draw the state at the returned time. Meanwhile, ``poll`` is called about
-        every millisecond, and just before the deadline.
+        The window must draw the state at the deadline. During the wait, ``poll`` is called about
+        every millisecond, and once more at the deadline.
         """
         clock, tick = self._clock, self.period.tick
         number = self.number
@@ -90,8 +90,8 @@ class Durations:
     def count_buffered(self) -> None:
         """Add the buffered durations to the statistics, which takes about 20 us.
 
-        The method ``add`` also does this whenever the buffer of 64 durations is full. A caller with
-        spare time can call ``count_buffered`` earlier.
+        The method ``add`` calls ``count_buffered`` when the buffer of 64 durations is full. A
+        caller with spare time can call ``count_buffered`` earlier.
         """
         self._spread.add(self._block[: self._filled])
         self._filled = 0

@@ -180,7 +180,7 @@ class ViewerProcess(Child):
 class ViewerProcesses:
     """The processes of one or more windows on this machine; a context manager like :class:`Child`.
 
-    The windows open one after the other, so that the first gets the stick.
+    The windows open one after the other, so that the first window controls the stick.
     """
 
     def __init__(self, shared: Path, windows: Sequence[Window]) -> None:

@@ -14,10 +14,9 @@ difference in version. The sockets encrypt and sign each message. The bodies are
 - ``RECORDS``: a map from names of records to their integers and floats, as bytes;
 - ``WHOLE``: as ``RECORDS``, but with all records.
 
-``number`` counts the messages with records. ``heard`` acknowledges the other side's messages: it is
-the highest number up to which no message is missing. ``sent``, ``echo`` and ``received`` are times
-for :class:`ClockOffset`, ns. ``sent`` and ``received`` are times on the sender's clock, and
-``echo`` is a time on the receiver's clock.
+``number`` counts the messages with records. ``heard`` acknowledges the other side's messages up to
+that number. ``sent``, ``echo`` and ``received`` are times for :class:`ClockOffset`, ns. ``sent``
+and ``received`` are times on the sender's clock, and ``echo`` is a time on the receiver's clock.
 
 Only a few messages may be in transit. If a record changes while too many messages are in transit,
 the next message contains the record's latest value. This module therefore skips values. For a
@@ -213,7 +212,7 @@ def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> 
 def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
     """Return a record's integers, with ``later_ns`` added to their wall-clock times.
 
-    The value zero means that there is no time stamp, and stays zero.
+    A time of 0 means that there is no time stamp, and stays 0.
     """
     out = integers.copy()
     for k in _WALLS.get(name, _PLANT_WALLS):
@@ -263,7 +262,7 @@ class ClockOffset:
         self._kept: deque[tuple[int, int]] = deque(maxlen=_KEPT)
 
     def add(self, head: Head, now: int) -> None:
-        """Add the times of a message that arrived at the local time ``now``."""
+        """Update the estimate with a message that arrived at the local time ``now``."""
         if not head.echo:
             return
         way = (now - head.echo) - (head.sent - head.received)

@@ -1,9 +1,9 @@
-"""The memory that a simulation and its viewers share: a small file that both map.
+"""Memory shared by a simulation and its viewers: a small file, mapped by each process.
 
 A mapped file works on Linux, macOS and Windows. On Linux the file is in ``/dev/shm``, so it is
 never written to a disk. ``multiprocessing.shared_memory`` has three disadvantages. Before Python
-3.13, a process that only reads the memory removes it when the process ends. The module starts a
-tracker process. Its package ``multiprocessing`` unpickles data.
+3.13, the memory is removed when any reading process ends. The module starts a tracker process. Its
+package ``multiprocessing`` unpickles data.
 
 The file begins with a header (magic, version, sizes, hash) and the schema as JSON. Then one
 :class:`Record` follows for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`,
@@ -122,9 +122,9 @@ class _Slots:
 
 
 class Writer:
-    """The only writer of a record: fill :attr:`integers` and :attr:`floats`, then :meth:`publish`.
+    """The only writer of a record.
 
-    The two arrays keep their values for the next record.
+    Set :attr:`integers` and :attr:`floats`, then call :meth:`publish`. The call keeps their values.
     """
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
@@ -396,7 +396,7 @@ _NO_SCHEMA = (
 
 @dataclass(frozen=True)
 class Schema:
-    """Description of a run's records: its plants and its stick.
+    """Description of a run's records: the signals of the plants and of the stick.
 
     ``about`` is plain data for the viewer, such as the names of the scenario and the scene.
     """
@@ -555,7 +555,7 @@ class Shared:
 
     @property
     def over(self) -> str:
-        """Reason why the run ended, or empty; checked at most 4 times per second."""
+        """Reason why the run ended, or an empty text; updated at most 4 times per second."""
         now = stopwatch()
         if not self._over and now >= self._next_look_ns:
             self._next_look_ns = now + _LOOK_NS

@@ -73,7 +73,7 @@ def read_viewpoint(text: str) -> Viewpoint:
 
 
 def main_first(views: tuple[str, ...]) -> Iterator[str]:
-    """Yield ``views``, first the one that looks most nearly straight ahead.
+    """Yield ``views``. The view nearest to straight ahead comes first.
 
     The window of the first view controls the stick.
     """
@@ -114,6 +114,6 @@ def default_scene(scenario: str) -> dict[str, Any]:
 
 
 def with_views(shown: dict[str, Any], views: Sequence[object]) -> dict[str, Any]:
-    """Return the window's description ``shown``, with ``views`` if its scene draws strip charts."""
+    """Return a window's description, plus ``views`` if the window's scene draws strip charts."""
     strips = shown.get("scene", "") in ("", "bodies", "strips")
     return {**shown, "views": list(views)} if strips and views else shown

@@ -55,7 +55,7 @@ _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """``many`` consecutive messages of one channel with equal lengths, from byte ``at`` on."""
+    """A block of ``many`` equally long messages of one channel, beginning at byte ``at``."""
 
     channel: int
     at: int
@@ -186,7 +186,7 @@ class Messages:
         """Yield the blocks from message ``first`` on.
 
         Each tuple contains the number of the block's first message, the number of messages, the
-        data of the chunk, and the position of the block in the data.
+        data of the chunk, and the block's position in the data.
         """
         begin = max(0, bisect_right(self._first, first) - 1)
         for k in range(begin, len(self._where)):
@@ -550,7 +550,7 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Return whole columns. The columns that follow are read in the same pass and cached."""
+        """Return whole columns. Reading a column also reads and caches the next columns."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]

@@ -8,12 +8,12 @@ If both tolerances are 0, two doubles must be equal bit for bit. NaN equals NaN,
 equals itself; compared with any other value, they fail at any tolerance. The difference of two
 signals of kind ``angle`` is the shorter of the two arcs. A quaternion equals its negative.
 
-The candidate must reach the end of the baseline; its later rows are ignored. Up to the end of the
-baseline, both recordings must have the same rows: the same tags (time, microstep, side) in the same
-order. Use ``tags="common"`` for runs with different steps. The comparison then uses the last row at
-each time that occurs in both runs, without interpolation. The times that occur in both runs must
-span nine tenths of the baseline. Signals and tracks that occur only in the candidate are listed,
-but do not make the comparison fail. Tracks with wall-clock times are ignored.
+The candidate must reach the end of the baseline. Later rows of the candidate are ignored. Up to the
+end of the baseline, both recordings must have the same rows: the same tags (time, microstep, side)
+in the same order. Use ``tags="common"`` for runs with different steps. The comparison then uses the
+last row at each time that occurs in both runs, without interpolation. The times that occur in both
+runs must span nine tenths of the baseline. Signals and tracks that occur only in the candidate are
+listed, but do not make the comparison fail. Tracks with wall-clock times are ignored.
 
 If the baseline did not reach its requested end, or the candidate was stopped from outside, the
 comparison uses the rows that occur in both recordings. If the common rows agree, the outcome is
@@ -264,7 +264,7 @@ def _checked(
 def _columns(track: TrackData) -> dict[str, Signal | str]:
     """Return the columns to compare: all signals, and the integers that are not part of the tag.
 
-    The name of an integer gets the suffix ``(stamp)`` if a signal has the same name.
+    If an integer and a signal have the same name, ``(stamp)`` is appended to the integer's name.
     """
     out: dict[str, Signal | str] = {s.name: s for s in track.signals}
     for name in track.integers:

@@ -1,9 +1,9 @@
 """Collect the values of all components in a recording, from tracks and from recorded changes.
 
 Plants, controllers, sensors, processes and external inputs have tracks. Sources and parameters have
-no tracks: their values are in the header and in the recorded changes. The values of other
-components, such as noise, are taken from the recorded inputs of their readers. Such a component has
-a track only if a fault alters the values that its readers receive.
+no tracks: their values are in the header and in the recorded changes. Any other component, such as
+noise, has a track only if a fault alters the values that other components receive from it. Without
+a track, its values are taken from the recorded inputs of a component that reads them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Recorded(Protocol):
 
     @property
     def changes(self) -> Sequence[Event]:
-        """All changes of values from the start of the run on, also before the first row."""
+        """All changes of values since the run began, even those before the first row."""
         ...
 
 
@@ -113,7 +113,7 @@ class _Set:
 
 @dataclass(frozen=True)
 class _Read:
-    """The signals of a component, from the rows of another component that reads the signals."""
+    """The signals of one component, taken from the recorded inputs of another component."""
 
     spec: TrackSpec
     of: Rows
@@ -250,7 +250,7 @@ class _Wire(NamedTuple):
 
 
 def _wires(recording: Recorded) -> Iterator[_Wire]:
-    """Yield all connections to plants, controllers and sensors, which record their inputs."""
+    """Yield the sources of all recorded inputs of plants, controllers and sensors."""
     tracks = recording.tracks
     parts = described(recording.header)
     for kind in ("plant", "controller", "sensor"):

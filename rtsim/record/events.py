@@ -274,7 +274,7 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return the ending of the run for a comparison that stops at the time ``ns``.
+        """Return the ending that the run has in a comparison up to the time ``ns``.
 
         A run that reached ``ns`` is complete. A recording that was cut off is always incomplete,
         because any of its last rows may be missing.

@@ -75,7 +75,7 @@ class _Outbox:
         return self.put_bytes - self.sent_bytes
 
     def put(self, *parts: bytes | memoryview) -> None:
-        """Append one frame. Its ``parts`` must not change until they are sent."""
+        """Append one frame, whose ``parts`` must not change until the frame is sent."""
         self._frames.extend([memoryview(part) for part in parts if part])
         self.put_bytes += sum(map(len, parts))
         if self._thread is not None:
@@ -451,7 +451,7 @@ class FileRecorder:
             self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
-        """Send queued data. With ``wait``, continue until the queue is shorter than ``_ahead``."""
+        """Send queued data; if ``wait``, until none or fewer than ``_ahead`` bytes are left."""
         if wait:
             self._outbox.stop()
         try:

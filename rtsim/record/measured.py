@@ -327,7 +327,7 @@ def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOut
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:
-    """Return :func:`outputs` and :func:`said` as HTML tables, or "" if both are empty."""
+    """Return the statistics of outputs and messages as HTML tables, or "" if there are none."""
     held = [
         (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
         for o in outputs(recording, after_ns)
@@ -357,7 +357,7 @@ def section(recording: Recording, after_ns: int = 0) -> str:
 
 
 def as_json(recording: Recording, after_ns: int = 0) -> dict[str, Any]:
-    """Return :func:`outputs` and :func:`said` as plain data, with the start of the averages [s]."""
+    """Return the statistics of outputs and messages, and their start time [s], as plain data."""
     said_ = {s.name: s._asdict() for s in said(recording, after_ns)}
     for one in said_.values():
         estimate = one.pop("estimate")

@@ -52,17 +52,17 @@ class SignalsByName(ABC):
     def time(self) -> Vector:
         """Times of the rows of all plants [s], shape (n,), without repetitions.
 
-        Without plants, the times are those at which messages or external inputs arrive, controllers
-        sample or sources change, and the start and the end of the recording.
+        Without plants, the times are the start and the end of the recording, and the times at which
+        messages or external inputs arrive, controllers sample, or sources change.
         """
         return self.time_ns / NS_PER_S
 
     def __getitem__(self, name: SignalName) -> Vector:
         """Return a signal at the times :attr:`time`, shape (n,), or (n, size) for an array.
 
-        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle. Available are the signals of plants,
-        sources, sensors and processes, outputs of controllers, sampled inputs of controllers, and
-        parameters. An output of a controller changes when its message arrives.
+        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle. The signal can be one of a plant,
+        source, sensor, process or external input, an output or sampled input of a controller, or a
+        parameter. An output of a controller changes when its message arrives.
 
         If a signal has two values at one time, the result is the value after the discrete changes.
         Between its rows, a signal keeps its last value. Before the first row, messages and external

@@ -40,7 +40,7 @@ class Claim:
     _file: int
 
     def give_back(self, nothing_there: bool) -> None:
-        """Close the file. With ``nothing_there``, also remove the file if this run created it."""
+        """Close the file. If ``nothing_there``, also remove the file if this run created it."""
         if self._file < 0:
             return
         if nothing_there and self.new:
@@ -138,7 +138,7 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
 
 @contextmanager
 def atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path``. Without an error, rename the file to ``path``.
+    """Yield a temporary path next to ``path``. If no error occurs, rename the file to ``path``.
 
     If ``path`` is not an ordinary file, such as ``/dev/stdout``, the function yields ``path``
     itself.

@@ -69,7 +69,7 @@ def plotted(
 def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
     """Return a plot as a div with its script. The page must include plotly itself once.
 
-    With ``when_opened``, the plot is drawn when the surrounding ``<details>`` element is opened.
+    If ``when_opened`` is True, the plot is drawn when the element ``details`` around it opens.
     """
     figure.update_layout(
         template="plotly_white",
@@ -90,7 +90,7 @@ def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
 def scripts() -> tuple[str, str]:
     """Return two scripts: plotly (5 MB) for the head of a page, and one for the end of its body.
 
-    The second script draws a plot when the surrounding ``<details>`` element is first opened.
+    The second script draws a plot when the element ``details`` around it is first opened.
     """
     return (
         f"<script>{plotly.offline.get_plotlyjs()}</script>",

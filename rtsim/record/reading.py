@@ -237,7 +237,7 @@ class Recording(SignalsByName):
 
     @property
     def changes(self) -> list[Event]:
-        """All changes of values from the start of the run on, also before the first row."""
+        """All changes of values since the run began, even those before the first row."""
         return [*self.changed_before, *(e for e in self.events if e.kind == CHANGE)]
 
     @cached_property
@@ -314,10 +314,10 @@ class Recording(SignalsByName):
         return out
 
     def since(self, rows: Mapping[str, int], events: int = 0) -> Recording:
-        """Return a copy without the first ``rows`` of each track and the first ``events``.
+        """Return a copy without the first rows of each track and the first events.
 
-        Rows and events are counted from the start of the run, even if the recording continues from
-        a checkpoint.
+        The numbers ``rows`` (by track) and ``events`` count from the start of the run, even if the
+        recording continues from a checkpoint.
         """
         gone, told = self.continues.get("rows", {}), int(self.continues.get("events", 0))
 

@@ -29,8 +29,8 @@ class Recorder(Protocol):
 
     A recorder may have further attributes:
 
-    - ``beside`` contains the process numbers of helper processes, which the run keeps off the CPU
-      of the loop.
+    - ``beside`` is a collection of process numbers. The run keeps these helper processes off the
+      CPU of the loop.
     - ``on_failure`` is a function that the recorder calls with the cause if recording fails during
       the run. The run sets this attribute.
     - ``kept_ns`` is the simulated time up to which every row is stored, or ``None``.

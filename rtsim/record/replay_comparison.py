@@ -105,10 +105,10 @@ _NOT_HERE = "a resource that it needs is missing here, so the run cannot be repe
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
-    """Return whether the repeated run ``again`` itself caused ``error``.
+    """Return whether the simulation itself caused ``error`` in the repeated run ``again``.
 
-    The result is False if the run never began. The result is also False if a file, a library or
-    memory is missing that the recorded run had. The runs are then not comparable.
+    The result is False if the run never began, or if only the repeated run lacks a file, a library
+    or memory. The runs are then not comparable.
     """
     if again.footer is None:
         return False
@@ -201,7 +201,7 @@ class TemporaryRecorder(FileRecorder):
         return replace(out, source="this run")
 
     def recording(self) -> Recording:
-        """Return the recording. Its rows are in an open file without a name."""
+        """Return the recording, whose rows are in an open file without a name."""
         return self._recorded
 
 

@@ -39,7 +39,7 @@ MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 
 @dataclass(frozen=True)
 class TrackSpec:
-    """The columns of one topic: int64 columns ``integers``, then the double columns of ``signals``.
+    """The columns of one topic: first the int64 ``integers``, then the doubles of ``signals``.
 
     ``about`` contains arbitrary texts by key. ``{"deterministic": "no"}`` marks a track of
     wall-clock times, which a replay need not reproduce. Raises :class:`ScenarioError` for an
@@ -72,7 +72,7 @@ class TrackSpec:
 
     @property
     def width(self) -> int:
-        """Number of words in a row, including the time."""
+        """Number of eight-byte words of a row, including the time."""
         return 1 + len(self.integers) + self.signals.size
 
     @property
@@ -128,11 +128,11 @@ class TrackSpec:
         return row
 
     def blank(self, count: int) -> NDArray[np.void]:
-        """Return ``count`` encoded rows with zeros, into which :meth:`fill` writes values."""
+        """Return ``count`` encoded rows in which all values are zero, for :meth:`fill`."""
         return np.repeat(self._blank, count)
 
     def fill(self, rows: NDArray[np.void], words: Words) -> None:
-        """Write the values ``words`` (n, width), except the times, to rows from :meth:`blank`."""
+        """Write ``words`` (n, width), except the times, into ``rows`` made by :meth:`blank`."""
         at = 1
         for name in self.wire.names or ():
             values = rows[name]["value"]
@@ -140,7 +140,7 @@ class TrackSpec:
             at += values.shape[1]
 
     def encode(self, words: Words) -> bytes:
-        """Return the rows ``words`` (n, width), without the times, as protobuf messages."""
+        """Encode the rows ``words`` (n, width), without the times, as protobuf messages."""
         out = self.blank(len(words))
         self.fill(out, words)
         return out.tobytes()
@@ -241,7 +241,7 @@ class TrackSpec:
 
 
 def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
-    """Return the message type of each track. A number distinguishes types that would be equal."""
+    """Return a message type for each track, made unique by a number if tracks have equal types."""
     out: dict[str, str] = {}
     taken = {EVENT_TYPE.lower()}
     for spec in specs:

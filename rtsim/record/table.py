@@ -209,7 +209,7 @@ def signal_table(
     Raises:
         UnknownName: A name matches no signal, or ``side`` has an unknown value.
         ScenarioError: The rate or the span is impossible, the table is too large, or an element of
-            ``names`` is neither a text nor a handle or its signal.
+            ``names`` is not a text, a handle or a handle's signal.
         RecordingError: No names are given, and the recording has no signals.
     """
     if side not in _AFTER + _BEFORE:
@@ -535,7 +535,7 @@ def _taken(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the indices of the rows that are valid at the times ``ns``, and a mask of these times.
 
-    Times at which no row is valid are False in the mask and have no index.
+    At times without a valid row, the mask is False and no index is returned.
     """
     at = np.searchsorted(one.ns, ns, side="left" if one.before else "right") - 1
     known = at >= 0

@@ -58,7 +58,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class BorrowedBuffer:
-    """Two buffers (capacity, width) of a track, lent to compiled code.
+    """Two buffers (capacity, width) of a track, into which compiled code writes rows.
 
     Compiled code writes the first row at the index ``row``. If the capacity is 0, compiled code
     counts the rows without storing them. ``addresses`` are the addresses of both buffers.
@@ -161,7 +161,7 @@ class Track:
         return BorrowedBuffer(block.words, spare.words, self._row, self._capacity, self._width, at)
 
     def returned(self, row: int, rolled: bool) -> None:
-        """Take the buffers back from compiled code, and add the rows that it wrote up to ``row``.
+        """End the use of the buffers by compiled code, and add the rows written up to ``row``.
 
         If ``rolled`` is True, the first buffer is full, and ``row`` is a row of the spare buffer.
         """
@@ -212,7 +212,7 @@ class Track:
             yield self._block.words[start : self._row]
 
     def take_blocks(self) -> Iterator[Batch]:
-        """Yield the new rows in batches, each of which is valid until :meth:`give_back`.
+        """Yield the new rows in batches. A batch is valid until it is passed to :meth:`give_back`.
 
         Batches must be given back in order.
         """

@@ -98,7 +98,7 @@ class SignalResult(Judged):
 
     @property
     def empty(self) -> bool:
-        """Return whether there was no row to compare; the signal then neither passes nor fails."""
+        """Return whether the signal has no rows to compare, and so neither passes nor fails."""
         return not self.reason and not self.rows
 
     @property
@@ -142,7 +142,7 @@ class SignalResult(Judged):
 
 
 class Measured(NamedTuple):
-    """Absolute, relative and allowed differences, with masks of equal and of passing values.
+    """Absolute, relative and allowed differences. Masks mark equal values and values that pass.
 
     All arrays have the shape (n, size).
     """
@@ -285,7 +285,7 @@ class Extent:
 
 
 def ranges(x: Matrix) -> Matrix:
-    """Return the range of each column of ``x`` (n, size), or the absolute value of a constant."""
+    """Return the range of each column of ``x`` (n, size); for a constant, its absolute value."""
     extent = Extent(x.shape[1])
     extent.add(x)
     return extent.moved
@@ -405,7 +405,7 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
 
 
 def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
-    """Return start and end [ns] of the longest gap of more than :data:`_FEW` rows in ``common``."""
+    """Return start and end [ns] of the longest gap with more than :data:`_FEW` unpaired rows."""
     gaps = np.flatnonzero(np.diff(common) > _FEW + 1)
     begins, ends = times[common[gaps]], times[common[gaps + 1]]
     if not len(gaps):
@@ -460,8 +460,7 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
     """Return both recordings from their first common tag on, and this tag.
 
-    The tag is that of the later checkpoint from which a run continues, or ``None`` if neither run
-    continues from a checkpoint.
+    The tag is that of the latest checkpoint from which a run continues, or ``None`` without one.
     """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:

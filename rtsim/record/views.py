@@ -58,10 +58,10 @@ class View:
     Args:
         title: Name of the view, unique in a scenario.
         signals: The signals, each response before its command.
-        over: Signal on the horizontal axis. The default is the time.
+        over: Signal on the horizontal axis, by default the time.
         band: Tolerance above and below the last signal, in the unit of the signals. The last signal
-            is the command. For a single signal, the tolerance applies around 0.
-        unit: Text at the vertical axis. The default is the units of the signals.
+            is the command. For a single signal, the tolerance is above and below 0.
+        unit: Text at the vertical axis, by default the units of the signals.
         marks: True to draw events and faults.
         published: Values from other sources, which reports draw as points.
 

@@ -143,7 +143,7 @@ class BatchWriter(Writer):
     """
 
     def __init__(self, output: Any, chunk_size: int = 1 << 20, folder: Path | None = None) -> None:
-        """Write to ``output``. For a recording of many GB, ``folder`` stores a temporary file."""
+        """Write to ``output``. A recording of many GB uses a temporary file in ``folder``."""
         super().__init__(output, chunk_size, CompressionType.LZ4, enable_data_crcs=True)
         if hasattr(self, "_Writer__chunk_indices"):
             self._Writer__chunk_indices: Any = _ChunkIndices(folder)

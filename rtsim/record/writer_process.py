@@ -90,7 +90,7 @@ class FrameBuffer:
     def received(self, count: int) -> Iterator[RecordFrame]:
         """Process ``count`` new bytes, and yield the frames that are now complete.
 
-        A call of :meth:`room` invalidates the data of earlier frames. Raises
+        The data of a frame are valid until the next call of :meth:`room`. Raises
         :class:`RecordingError` for a malformed frame.
         """
         self._end += count

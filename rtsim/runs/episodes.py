@@ -54,8 +54,8 @@ class Environment(gymnasium.Env[Array, Array]):
     Args:
         scenario: The scenario.
         observe: Signals of an observation, shape (n,), in this order.
-        act: Sources, external inputs and parameters that an action, shape (m,), sets.  Each of
-            these values needs the bounds ``low`` and ``high``.
+        act: Sources, external inputs and parameters set by an action, shape (m,).  Each of these
+            values needs the bounds ``low`` and ``high``.
         step: Simulated time of one step, s.
         reward: Function of the :class:`Simulation` that returns the reward after a step.
         terminated: Function of the :class:`Simulation` that returns whether the episode is over.  A
@@ -165,7 +165,7 @@ def _named(what: str, names: Sequence[SignalName]) -> tuple[str, ...]:
 
 
 def _check_bounds(name: str, signal: Signal) -> None:
-    """Raise :class:`ScenarioError` if a value that actions set has no finite bounds."""
+    """Raise :class:`ScenarioError` if the bounds of the signal are not finite."""
     if not np.isfinite([signal.low, signal.high]).all():
         owner, _, short = name.partition(".")
         raise ScenarioError(

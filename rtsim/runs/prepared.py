@@ -97,7 +97,7 @@ class Order:
 
 
 class _Place:
-    """A settable initial value, whose new number is checked and written at once."""
+    """Writes a settable initial value; a number within the bounds is written directly."""
 
     def __init__(self, initial: InitialValue) -> None:
         signal, where = initial.signals[initial.name], initial.signals.slice(initial.name)
@@ -220,7 +220,7 @@ class ResetRuns:
         return result
 
     def _certified(self, tags: int) -> Certificate:
-        """Return the certificate of a compiled run of ``tags`` tags, without timed frames."""
+        """Return the certificate of a compiled run with ``tags`` tags and no measured frames."""
         pacer = pacer_of(Order(self._scenario, 0, None, {}, True, AUTO).request(), self._system)
         found = replace(certify(pacer), engine=f"compiled: {tags} tags")
         if len(self._certificates) < 64:
@@ -273,7 +273,7 @@ class ResetRuns:
 
 
 def finished(result: RunResult) -> RunResult:
-    """Return ``result`` with the last values; raise its error, or :class:`KeyboardInterrupt`."""
+    """Return ``result`` with last values; raise the run's error or :class:`KeyboardInterrupt`."""
     if result.reason == "interrupted":
         raise Interrupted
     if result.ends is None:
@@ -330,15 +330,15 @@ class Prepared:
         """Run once and return the result, as ``simulate`` does with a :class:`MemoryRecorder`.
 
         Ctrl-C raises :class:`KeyboardInterrupt`.  Other errors are those of ``simulate`` and
-        :meth:`Scenario.set`; an error does not affect the next run.  All runs share the object
-        ``result.system``, which contains the state of the latest run.
+        :meth:`Scenario.set`; an error does not affect the next run.  Unless the scenario is
+        built again, all results share one object ``system`` with the state of the latest run.
 
         Args:
             seed: Seed of all random streams.
             set: Values for this run only, by ``"component.name"``, as for :meth:`Scenario.set`.
             until: End of the run, s.  The default is the scenario's end.
-            record: True keeps all rows, and False keeps no rows.  A collection of track names keeps
-                these tracks.  ``result.final`` works in each case.
+            record: True keeps all rows, False none, and a collection of track names only these
+                tracks.  ``result.final`` works in each case.
         """
         only = None if record is True else () if record is False else tuple(record)
         found = self.run_into(

@@ -1,7 +1,7 @@
 """Display of the progress of a run or a study in a notebook or on a terminal.
 
-In a notebook, IPython updates an HTML bar (``<progress>``), which needs neither widgets nor a
-network.  Nothing is displayed in the first second.
+In a notebook, IPython updates an HTML progress bar, which needs neither widgets nor a network.
+Nothing is displayed in the first second.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Display(Protocol):
 
 
 class TerminalLine:
-    """The current line of the terminal at stderr, which cuts text that is too long."""
+    """The current line of the terminal at stderr.  Text that is too long is truncated."""
 
     _written = False
 
@@ -176,8 +176,8 @@ Observe = Callable[[Progress], None]
 def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Observe | None]:
     """Provide an observer that displays the progress of a run as :func:`display_of` describes.
 
-    The displaying observer also calls ``observe``, the observer of the caller.  If ``observe`` is
-    given, the progress is displayed only if ``wanted`` is True.
+    The provided observer also calls the caller's observer, ``observe``.  If ``observe`` is given,
+    the progress is displayed only if ``wanted`` is True.
     """
     if observe is not None and not wanted:
         yield observe
@@ -208,9 +208,9 @@ class ProgressLine:
     """
 
     def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
-        """Create the line of the run ``name``; the line is written only if ``enabled``.
+        """Create the progress line of the run ``name``, which is written only if ``enabled``.
 
-        With ``noted``, a first compilation is reported even if the line is not written.
+        If ``noted`` is True, a first compilation is reported even if ``enabled`` is False.
         """
         self.begun = False
         """True if at least one frame has been computed."""

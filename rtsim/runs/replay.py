@@ -86,7 +86,7 @@ def to_repeat(
     stop_ns: int | None = None,
     live: bool = False,
 ) -> RunRequest:
-    """Return the request that repeats a recorded run; arguments are those of :func:`rerun`.
+    """Return the request that repeats a recorded run, for the arguments of :func:`rerun`.
 
     With ``live``, external controllers run again instead of replaying their recorded answers.
     """
@@ -165,8 +165,8 @@ def scenario_from(
     Args:
         header: The header of the recording or of the checkpoint.
         source: Name of the file, for error messages.
-        instead: Function that returns the controller to use for each controller that was replaced
-            in the recorded run.
+        instead: Function that maps the name of a controller that was replaced in the recorded run
+            to the controller to use.
 
     Raises:
         RecordingError: The header names no scenario, because the run was started from Python.
@@ -314,8 +314,8 @@ def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
     """Return the requests and events of a controller in order, as tag, kind and text.
 
     At the same tag, the events ``Late`` and ``Discarded`` precede the request, because they concern
-    an earlier request.  The event ``Failed`` follows the request, because a request can fail within
-    its own tag.  ``Missed`` replaces a request that was not sent.
+    an earlier request.  The event ``Failed`` follows the request, because a request can fail at the
+    tag at which it is sent.  ``Missed`` replaces a request that was not sent.
     """
     requests = recording.track(f"messages/{request_topic(name)}")
     tags = {
@@ -400,7 +400,7 @@ def timing_faults(
 
 
 def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
-    """Return the frames of the run in order; some figures of the last frames are missing."""
+    """Return the frames of the run in order.  The last frames lack some wall-clock times."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
             f"{recording.source} contains no wall-clock times; overrun-replay needs the "
@@ -429,7 +429,7 @@ def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
 
 
 def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
-    """Return pairs of a simulated time and the tolerance from then on (wall clock), both in ns."""
+    """Return pairs (simulated time, wall-clock tolerance from that time on), both in ns."""
     assert recording.footer is not None
     certificate = recording.footer["certificate"]
     at_the_end = int(certificate["tolerance_ns"])
@@ -445,7 +445,7 @@ def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
 
 
 def _never_began(overrun: Event, before: _Frame, pace: Fraction) -> _Frame:
-    """Return the unrecorded frame after ``before`` whose overrun ended the run."""
+    """Return the unrecorded frame after ``before``, which ended the run by an overrun."""
     amount, ns = _amount(overrun), overrun.tag.ns
     handed_on = before.began * pace > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:

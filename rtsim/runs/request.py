@@ -65,7 +65,7 @@ class Pace:
     def clock(self, told: bool = False) -> Clock:
         """Return the clock of a run.
 
-        Set ``told`` to True if commands can change the rate during the run.
+        The parameter ``told`` is True if commands can change the rate during the run.
         """
         return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
 
@@ -203,7 +203,7 @@ class RunRequest:
 
     @property
     def inputs(self) -> FedInputs:
-        """Return the recorded inputs; after a checkpoint, only later inputs."""
+        """Return the recorded inputs, or only those after the checkpoint ``start`` if given."""
         return self.fed if self.start is None else self.fed.after(self.start.ns)
 
     def into(

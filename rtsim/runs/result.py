@@ -157,8 +157,8 @@ class RunResult(SignalsByName, Judged):
         """Problems that make the result doubtful but did not end the run, one text per problem.
 
         The problems are overruns, late answers, missed requests, faults that never acted, and
-        overloaded media.  A medium is overloaded if several messages of one sender wait at the end.
-        The option ``--strict`` treats each problem as a failure.
+        overloaded media.  A medium is overloaded if several messages of one sender wait for it when
+        the run ends.  The option ``--strict`` treats each problem as a failure.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]

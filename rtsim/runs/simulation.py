@@ -134,7 +134,7 @@ def simulate(
 
 
 def run(request: RunRequest) -> RunResult:
-    """Run once as requested, and return any error that ended the run in the result.
+    """Run once as requested.  The result contains any error that ended the run.
 
     Errors during the preparation of the run are raised: :class:`ScenarioError` and errors of the
     components.
@@ -239,9 +239,9 @@ def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
     """Return how the functions of this run are prepared.
 
     With ``compile=True`` and the default engine, a run that will probably end before its functions
-    are compiled starts in plain Python.  A run with a pace or a viewer, or whose pace a command can
-    change, does not, because a later compilation would delay its frames.  A run with ``stop_ns``
-    does not, because other code uses its system afterwards.
+    are compiled starts in plain Python.  A run with a pace, a viewer, or commands at any time is
+    compiled first, because a later compilation would delay frames.  A run with ``stop_ns`` is also
+    compiled first, because other code uses its system afterwards.
     """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None
@@ -357,7 +357,7 @@ class Loop:
                 self._end()
 
     def _scheduled(self) -> AbstractContextManager[Granted]:
-        """Return the context of the requested scheduling; a run without a pace has none."""
+        """Return the context of the requested scheduling, which only a paced run gets."""
         if self._pacer.clock.paced:
             beside = getattr(self._recorder, "beside", ())
             return scheduled(self._request.pace.scheduling, beside)
@@ -445,7 +445,7 @@ def _closed(
     """Close the components, the recording and the checkpoints.
 
     An error during closing becomes a note on the error that ended the run.  If no error ended the
-    run, it becomes ``error`` of the result or, for a :class:`RecordingError`, ``lost``.
+    run, the closing error is the result's ``error``, or ``lost`` for a :class:`RecordingError`.
     """
     system, error, footer = result.system, result.error, footer_of(result, figures)
     closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]
@@ -496,7 +496,7 @@ def _observer(
 
 
 def shortest_period(system: System) -> int:
-    """Return the loop's frame, ns: the shortest step or period of all components."""
+    """Return the loop's frame, ns: the shortest step or period of all components, or else 0."""
     steps = [int(p.step.ns) for p in system.plants]
     periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)

@@ -1,7 +1,7 @@
 """A run that Python code advances step by step, reading and assigning values in between.
 
-Each assignment is a command that acts at its own tag, at the present time.  The trace therefore
-equals the trace of one run with the same values at the same times, for any division into steps.
+Each assignment is a command at the present time, with a separate tag.  For any step lengths, the
+trace therefore equals that of one run with the same values at the same times.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Simulation:
     :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
     values replace the device of an external input.
 
-    The lengths of the steps and the engine do not change the trace: it equals the trace of one run
+    The trace does not depend on the step lengths or the engine.  The trace equals that of one run
     with the same values at the same times.  Use a simulation in one thread only.
 
     Example:

@@ -115,9 +115,9 @@ class GroundGrid:
 class Ground:
     """Terrain that viewers draw, and its position on the Earth.
 
-    ``latitude`` and ``longitude``, in deg, are the position of the origin of ``grid``. Both are
-    required if bodies have geodetic positions. Height 0 of the grid is altitude 0. The ground
-    outside the grid is flat, at height 0.
+    ``latitude`` and ``longitude``, in deg, are the position of the origin of ``grid``. Bodies with
+    geodetic positions need both values. Height 0 of the grid is altitude 0. The ground outside the
+    grid is flat, at height 0.
 
     Example:
         grid = GroundGrid([0.0, 1000.0], [0.0, 1000.0], [[0.0, 5.0], [0.0, 9.0]], [[2]])
@@ -159,7 +159,7 @@ class Ground:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Ground:
-        """Return the ground that :meth:`to_plain` converted to plain data.
+        """Convert the plain data of :meth:`to_plain` back to a :class:`Ground`.
 
         Raises :class:`ScenarioError` for invalid data.
         """
@@ -487,8 +487,8 @@ class Body:
     def terms(self, field: str, units: Mapping[str, str]) -> Iterator[tuple[str, float]]:
         """Yield the signal and the conversion factor of each element of ``field``.
 
-        The factor converts the signal to m, rad or 1. For an element that is a number, the signal
-        is empty and the factor is the number. ``units`` maps the known signals to their units.
+        The factor converts the signal to m, rad or 1. If the element is a number, its signal is an
+        empty text, and its factor is the number. ``units`` maps the known signals to their units.
         Raises :class:`ScenarioError` for an unknown signal or an unsuitable unit.
         """
         for place, known in zip(getattr(self, field), _UNITS[field], strict=True):
@@ -522,7 +522,7 @@ class Body:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Body:
-        """Return the body from the output of :meth:`to_plain`.
+        """Convert the plain data of :meth:`to_plain` back to a :class:`Body`.
 
         Raises :class:`ScenarioError` for invalid data.
         """

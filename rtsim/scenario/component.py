@@ -143,7 +143,7 @@ class Site:
         return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: ControllerProtocol) -> ControllerProtocol:
-        """Return a new copy of ``own`` or, in a replay, the controller that replaces ``name``."""
+        """Return ``own``, copied if possible; in a replay, the controller that replaces ``own``."""
         found = self.controllers.get(name)
         if found is None:
             found = self._fresh(name, own)

@@ -51,7 +51,7 @@ def forget_beside() -> None:
 
 @contextmanager
 def imports_beside(path: Path | None) -> Iterator[None]:
-    """Search the folder of ``path`` first for imports within this context."""
+    """Make imports within this context search the folder of ``path`` first."""
     if path is None:
         yield
         return

@@ -35,9 +35,9 @@ class NamedComponents:
         """Add a component of any kind, including components of your own classes.
 
         ``docs/extending-components.md`` explains such classes. Raises :class:`ScenarioError` for an
-        invalid, reserved or duplicate name. Warns if results have an attribute of the same name,
-        such as ``speed``. The component's signal is then ``run["speed.x"]``, because ``run.speed``
-        is the attribute.
+        invalid, reserved or duplicate name. Warns if ``name`` is an attribute of results, such as
+        ``speed``. The component's signal is then ``run["speed.x"]``, because ``run.speed`` is the
+        attribute.
         """
         if name in RESERVED:
             raise ScenarioError(
@@ -114,7 +114,7 @@ class NamedComponents:
         return controllers[name]
 
     def settable_of(self, target: SignalName) -> Settable:
-        """Return the declared values that contain ``target``, ``"component.name"``.
+        """Return the group of declared values that contains ``target``, ``"component.name"``.
 
         Raises :class:`UnknownName` for an unknown value.
         """
@@ -140,8 +140,8 @@ class NamedComponents:
         component to the signal of the same name of the other component, in both directions.
 
         Raises:
-            ScenarioError: The target is not an input or already connected, units or shapes differ,
-                or two components have no names in common. The message contains the line of the
+            ScenarioError: The target is not an input or is already connected, units or shapes
+                differ, or two components have no common names. The message contains the line of the
                 user's code.
         """
         whole = [_is_component(one) for one in (source, target)]

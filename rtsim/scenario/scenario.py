@@ -150,7 +150,7 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
-    """Return the number of the mode ``value`` if ``name`` is the mode signal; else ``value``."""
+    """Return the number of the mode ``value`` if ``name`` is the mode signal, or else ``value``."""
     if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
         return value
     if value not in model.modes:
@@ -512,8 +512,8 @@ class Scenario(NamedComponents, Presented, Drawn):
     ) -> Handle:
         """Declare a sensor that samples signals every ``period`` s and sends them in a message.
 
-        ``sources`` maps each signal of the sensor to the signal to sample: ``"component.signal"``,
-        or ``component.signal`` of a handle.  Units and kinds are those of the sampled signals.
+        ``sources`` maps each signal of the sensor to the sampled signal, ``"component.signal"`` or
+        ``component.signal`` of a handle.  Units and kinds are those of the sampled signals.
         """
         given = sources_of(sources)
         for signal, source in given.items():
@@ -594,8 +594,8 @@ class Scenario(NamedComponents, Presented, Drawn):
     def order(self, *names: str | Handle | Controller) -> None:
         """Set the order in which controllers react within a microstep.
 
-        A controller receives the answers of the controllers before it in the same microstep, if
-        these answers have neither compute nor transport latency.
+        A controller receives the answers of earlier controllers in the same microstep if the
+        answers have neither compute nor transport latency.
         """
         known = [str(name) for name in names]
         for name in known:

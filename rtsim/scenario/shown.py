@@ -56,7 +56,7 @@ class Hud(_Sent):
         unit: Displayed unit; the default is the unit of the signal.
         factor: Factor from the signal to the displayed number; needs ``unit``.
         digits: Number of decimals, 0 to 6.
-        side: ``"left"`` or ``"right"``.  The first number on each side has a frame.
+        side: ``"left"`` or ``"right"``.  The first number on each side is drawn in a frame.
 
     Example:
         Hud("car.speed", text="speed", unit="km/h", factor=3.6)
@@ -96,7 +96,7 @@ class Hud(_Sent):
             raise UnknownName("signal", self.signal, units, "hud")
 
     def with_unit(self, units: Mapping[str, str]) -> Hud:
-        """Return a copy with the unit of the signal, if no unit was given."""
+        """Return a copy with the signal's unit for an empty ``unit``, except the unit ``"1"``."""
         unit = self.unit or units.get(self.signal, "")
         return self if unit == "1" else replace(self, unit=unit)
 
@@ -383,7 +383,7 @@ class Presented:
         Args:
             items: Bodies, cues, sounds, head-up numbers and a ground.
             scene: Scene of the window: ``bodies``, ``f16``, ``orbit``, ``strips`` or a scene of an
-                installed package (docs/extending-scenes.md). The default draws the bodies.
+                installed package (docs/extending-scenes.md). The default scene draws the bodies.
             options: Options for the class of the scene.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``

@@ -39,7 +39,7 @@ _GIVEN: ContextVar[Given] = ContextVar("trust", default=_NOTHING)
 
 @contextmanager
 def permitted(scenario: str | None = None, everything: bool = False) -> Iterator[None]:
-    """Within the context, run ``scenario`` instead of the recorded one, or permit all code."""
+    """Within the context, permit all code, or run ``scenario`` instead of the recorded scenario."""
     before = _GIVEN.set(Given(scenario, everything))
     try:
         yield
@@ -56,8 +56,8 @@ def project() -> Path | None:
     """Return the folder that contains the user's own files, or ``None`` without such a folder.
 
     Starting with the current folder and continuing with its parents, the function searches for a
-    folder with ``pyproject.toml`` or ``.git``. Without such a folder, the function returns the
-    current folder. Folders that can contain files of other users are excluded: home folders and
+    folder with ``pyproject.toml`` or ``.git``. If the search finds no folder, the function returns
+    the current folder. Folders that can contain files of other users are excluded: home folders and
     their parents, the root, and folders that every user can write to, such as ``/tmp``.
     """
     here = Path.cwd().resolve()
@@ -83,7 +83,7 @@ def _everybodys(folder: Path) -> bool:
 
 
 def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
-    """Return the scenario to load for the recorded ``origin`` in file ``source``.
+    """Return the scenario to load for the file ``source``, which records the scenario's ``origin``.
 
     Raises :class:`TrustError` if the code is not permitted.
     """

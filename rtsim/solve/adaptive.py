@@ -1,9 +1,9 @@
 """Adaptive solvers, which choose the length of each step from an estimate of its error.
 
-An embedded pair of Runge-Kutta methods estimates the error. Between two tags, an adaptive solver
-takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance requires. The last
-internal step ends at the later tag. The step length follows Hairer, Norsett, Wanner, Solving
-Ordinary Differential Equations I, section II.4.
+An embedded pair of Runge-Kutta methods estimates the error. From one tag to the next, an adaptive
+solver takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance requires.
+The last internal step ends at the next tag. The step length follows Hairer, Norsett, Wanner,
+Solving Ordinary Differential Equations I, section II.4.
 
 A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
 plant on its own grid. Tags and events within a frame do not increase its budget. When the budget is
@@ -284,7 +284,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """Return the index of the first state in ``out`` that is not finite, or the code ``why``."""
+    """Return the index of the first infinite or NaN state in ``out``; ``why`` if all are finite."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
@@ -318,7 +318,7 @@ def resident_retake(words: Any, t: float, h: float) -> int:
 
 
 def new_frame(memory: Any) -> None:
-    """Begin a new solver frame, in which the full budget is available."""
+    """Begin a new solver frame with the full budget of evaluations."""
     memory[BEGAN] = memory[EVALUATIONS]
 
 
@@ -437,7 +437,7 @@ class StepControl(StepTolerance):
     def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
         """Return the arrays of an adaptive method, without the arrays that every solver has.
 
-        The method appends ``last`` to the array ``settings``.
+        The last element of the array ``settings`` is ``last``.
         """
         n, table = bound.model.states.size, self.tableau
         settings = np.zeros(MOST_STEPS + 2)
@@ -468,7 +468,7 @@ class Adaptive(StepControl):
 
     - ``budget``: evaluations of the derivative per solver frame; ``None`` means no limit.
     - ``fallback``: action when the budget is used up.  With ``"step"``, the solver takes a single
-      step to each further tag of the solver frame. With ``"stop"``, the run ends with an error.
+      step to each remaining tag of the solver frame. With ``"stop"``, the run ends with an error.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """

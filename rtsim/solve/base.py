@@ -1,8 +1,8 @@
 """The protocol of a solver, and the coefficient tables (tableaus) of Runge-Kutta methods.
 
 A solver integrates a plant from one tag to the next and ends exactly there.  The solver chooses the
-number of internal steps.  The result is provisional: the plant adopts the new state when the tag is
-committed.
+number of internal steps.  The new state is provisional: the plant adopts the state when the run
+commits the tag.
 
 Some solvers keep values from step to step in the solver memory, for example the next step length or
 past derivatives. The method :meth:`Stepper.accept` commits the new solver memory. If a step is
@@ -126,8 +126,8 @@ class Tableau:
     """The coefficients of an explicit Runge-Kutta method in Butcher's notation, as exact fractions.
 
     ``a`` is the strictly lower triangle: row i has i entries.  ``b`` contains the weights and ``c``
-    the nodes, one for each of the s stages.  Raises :class:`ScenarioError` if a row of ``a`` does
-    not sum to its node, or if the weights do not sum to 1.
+    the nodes, one for each of the s stages.  Raises :class:`ScenarioError` if the sum of row i of
+    ``a`` is not node i, or if the sum of the weights is not 1.
     """
 
     name: str

@@ -251,10 +251,9 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Find the breaks that the delayed time of delay ``j`` reached or passed since the last step.
+    """Find the breaks that ``t`` (s) minus lag ``j`` has reached or passed since the last step.
 
-    The delayed time is ``t`` (s) minus the lag. Returns the lowest order of a derivative that jumps
-    at these breaks, or ``_NEVER`` if there is no such break.
+    Returns the lowest order of a derivative that jumps at these breaks; ``_NEVER`` without a break.
     """
     after, breaks = table.after, table.breaks
     lag, snapped = table.lag[j], snapped_at(table) + j
@@ -344,8 +343,8 @@ from the dense output.
 def longest_step(table: Any, t: float, rest: float) -> float:
     """Return the length (s) of the next step, which ends at or before the next break.
 
-    The step is not longer than any lag other than 0. For a variable lag, the least value counts,
-    and :func:`cut_at_break` finds the breaks.
+    The shortest nonzero lag limits the step. A variable lag limits the step by its least value, and
+    :func:`cut_at_break` finds its breaks.
     """
     after, lag, how = table.after, table.lag, table.lags
     span, limit = rest, math.inf
@@ -368,8 +367,8 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
     """Return the fraction of the internal step at which a delayed time first reaches a break.
 
-    A delayed time is the present time minus a variable lag. The array ``snaps`` receives 1 or -1
-    for the delay that reaches a break first. If no delayed time passes a break, the result is 2.
+    A delayed time is the present time minus a variable lag. For the delay ``j`` that reaches a
+    break first, ``snaps[j]`` becomes 1 or -1. If no delayed time passes a break, the result is 2.
     """
     after, lag, y, how, out, z = table.after, table.lag, table.y, table.lags, words.out, words.z
     u, p, snaps = words.u, words.p, table.snaps
@@ -408,7 +407,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """Shorten the step so that no delayed time passes a break, and return the new length (s)."""
+    """End the step where a delayed time first reaches a break, if any; return the length (s)."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:

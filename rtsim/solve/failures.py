@@ -96,8 +96,8 @@ class Change:
     """A sudden change of one state's derivative between two neighbouring points.
 
     ``kind`` is ``"jump"``, or ``"pole"`` if the derivative grows without bound, or ``"overflow"``
-    if the derivative exceeds the largest floating-point number. ``kind`` is ``"edge"`` if the
-    derivative is not finite at the point ``behind`` for another reason.
+    if the derivative exceeds the largest floating-point number. ``kind`` is ``"edge"`` in all other
+    cases in which the derivative is not finite at the point ``behind``.
     """
 
     kind: Kind
@@ -296,7 +296,7 @@ class Trouble:
     """A failed advance.
 
     The advance began at ``begin``, a time (s) and a state (n,), and should have reached ``end``
-    (s). ``vectors`` are z, u and p. ``tolerance`` is the solver if it is adaptive, else ``None``.
+    (s). ``vectors`` are z, u and p. ``tolerance`` is the solver if it has a tolerance, or ``None``.
     """
 
     bound: BoundModel

@@ -2,8 +2,8 @@
 
 - Explicit Runge-Kutta methods: ``euler``, ``midpoint``, ``rk4``, or any other tableau.
 - The multistep method of Adams, Bashforth and Moulton: ``abm4``.
-- Methods for positions that are paired with their velocities by ``derivative_of="q"``: Nystrom's
-  method ``rkn4`` for q'' = f(t, q, q'), and the semi-implicit Euler method.
+- Nystrom's method ``rkn4`` for q'' = f(t, q, q'), and the semi-implicit Euler method. Both methods
+  need positions that ``derivative_of="q"`` pairs with their velocities.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ state at one stage.
 def explicit_step(words: Any, t: float, h: float) -> int:
     """Compute one step of an explicit Runge-Kutta method from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table with the layout :data:`EXPLICIT_LAYOUT`.  Returns :data:`GOOD`,
-    or the index of the first element of ``out`` that is not finite.
+    The argument table ``words`` has the layout :data:`EXPLICIT_LAYOUT`.  Returns :data:`GOOD`, or
+    the index of the first element of ``out`` that is not finite.
     """
     f, x, out, y, a, b, c = words.f, words.x, words.out, words.y, words.a, words.b, words.c
     k = words.k
@@ -235,7 +235,7 @@ positions.
 def nystrom_step(words: Any, t: float, h: float) -> int:
     """Compute one Runge-Kutta-Nystrom step from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table with the layout :data:`NYSTROM_LAYOUT`.  Returns :data:`GOOD`, or
+    The argument table ``words`` has the layout :data:`NYSTROM_LAYOUT`.  Returns :data:`GOOD`, or
     the index of the first element of ``out`` that is not finite.
     """
     f, x, out, y, abar, a, k = words.f, words.x, words.out, words.y, words.abar, words.a, words.k
@@ -280,10 +280,10 @@ class Nystrom(_OfTableau):
 
 
 def paired_states(model: Model, solver: str) -> Vector:
-    """Return the indices of all positions, then of their velocities in the same order, shape (n,).
+    """Return the indices of all positions, followed by the indices of their velocities, shape (n,).
 
-    ``solver`` is the name of the solver in the error message.  Raises :class:`ScenarioError` if a
-    state belongs to no pair.
+    Positions and velocities have the same order.  ``solver`` is the name of the solver in the error
+    message.  Raises :class:`ScenarioError` if a state belongs to no pair.
     """
     q: list[int] = []
     v: list[int] = []
@@ -318,8 +318,8 @@ PAIRED_LAYOUT = STEP_LAYOUT.extended("a semi-implicit Euler step", pairs=("state
 def semi_implicit_step(words: Any, t: float, h: float) -> int:
     """Compute one semi-implicit Euler step from ``x`` to ``out``, of length ``h`` s.
 
-    ``words`` is an argument table with the layout :data:`PAIRED_LAYOUT`.  Returns :data:`GOOD`, or
-    the index of the first element of ``out`` that is not finite.
+    The argument table ``words`` has the layout :data:`PAIRED_LAYOUT`.  Returns :data:`GOOD`, or the
+    index of the first element of ``out`` that is not finite.
     """
     x, out, pairs, k = words.x, words.out, words.pairs, words.k
     half = pairs.size // 2

@@ -6,8 +6,8 @@ away, it may have crossed zero twice between two points. The search therefore al
 guard at its turning point. Two crossings between neighbouring points remain undetected if the
 values at the points do not indicate a turning point.
 
-A guard *flips* where its sign changes in the declared direction, or where it reaches exactly zero
-in this direction and stays zero. An example of the latter is a condition that changes from 1.0 to
+A guard *flips* where its sign changes in the declared direction. A guard also flips where it
+reaches exactly zero in this direction and stays zero, such as a condition that changes from 1.0 to
 0.0.
 
 The guard table is an argument table (:mod:`rtsim.equations.addresses`) with all data that the
@@ -153,10 +153,11 @@ def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def bends(f: float, near: float, far: float) -> bool:
-    """Return whether a guard may have a turning point near an end of the step.
+    """Return whether a guard may have a turning point close to the beginning or end of the step.
 
-    ``f``, ``near`` and ``far`` are the guard's distances from zero at the end of the step and at
-    the next two points. A turning point is possible if the guard moves away from zero ever faster.
+    ``f`` is the guard's distance from zero at the beginning or end. ``near`` and ``far`` are the
+    distances at the next two points inside the step. A turning point is possible if these three
+    distances grow ever faster.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
@@ -166,11 +167,11 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
     """Bracket a turning point of guard ``i`` between the points ``end`` and ``inner``.
 
     ``end`` is a point at an end of the internal step, and ``inner`` is its neighbour. For example,
-    a reset can leave a ball under the floor by the distance that the ball falls in 1 ns.
+    a reset can leave a ball under the floor, as deep as the ball falls in 1 ns.
 
     Returns three fractions of the internal step, and the guard's distances from zero at these
-    fractions. The second distance is the smallest. If the guard is nearest to zero at ``end``, the
-    second fraction is :data:`NOWHERE`.
+    fractions. The second distance is the smallest. The second returned fraction is :data:`NOWHERE`
+    if the guard is nearest to zero at ``end``.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[end, i])
@@ -189,7 +190,7 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
 
 @in_both
 def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Search near point ``j`` for a time at which guard ``i`` is on the other side of zero.
+    """Search near the point ``PARTS[j]`` for a time when guard ``i`` is on the other side of zero.
 
     Returns the time as a fraction of the internal step, or ``NOWHERE`` if the guard turns back
     before zero. Point ``j`` must be an end of the internal step or a point nearer to zero than both
@@ -284,9 +285,9 @@ def bracketed(
 def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> Any:
     """Locate by bisection the time at which guard ``i`` begins or ceases to be exactly zero.
 
-    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at
-    ``other``. Returns two neighbouring fractions: the guard is zero at the first, and nonzero at
-    the second.
+    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at the
+    fraction ``other``. Returns two neighbouring fractions: the guard is zero at the first, and
+    nonzero at the second.
     """
     g = table.g[POINTS]
     for _ in range(_TRIALS):
@@ -303,7 +304,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Evaluate all guards at the fraction ``part`` of the step; more than 1 is after the step."""
+    """Evaluate all guards at the fraction ``part`` of the step; above 1, after the step."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -320,8 +321,9 @@ def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> bool:
     """Return whether guard ``i`` jumps to zero or from zero.
 
-    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at
-    ``other``. If the guard jumps, its nonzero value directly beside the jump is not close to zero.
+    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at the
+    fraction ``other``. The guard jumps if its magnitude directly beside zero exceeds half of its
+    magnitude 1e-8 s farther away.
     """
     g = table.g[POINTS]
     _, edge = stands_until(table, t, taken, i, zero, other)
@@ -345,7 +347,7 @@ def stays_from(
 ) -> float:  # fmt: skip
     """Return the fraction of the internal step at which guard ``i`` becomes zero and stays zero.
 
-    The guard is zero at point ``n`` of the array ``visits``, and was last nonzero at the fraction
+    The guard is zero at the fraction ``visits[0, n]``, and was last nonzero at the fraction
     ``before``. Returns :data:`NOWHERE` if the guard does not stay at zero.
     """
     seen = table.visits
@@ -375,9 +377,9 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 def visits(table: Any, t: float, taken: float, i: int) -> int:
     """Store the signs of guard ``i`` at all points of the step, and return the number of points.
 
-    The points, in order of time, are :data:`PARTS` except the first, and the turning points at
-    which the guard has crossed zero. The first row of ``visits`` contains the points as fractions
-    of the internal step. The second row contains the signs of the guard.
+    The points are :data:`PARTS` without the first, and the turning points beyond zero, in order of
+    time. The first row of ``visits`` contains the points as fractions of the internal step. The
+    second row of ``visits`` contains the signs of the guard.
     """
     rows, out = table.g, table.visits
     count = 0
@@ -402,10 +404,10 @@ def visits(table: Any, t: float, taken: float, i: int) -> int:
 def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
     """Find the guards that flip in an internal step, and return their number.
 
-    The internal step starts at time ``t`` (s). The array ``flips`` receives the result. If a guard
-    does not flip, ``sides`` receives its sign for the next internal step. A guard that is exactly
-    zero at the end of the last internal step (``last``) also flips, unless the guard was zero all
-    the time or turns back. Returns :data:`NO_NUMBER` if a guard is not a number.
+    The internal step starts at time ``t`` (s). The array ``flips`` receives the result. For a guard
+    that does not flip, ``sides`` receives the sign for the next internal step. In the last internal
+    step (``last``), a guard that is exactly zero at the end also flips, unless the guard was zero
+    all the time or turns back. Returns :data:`NO_NUMBER` if a guard is not a number.
     """
     directions, sides = table.directions, table.sides
     signed, m = table.signed, directions.size

@@ -72,7 +72,7 @@ def moving(
 ) -> Callable[[float], object]:
     """Return a function of time (s) that computes the guards and their change over 1e-6 s.
 
-    The function stores both in ``into``, shape (2, m). ``of`` contains the vectors x, z, u and p.
+    The function stores both in ``into``, shape (2, m). The vectors ``of`` are x, z, u and p.
     """
     work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
     arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
@@ -86,8 +86,8 @@ def moving(
 class Motion(NamedTuple):
     """The value of a guard and its change within 1e-6 s, before and after the resets at a tag.
 
-    ``came`` and ``at`` are the values before and after the resets. ``before`` and ``after`` are the
-    changes.
+    The fields ``came`` and ``at`` are the guard's values before and after the resets. The fields
+    ``before`` and ``after`` are the changes.
     """
 
     came: float
@@ -96,7 +96,7 @@ class Motion(NamedTuple):
     after: float
 
     def near(self, level: float) -> bool:
-        """Return whether the guard's distance from ``level`` is at most its change within 1 ns."""
+        """Return whether the guard's slope suffices to cover the distance to ``level`` in 1 ns."""
         return abs(self.at - level) <= abs(self.after) * (1 / NS_PER_S / _SHORT)
 
     def goes_on(self, side: float) -> bool:
@@ -112,8 +112,8 @@ class Motion(NamedTuple):
 class OwnResets:
     """The value and the slope of each guard directly after its own reset.
 
-    If several guards fire in a microstep, a later reset can make a guard move towards zero again.
-    A comparison with the stored values and slopes shows the effect of the later reset.
+    If several guards fire in a microstep, a later reset can make a guard move towards zero again,
+    which the stored value and slope show.
     """
 
     def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
@@ -131,7 +131,7 @@ class OwnResets:
     def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
         """Store the value and the slope of guard ``i`` at time ``t`` (s), after its own reset.
 
-        Nothing is computed for the ``last`` guard that fires in the microstep.
+        If ``last`` is true, nothing is computed, because no other reset follows in the microstep.
         """
         self._known[i] = (math.inf, 0.0)
         if last:
@@ -145,7 +145,7 @@ class OwnResets:
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
-        """Return whether resets after its own made guard ``i`` move towards ``side`` again."""
+        """Return whether a later reset made guard ``i`` move towards ``side`` again."""
         level, change = self._known[i]
         return side != 0.0 and change * side <= 0.0 and motion.near(level)
 
@@ -205,7 +205,7 @@ class Crossings:
     def stop(self, i: int, ns: int) -> bool:
         """Clear the crossing times of guard ``i`` when its stop mode is applied at time ``ns``.
 
-        Returns False if the crossings accumulate again although the stop mode was applied before.
+        Returns False if these crossings began less than :data:`ZENO_NS` after the previous stop.
         """
         chatters = self._close[i] >= CHATTER_IN_A_ROW
         began = self._began_ns[i] if chatters else self._times[i][0]
@@ -323,8 +323,9 @@ class GuardWatch:
     ) -> tuple[NDArray[np.float64], int]:
         """Take and commit steps between consecutive ``times`` (ns), until a guard fires.
 
-        ``times`` has the shape (k + 1,). Returns one row of ``values`` for each step, and the
-        length (ns) of the provisional step that follows, or 0 without such a step.
+        ``times`` has the shape (k + 1,). Returns one row of ``values`` for each committed step, and
+        the length (ns) of the provisional step that follows. The length is 0 if all steps were
+        committed or a step failed.
         """
         self._leave()
         rows = self._way.run(times, self._vectors, y, values)
@@ -374,8 +375,8 @@ class GuardWatch:
         """Apply the resets of all guards that fired, in order, and change ``x`` and ``z`` in place.
 
         Returns one tuple for each guard: ``"Crossed"`` or ``"Stopped"``, the name of the guard, a
-        text, and the values that the guard reports. The text is a change of mode such as
-        ``"old -> new"`` or the failure that the guard declares.
+        text, and the values that the guard reports. The text is the change of mode, such as
+        ``"old -> new"``; without a change, the failure that the guard declares.
 
         Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode. Raises
         :class:`ModelError` if a reset makes a state or a discrete signal infinite or NaN.
@@ -443,9 +444,9 @@ class GuardWatch:
     def changed(self, ns: int) -> None:
         """Find the guards that fire because states or inputs were written at time ``ns``.
 
-        A guard fires if the written values moved the guard across zero, or from zero to the other
-        side, in the declared direction. A guard at zero also fires if a reset at ``ns`` made the
-        guard move in this direction.
+        A guard fires if the written values moved the guard in the declared direction, either across
+        zero or from exactly zero to the other side. A guard at zero also fires if a reset at ``ns``
+        gave the guard a slope in this direction.
         """
         signs = self._sides_at(ns)
         now, (before, came_to, left_at, side_before, _) = signs.tolist(), self._here.tolist()
@@ -473,7 +474,7 @@ class GuardWatch:
     def _motions(self, ns: int) -> list[Motion]:
         """Return the values and slopes of all guards before and after the latest resets.
 
-        If no guard fired at the tag, the slopes before the resets are 0.
+        If no guard fired at the tag, each :attr:`Motion.before` is 0.
         """
         for way in self._ways:
             way(self._seconds(ns))
@@ -485,11 +486,11 @@ class GuardWatch:
     def _still_at_zero(
         self, ns: int, came_to: list[float], now: list[float], motions: list[Motion]
     ) -> None:  # fmt: skip
-        """Update ``CAME_TO`` of the guards that fired and are still at zero.
+        """Update the array row ``CAME_TO`` for the guards that fired and are still at zero.
 
-        A guard that fired and is still exactly zero does not fire again when it leaves zero, unless
-        a write of the states stopped, reversed or started its motion. For example, a ball that is
-        placed on the floor may fall again.
+        Normally, a guard that fired and is still exactly zero does not fire again when it leaves
+        zero. The guard can fire again if a write of the states stopped, reversed or started its
+        motion. For example, a ball that is placed on the floor may fall again.
         """
         for i, side in enumerate(came_to):
             if side == 0.0:
@@ -503,8 +504,8 @@ class GuardWatch:
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
         """Return whether guard ``i`` stopped, reversed or started because states were written.
 
-        If only other values were written, the guard only pauses. For example, a belt that a
-        discrete value stops can continue later.
+        If only values other than states were written, a guard that stops merely pauses. For
+        example, a discrete value can stop a belt that continues later.
         """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
@@ -512,7 +513,7 @@ class GuardWatch:
         return sign(float(self._held[1, i])) != sign(motion.after)
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
-        """Return whether guard ``i`` is at zero and moves because of the latest resets.
+        """Return whether guard ``i`` is at zero and the latest resets set the guard in motion.
 
         If the guard's own reset was executed too, a later reset must have reversed its effect.
         """
@@ -538,11 +539,11 @@ class GuardWatch:
                 self._here[LEFT_AT, i] = 0.0
 
     def _turned_back(self, ns: int, sides: list[float], motions: list[Motion]) -> None:
-        """Store in ``LEFT_AT`` the values of guards that resets stopped or reversed beyond zero.
+        """If resets stopped or reversed a guard beyond zero, store its value in ``LEFT_AT``.
 
         For example, a ball is slightly under the floor when its reset reverses its speed or sets it
-        to 0. Nothing is stored if the resets moved the guard farther beyond zero, or if the guard
-        still moves away from zero or only pauses.
+        to 0. Nothing is stored for a guard that the resets moved farther beyond zero, that still
+        moves away from zero, or that only pauses (:meth:`_states_turn`).
         """
         for i, side in self._crossed.items():
             motion, level = motions[i], self._levels[i]

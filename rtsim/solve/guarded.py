@@ -2,11 +2,11 @@
 
 The dense output of each internal step gives a first estimate of the crossing
 (:mod:`rtsim.solve.guard_table`). The solver then repeats the internal step with other lengths until
-the step ends at the crossing. The same source code is used compiled and as plain Python.
+the step ends at the crossing. The same source code runs as compiled code and as plain Python.
 
-The tag of the event is the first whole ns after the crossing. At this tag, the plant has the state
-of the crossing itself, which is less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`). The
-next advance begins with this state.
+The tag of the event is the first whole ns after the crossing. The state of the plant at the tag is
+the state at the crossing, which is less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`).
+The next advance begins with this state.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ first attempt from the estimated crossing (ns). Later attempts allow for larger 
 def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
     """Repeat the internal step so that it ends at time ``ns``, and return the guards, shape (m,).
 
-    The internal step starts ``done`` s after the beginning of the advance. The returned values are
-    relative to the level that each guard crosses.
+    The internal step starts ``done`` (s) after the beginning of the advance. The returned values
+    are relative to the level that each guard crosses.
     """
     return taken_until(words, table, from_ns, done, ns, 0.0)
 
 
 @in_both
 def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> Any:
-    """Repeat the internal step so that it ends ``late`` s before ``ns``; see :func:`taken_to`."""
+    """Repeat the internal step like :func:`taken_to`, but end the step ``late`` s before ``ns``."""
     g, level, began = table.g[POINTS], table.flips[LEVEL], table.here[LATE, 0]
     h = (ns - from_ns) / NS_PER_S + began - late - done
     call_step(table.retake, words, from_ns / NS_PER_S - began + done, h)
@@ -106,8 +106,8 @@ def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
 def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
     """Return whether guard ``i``, which has the given value at ``ns``, has crossed zero.
 
-    A guard with a new sign has crossed zero. A guard that is exactly 0 has crossed zero if it stays
-    at 0, or if the advance ends at ``ns``.
+    The guard has crossed zero if its sign is the sign after the flip. With a value of exactly 0,
+    the guard has crossed zero if it stays at 0, or if the advance ends at ``ns``.
     """
     flips = table.flips
     ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)
@@ -205,7 +205,7 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
     """End the internal step at the first ns at which a guard has crossed, and return this ns.
 
     The array ``fired`` then marks the guards that crossed. If no guard crosses in the repeated
-    step, the result is ``from_ns`` and ``out`` is the state at the end of the whole step.
+    step, the function returns ``from_ns``, and ``out`` is the state at the end of the whole step.
     """
     notes, fired = table.notes, table.fired
     m, taken = fired.size, notes[TAKEN]
@@ -258,8 +258,8 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
 def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
     """End the internal step at the crossing itself, and return its distance (s) from ``ns``.
 
-    If several guards fire at ``ns``, the step ends at the last crossing. If no guard changes its
-    sign within the last ns, the step ends at ``ns`` and the result is 0.
+    If several guards fire at ``ns``, the step ends at the last crossing. If a guard that fires does
+    not change its sign in the last ns, the step ends at ``ns`` and the function returns 0.
     """
     before, after, fired, tried = table.g[_BEFORE], table.g[_AFTER], table.fired, table.tried
     flips = table.flips
@@ -306,9 +306,9 @@ _evaluate = compiled(evaluate)
 
 @in_both
 def conclude(table: Any, ns: int, offset: int, late: float) -> None:
-    """Update the array ``there``, which describes the guards at the end of the advance.
+    """Store the data of the guards at the end of the advance in the array ``there``.
 
-    The advance ends at ``ns`` and is ``offset`` ns long. Its final state belongs to the time
+    The advance ends at ``ns`` and is ``offset`` ns long. The final state is the state at the time
     ``late`` s before ``ns``.
     """
     g, there, here, sides = table.g[POINTS], table.there, table.here, table.sides
@@ -392,9 +392,9 @@ def resident_drive_on(
 ) -> int:  # fmt: skip
     """Take and commit the steps between consecutive ``times`` (ns), until a guard fires.
 
-    Returns the number of committed steps. If a guard ends a step early, the step is not committed.
-    The arrays ``out`` and ``there`` then contain the state and the data of the guards at the end of
-    the step. The array ``reached`` receives the length of this step (ns), or 0 if the step failed.
+    Returns the number of committed steps. A step in which a guard fires is not committed: the
+    arrays ``out`` and ``there`` contain the state and the data of the guards at the end of the
+    step. The array ``reached`` receives the length of this step (ns), or 0 if the step failed.
     ``advance`` is the address of the compiled function :func:`drive`.
     """
     x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
@@ -525,7 +525,7 @@ class Guarded:
         return found
 
     def accept(self) -> None:
-        """Commit the provisional advance by copying ``there`` to ``here``."""
+        """Commit the provisional advance: copy the array ``there`` to the array ``here``."""
         self.here[:] = self.there
 
     def run(
@@ -534,9 +534,8 @@ class Guarded:
         """Take and commit the steps between consecutive ``times`` (ns) in one call.
 
         ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u and p. Returns one row of
-        ``values`` for each committed step. If a guard fires or a step fails, the function takes no
-        further steps. The property :attr:`way_ns` then describes the first step that was not
-        committed.
+        ``values`` for each committed step. After a guard fires or a step fails, the function takes
+        no further steps, and :attr:`way_ns` describes the first step that was not committed.
         """
         if y is not self._y and y.size:
             self._output = evaluation_block(self._bound.output, *vectors, y)
@@ -554,7 +553,7 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """Return the functions for the internal steps of a stepper that has no method ``legs``.
+    """Return the functions for internal steps, for a stepper without a method ``legs``.
 
     Each advance is one internal step. The dense output is a cubic polynomial.
     """

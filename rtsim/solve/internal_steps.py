@@ -1,11 +1,11 @@
 """Data structures and functions that all solvers use for their steps and internal steps.
 
 A solver advances a plant from one tag to the next. A fixed-step method takes one internal step; an
-adaptive method takes as many as its tolerance requires. The code calls an internal step a leg. Each
-solver has three functions for internal steps, compiled or as plain Python:
+adaptive method takes as many as its tolerance requires. In the code, the word *leg* means an
+internal step. Each solver has three functions for internal steps, compiled or as plain Python:
 
 - ``leg(words, t, rest)`` takes the next internal step. The step starts at time ``t`` (s) and is at
-  most ``rest`` s long. The state is in ``now`` before the step and in ``out`` after it.
+  most ``rest`` s long. ``now`` is the state before the step, and ``out`` the state after the step.
 - ``retake(words, t, h)`` repeats the last internal step with the length ``h`` s.
 - ``between(table, part, taken)`` computes the state at the fraction ``part`` (0 to 1) of the
   internal step. The array ``y`` of the guard table (:mod:`rtsim.solve.guard_table`) receives the
@@ -90,7 +90,7 @@ def covered(notes: Any) -> float:
 
 @in_both
 def pauses(notes: Any, done: float) -> bool:
-    """Return whether to pause the advance after its first ``done`` s."""
+    """Return whether to pause the advance; ``done`` is the length (s) completed so far."""
     if notes[SPENT] < MOST_SPENT:
         return False
     notes[PHASE], notes[DONE] = WAITING, done
@@ -122,8 +122,8 @@ def to_its_end(
 ) -> int:
     """Repeat ``advance`` until it no longer pauses, and return its result.
 
-    ``interrupt_check`` is called in each pause; an exception from it abandons the advance.
-    ``answer`` is the result of an earlier call of ``advance``.
+    The function calls ``interrupt_check`` in each pause. An exception in ``interrupt_check``
+    abandons the advance. ``answer`` is the result of an earlier call of ``advance``.
     """
     try:
         while answer == PAUSED:
@@ -138,8 +138,8 @@ def to_its_end(
 def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
     """Store in ``y`` the dense output of an embedded pair, at the fraction ``part`` of a step.
 
-    The internal step starts from the state ``now``, shape (n,), and is ``taken`` s long.  ``k``,
-    shape (s, n), contains its stages, and ``dense``, shape (s, d), the weights of
+    The internal step starts from the state ``now``, shape (n,), and has the length ``taken`` (s).
+    ``k``, shape (s, n), contains its stages, and ``dense``, shape (s, d), the weights of
     :class:`rtsim.solve.base.EmbeddedTableau`.
     """
     stages, degree = dense.shape
@@ -202,7 +202,7 @@ STEP_LAYOUT = Layout(
 
 @dataclass(frozen=True)
 class Inner:
-    """Functions and arrays for the internal steps of a method; :class:`Legs` explains them."""
+    """The functions and arrays with which a method takes internal steps (see :class:`Legs`)."""
 
     leg: Callable[..., int]
     retake: Callable[..., int]
@@ -235,7 +235,7 @@ class Method:
 
 
 def functions_of(bound: BoundModel, leg: Any = 0, retake: Any = 0) -> tuple[Any, ...]:
-    """Return the functions of :data:`STEP_LAYOUT`, as addresses if the model is compiled."""
+    """Return the functions in :data:`STEP_LAYOUT`; for a compiled model, return their addresses."""
     return bound.derivative.handle, bound.project.handle, bound.jacobian.handle, leg, retake
 
 

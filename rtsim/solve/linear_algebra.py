@@ -10,7 +10,8 @@ from matrix row :func:`first_row` on.  A full matrix is a band with n - 1 diagon
 
 Rows are exchanged only if the diagonal element is less than a tenth of the largest element in its
 column.  Without exchanges, the factors have no more diagonals than the matrix, which halves the
-time. Source: Duff, Erisman, Reid, Direct Methods for Sparse Matrices, 2017, section 5.2.
+time to factor a narrow band with ``below`` equal to ``above``. Source: Duff, Erisman, Reid, Direct
+Methods for Sparse Matrices, 2017, section 5.2.
 """
 
 from __future__ import annotations
@@ -51,11 +52,7 @@ def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
 
 
 def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
-    """Add ``factor`` times a segment of the vector ``of`` to a segment of the vector ``into``.
-
-    Both segments have ``count`` elements. The segment of ``of`` starts at index ``begin``, and the
-    segment of ``into`` starts at index ``start``.
-    """
+    """Add ``factor * of[begin : begin + count]`` to ``into[start : start + count]``."""
     into[start : start + count] += factor * of[begin : begin + count]
 
 

@@ -119,7 +119,7 @@ def _native_run() -> Native:
 
 
 def stepper(method: Method, bound: BoundModel) -> Stepper:
-    """Return a stepper of ``method`` for the model ``bound``.
+    """Return a stepper that integrates the model ``bound`` with the numerical method ``method``.
 
     The stepper is compiled if the model is compiled. Raises :class:`ValueError` if an array of
     ``method.own`` does not have the shape in ``method.layout``, and :class:`TypeError` if it is not
@@ -134,7 +134,7 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """The arguments with which other compiled code calls the steps of a stepper."""
+    """The arguments with which other compiled code calls the step function of a stepper."""
 
     handle: int
     words: NDArray[np.int64]
@@ -220,7 +220,7 @@ class _Plain:
 
     @property
     def unbounded(self) -> int | None:
-        """Number of committed steps that ignored the tolerance; ``None`` if not counted."""
+        """Number of committed steps whose error is not bounded; ``None`` if not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
@@ -291,7 +291,7 @@ class _Resident(_Plain):
         return answer
 
     def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
-        """Return the arguments with which other compiled code takes steps on the given vectors."""
+        """Return the arguments for compiled code that calls this stepper with the given vectors."""
         if not all(map(is_, (x, z, u, p, out), self._vectors)):
             self._settle((x, z, u, p, out))
         handle = int(self._native.handle)

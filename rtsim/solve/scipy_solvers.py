@@ -2,8 +2,8 @@
 
 SciPy's solver objects cannot be copied, so a step cannot be undone. rtsim therefore creates a new
 object for each advance from one tag to the next. The new object starts with the step length of the
-last advance. The Jacobian, its factors, and the history of a multistep method are computed again,
-so a stiff model runs faster with few tags.
+last advance, but computes the Jacobian, its factors, and the history of a multistep method again. A
+stiff model therefore runs faster if the run has few tags.
 
 ``project`` is applied at the end of an advance, not between internal steps.
 """
@@ -99,7 +99,7 @@ class LibrarySolver(StepTolerance):
         return self.method != "DOP853"
 
     def maker(self) -> Callable[..., Any]:
-        """Return a function or class that creates solver objects with the interface of SciPy's."""
+        """Return a function or class that creates objects with the interface of SciPy's solvers."""
         raise NotImplementedError
 
     def stepper(self, bound: BoundModel) -> Stepper:

@@ -4,8 +4,8 @@ CVODE solves ordinary differential equations by backward differentiation formula
 differential-algebraic equations: the algebraic variables of a model are unknowns of each step, like
 the states.  All other solvers solve the constraints in each evaluation of the derivative.
 
-Each advance from one tag to the next uses a new object of the library, because its objects cannot
-be copied.  SciPy's solvers do the same (:mod:`rtsim.solve.scipy_solvers`).
+The solver objects of scikit-sundae cannot be copied, so each advance from one tag to the next uses
+a new object.  SciPy's solvers do the same (:mod:`rtsim.solve.scipy_solvers`).
 
 Source: Hindmarsh et al., ACM Transactions on Mathematical Software 31, 2005, p. 363.
 """

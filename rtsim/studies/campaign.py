@@ -1,8 +1,8 @@
 """The main loop of a study, which sends batches of runs to workers and stores the resulting rows.
 
-A search executes one generation of candidates after the other. In differential evolution, equal
-margins lead to equal candidates. To resume a search, the study therefore repeats the search from
-the first generation and uses the stored rows instead of executing their runs.
+A search executes one generation of candidates after the other. Differential evolution chooses the
+same candidates again if the margins are the same. To resume a search, the study therefore repeats
+the search from the first generation and uses the stored rows instead of executing their runs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Pool(Protocol):
 
     @property
     def about(self) -> str:
-        """Where the user can watch the pool, such as the address of a dashboard; may be empty."""
+        """Address of a page that shows the pool, such as a dashboard; may be empty."""
 
     def check(self, order: Ordered) -> None:
         """Raise :class:`ScenarioError` if a worker cannot execute the run of ``order``."""
@@ -197,9 +197,9 @@ class Campaign:
     def _check_first(self) -> None:
         """Raise :class:`ScenarioError` if the first run shows that a result can never be computed.
 
-        Such a result reads a signal that the scenario does not have. The check is skipped if a
-        factor is an argument of the scenario's function, because this argument may change the
-        signals.
+        A result cannot be computed if it reads a signal that the scenario does not have. The check
+        is skipped if a factor is an argument of the scenario's function, because this argument may
+        change the signals.
         """
         first = self._suspects[0] if self._suspects else None
         if first is None or self.tally.rows or not all("." in one for one in first.order.factors):

@@ -48,7 +48,7 @@ class Spread(ABC):
     def levels(self, count: int) -> list[Value]:
         """Return ``count`` values from low to high for a grid.
 
-        For a list, the result contains all values.
+        For a factor given as a list, the result contains all values of the list.
         """
 
     @abstractmethod

@@ -68,15 +68,15 @@ def _digest(column: Any) -> str:
 
 
 def sealed(table: Any, about: Mapping[str, str]) -> Any:
-    """Add ``about`` and the digests of the columns to the metadata of a pyarrow table."""
+    """Return a pyarrow table whose metadata contains ``about`` and digests of the columns."""
     seal = {**about, "columns": _column_digests(table)}
     return table.replace_schema_metadata({_KEY: json.dumps(seal)})
 
 
 def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
-    """Return the difference between a table and the table that :func:`sealed` returned.
+    """Return why the metadata of a table disagree with its columns or with ``about``.
 
-    The text is empty if the tables are equal. ``table`` may contain a subset of the columns.
+    The text is empty if everything agrees. ``table`` may contain a subset of the columns.
     """
     try:
         seal = json.loads((table.schema.metadata or {})[_KEY])
@@ -575,7 +575,7 @@ class Folder:
         return {name: _array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
-        """Return the sorted numbers (n,) below ``runs`` of the runs without a stored result."""
+        """Return the sorted run numbers (n,), less than ``runs``, that have no stored result."""
         left = np.ones(runs, np.bool_)
         done = self.table("run")["run"].to_numpy()
         left[done[done < runs]] = False
@@ -623,7 +623,7 @@ def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
 
 
 def _unbegun(path: Path) -> bool:
-    """Return whether a folder contains only files that a study creates before its plan."""
+    """Return whether a folder contains only files that a study creates before writing its plan."""
     if not path.is_dir():
         return False
     for one in path.iterdir():

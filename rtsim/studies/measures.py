@@ -1,4 +1,4 @@
-"""Results of one run: requirements, reductions of its rows, and the row that a study stores.
+"""Results of one run: requirements, reductions of signals, and the row that a study stores.
 
 By default, a study stores no recordings. :class:`Measures` therefore computes reductions of
 signals, margins, time histories and a digest during the run. A result that is a function of a
@@ -161,7 +161,7 @@ class Column:
         self._at = -1
 
     def of(self, spec: TrackSpec, words: NDArray[np.int64]) -> Vector:
-        """Return the values (n,) of the signal in the rows ``words`` (n, width).
+        """Return the values (n,) of the signal from n rows of its track, ``words`` (n, width).
 
         Raises :class:`UnknownName` if the track does not contain the signal.
         """
@@ -256,7 +256,7 @@ class Series:
     def uncovered(self, ended_ns: int) -> str:
         """Explain why a run that ended at ``ended_ns`` does not cover the whole window.
 
-        The text is empty if the run covers the window.
+        The text is empty if the whole window is within the run.
         """
         for name, at in (("begins", self._begin), ("ends", self._end)):
             if at is not None and ended_ns < at:

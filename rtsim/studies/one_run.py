@@ -80,7 +80,7 @@ class Runner:
         """Load the scenario and the results, or raise :class:`ScenarioError`.
 
         With ``prepared``, the runner builds a scenario once for many runs where possible, which
-        changes only the wall-clock times in the rows. With ``checked``, the runner raises
+        affects only the wall-clock times in the rows. With ``checked``, the runner raises
         :class:`SourcesChanged` if a source file differs from the one that the job describes.
         """
         self.job = job
@@ -367,12 +367,12 @@ def run_batch(
     began: Callable[[], object] = lambda: None,
     limited: bool = True,
 ) -> list[Row]:
-    """Execute the runs that ``orders`` describes one after the other, and return their rows.
+    """Execute the runs in ``orders``, one after the other, and return their rows.
 
     ``began`` is called before the first run. If ``limited`` is true, a run that exceeds the time
     limit of the job ends this process. The limit does not include the loading, building and
-    compiling of the scenario, which happen once per process. If there is a limit, ``began`` is
-    called again after a new process has compiled the scenario.
+    compiling of the scenario, which happen once per process. With a time limit, ``began`` is called
+    again when a new process has compiled the scenario.
     """
     with _ONE_AT_A_TIME:
         runner = _runner_of(job_text)

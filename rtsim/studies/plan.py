@@ -114,7 +114,7 @@ def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) ->
 
 @dataclass(frozen=True)
 class Job:
-    """The part of a study that a worker needs: the scenario and the results, not the design."""
+    """The part of a study that a worker needs: the scenario and the results, without the design."""
 
     scenario: str
     sha256: str | None
@@ -149,7 +149,7 @@ class Job:
     def reduced(self) -> dict[str, Result]:
         """The results as objects.
 
-        The user's file is loaded if a result is a function.
+        If a result is a function, the property loads the user's file.
         """
         found = find_study(self.study) if self.study else None
         out: dict[str, Result] = {}
@@ -343,7 +343,7 @@ class Plan:
 
     @cached_property
     def example(self) -> Points:
-        """One typical run, whose columns have the same types as those of all runs."""
+        """An example of a run, with columns of the same types as in all runs."""
         return self.sampled.example(self.space)
 
     def block(self, number: int) -> Points:
@@ -382,7 +382,7 @@ def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """Return the common seed of the runs that have the number ``draw`` in ``Points.draws``."""
+    """Return the seed of each run whose element of ``Points.draws`` is ``draw``."""
     return seed_of(seed, f"run/{draw}")
 
 

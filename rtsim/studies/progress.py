@@ -122,7 +122,7 @@ class Tally:
         return sum(self.states[state] for state in DECIDED)
 
     def estimates(self) -> list[tuple[str, Estimate]]:
-        """Return name and mean of the first result so far; an empty list without an estimate."""
+        """Return the name and the estimated mean of the study's first result; empty if unknown."""
         found = ((one.result, one.estimate()) for one in self._first)
         return [(name, estimate) for name, estimate in found if estimate is not None]
 

@@ -74,8 +74,8 @@ class Running(ABC):
     def take(self, t: Vector, v: Vector) -> None:
         """Process further times ``t`` (s), in ascending order, and values ``v``.
 
-        Both have the shape (n,), n >= 1. If the reduction's attribute ``of_rows`` is False, the
-        first and the last point of the run are at the ends of the time window.
+        Both have the shape (n,), n >= 1. If ``of_rows`` of the reduction is False, the first point
+        of the run is at the beginning of the time window, and the last point at its end.
         """
 
     @abstractmethod
@@ -170,9 +170,9 @@ def _added(so_far: float, v: Vector) -> float:
 class _Integral(Running):
     """Integral of a function of the signal over time, or its average.
 
-    The run consists of n pieces, on which the signal is linear or constant. ``between`` returns the
-    exact average of the integrand on each piece, from the values of the signal at the beginnings
-    (n,) and ends (n,) of the pieces.
+    The run consists of n pieces, on which the signal is linear or constant. The function
+    ``between`` receives the signal's values at the beginning and at the end of each piece, both
+    (n,), and returns the exact average of the integrand on each piece.
     """
 
     def __init__(self, between: Callable[[Vector, Vector], Vector], average: bool) -> None:
@@ -261,8 +261,8 @@ def _crossed(t: Vector, d: Vector) -> float:
     """Return the time (s) at which the line through the first two points crosses 0.
 
     The points have the values ``d`` at the times ``t``, both (n,) with n >= 2. The value ``d[0]``
-    must not be 0. The value ``d[1]`` must be 0 or have the opposite sign. If ``d[0]`` is infinite,
-    the result is ``t[1]``.
+    must not be 0. The value ``d[1]`` must be 0 or have the opposite sign of ``d[0]``. If ``d[0]``
+    is infinite, the result is ``t[1]``.
     """
     share = float(d[0] / (d[0] - d[1])) if math.isfinite(d[0]) else 1.0
     return float(t[0] + share * (t[1] - t[0]))

@@ -136,9 +136,9 @@ def start(
         scenario: A name, or ``FILE.py[:FUNCTION]``.
         folder: The folder to create.
         study: The study to run. The default is the study that the scenario's file declares.
-        workers: Number of worker processes. With 0, the runs are executed in this process. With
-            ``None``, there is one process per CPU. A program that uses worker processes needs
-            ``if __name__ == "__main__":``.
+        workers: Number of worker processes. If ``workers`` is 0, the runs are executed in this
+            process. With ``None``, there is one process per CPU. A program that uses worker
+            processes needs ``if __name__ == "__main__":``.
         progress: Whether to show progress. By default (``None``), progress is shown in a notebook
             and on a terminal.
     """
@@ -204,8 +204,8 @@ def carry_out(
 
     ``show`` is called about once per second with the totals. ``recordings`` is called while
     recordings are written, with the number of existing recordings and the number of selected runs.
-    ``named`` is true if the user has just named the scenario. If it is false, the scenario in the
-    plan must be trusted (docs/trust.md).
+    ``named`` is true if the user has just named the scenario. If ``named`` is false, the scenario
+    in the plan must be trusted (docs/trust.md).
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)

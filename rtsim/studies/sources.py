@@ -194,8 +194,8 @@ def _content(path: Path) -> str:
 def _tree(folder: Path) -> list[tuple[Path, str]]:
     """Return all files in a folder with their hashes; links are followed.
 
-    A folder that is reached again is not visited again. The result then contains the first path of
-    the folder instead of a hash. Circular links therefore end.
+    A folder that is reached again is not visited again; its entry contains the first path of the
+    folder instead of a hash. Circular links therefore end.
     """
     found: list[tuple[Path, str]] = []
     met: dict[Path, Path] = {}

@@ -48,11 +48,12 @@ class Summary(Judged, dict[str, Any]):
     ``bool()`` of a summary is True for passed and False for failed, and raises
     :class:`rtsim.core.errors.Undecided` for undecided.
 
-    - Failed: a run fails a requirement, ended at a guard that declares a failure, raised an error,
-      or has a result that is NaN.
-    - Undecided: runs are missing, took too long or lost their process, or no run was compared with
-      a requirement. A search without a failed run is undecided too, because it proves nothing.
-    - Passed: none of these cases applies.
+    - A study has failed if a run failed a requirement, ended at a guard that declares a failure,
+      raised an error, or has a result that is NaN.
+    - A study is undecided if runs are missing, if a run took too long or lost its process, or if no
+      run was compared with a requirement. A search without a failed run is undecided too, because
+      it proves nothing.
+    - A study has passed if none of these cases applies.
     """
 
     def _judge(self) -> Outcome:
@@ -62,7 +63,7 @@ class Summary(Judged, dict[str, Any]):
     def reasons(self) -> Iterator[Reason]:
         """Yield the reasons why the study has not passed, the most important first.
 
-        There is no reason if the study has passed. A search without a failed run is undecided.
+        For a passed study, the method yields no reason. A search without a failed run is undecided.
         """
         failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
         states, runs, required = self["states"], self["runs"], self["requirements"]

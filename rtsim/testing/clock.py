@@ -35,7 +35,7 @@ class FakeClock:
     - ``late`` contains wake-up latencies in ns, one for each wait that does not return at once.
       Further waits have a latency of 0.
     - :meth:`advance` simulates computing time.
-    - :meth:`call_at` runs an action during a wait, such as ``wake.set``.
+    - :meth:`call_at` runs an action, such as ``wake.set``, at a given time.
     - ``waits`` lists all waits.
     - With ``autojump=False``, a wait blocks until another thread advances the clock. After
       ``patience`` s of wall-clock time, the wait raises ``TimeoutError``.
@@ -94,7 +94,7 @@ class FakeClock:
             self.advance(ns)
 
     def call_at(self, own: int, action: Callable[[], object]) -> None:
-        """Call the function ``action`` when the clock's own time reaches the value ``own`` (ns)."""
+        """Call the function ``action`` when the clock's own time reaches ``own`` (ns)."""
         with self._moved:
             self._agenda.append((own, next(self._order), action))
             self._agenda.sort(key=lambda entry: entry[:2])

@@ -75,7 +75,7 @@ def _encodes(codec: FrameCodec, values: Vector) -> bool:
 
 
 def _left_out(codec: FrameCodec, k: int) -> bool:
-    """Return whether a frame that encodes the initial values omits element ``k`` of the signals."""
+    """Return whether a frame with the initial values lacks element ``k`` of the signals."""
     into = np.full(codec.signals.size, np.nan)
     codec.decode(codec.encode(codec.signals.initial()), into)
     return bool(np.isnan(into[k]))

@@ -17,8 +17,8 @@ SIZES = (0, 8, 64)
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.latency.LatencyModel`.
 
-    Like a run, each check uses a copy of ``model``. The checks draw ``draws`` delays for each size
-    of message. A model may keep state, but all copies must draw the same delays. A copy that is
+    Like a run, each check uses a copy of ``model``, and draws ``draws`` delays for each size of
+    message. A model may keep state, but all copies must draw the same delays. A copy that is
     restored from a checkpoint must also draw the same delays.
     """
     assert isinstance(model.ordered, bool), "ordered must be True or False"
@@ -57,8 +57,8 @@ def _drawn(
 ) -> tuple[list[tuple[int, ...]], object]:
     """Return the delays of one run, and the final position of its random stream.
 
-    ``resumed`` contains numbers of draws. At these draws of each size, another copy of the model
-    continues from a checkpoint.
+    For each size, a copy restored from a checkpoint replaces the model before the draws with the
+    numbers in ``resumed``.
     """
     own, stream = for_one_run(model, "the check"), RandomStreams(11).stream("x")
     out: list[tuple[int, ...]] = []

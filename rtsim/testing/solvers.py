@@ -263,9 +263,9 @@ def _off(solver: Solver, steps: int, compile: bool) -> float:
 def check_solver(solver: Solver, *, compile: bool = True) -> None:
     """Assert the contract of :class:`rtsim.solve.base.Stepper` and the solver's declarations.
 
-    The declared order is checked with equal steps. For an :class:`Adaptive` or :class:`Rosenbrock`
-    solver, the embedded method and the tolerance are checked too. For other solvers with a
-    :class:`StepTolerance`, the tolerance is checked instead of the order.
+    The function checks the declared order with steps of equal length. For an :class:`Adaptive` or
+    :class:`Rosenbrock` solver, the embedded method and the tolerance are checked too. For other
+    solvers with a :class:`StepTolerance`, the tolerance is checked instead of the order.
     """
     check_contract(solver, compile=compile)
     check_memory(solver, compile=compile)
@@ -283,7 +283,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_order(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the declared order on ``FORCED``, with steps whose errors exceed rounding errors."""
+    """Assert the declared order for ``FORCED``, from steps whose errors exceed rounding errors."""
     found, steps = [_off(solver, 10, compile)], 10
     while steps < (5120 if compile else 1280):
         error = _off(solver, 2 * steps, compile)

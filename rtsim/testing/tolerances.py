@@ -21,7 +21,7 @@ FINEST = 2.3e-14
 
 @dataclass(frozen=True)
 class Sufficient:
-    """Result of :func:`sufficient_tolerance`: the largest ``tolerance`` that suffices.
+    """Result of :func:`sufficient_tolerance`: the largest ``tolerance`` with a small enough error.
 
     ``end`` (n,) is the final state with the sufficient tolerance. ``off`` (n,) is the estimated
     error of ``end``, in the units of the states. ``tried`` contains all tolerances that were tried;
@@ -52,8 +52,8 @@ def sufficient_tolerance(
     all solutions miss, such as a short pulse between two steps, is not detected.
 
     The source of the estimate (reintegration) is Shampine, Error Estimation and Control for ODEs,
-    J. Sci. Comput. 25, 2005, p. 3. The source of the proportionality is Higham, IMA J. Numer. Anal.
-    11, 1991, p. 457.
+    J. Sci. Comput. 25, 2005, p. 3. The source of the proportionality of error and tolerance is
+    Higham, IMA J. Numer. Anal. 11, 1991, p. 457.
 
     Args:
         end: Function that solves with the given step tolerance, relative and absolute, and returns

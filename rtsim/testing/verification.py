@@ -30,9 +30,9 @@ def check_mean(
 ) -> Estimate:
     """Check that independent ``samples`` (n,) have the mean ``expected``; return the estimate.
 
-    The check is Student's t-test. A correct model fails with the probability ``chance``. If you
-    make k checks of the same runs, divide ``chance`` by k for each check. ``what`` describes the
-    value in the message.
+    The check is Student's t-test. A correct model fails this check with the probability ``chance``.
+    If you make k checks of the same runs, divide ``chance`` by k for each check. ``what`` describes
+    the value in the message.
     """
     if not math.isfinite(expected):
         raise ScenarioError(
@@ -163,10 +163,10 @@ def check_order(
 def check_degenerate(
     measure: Callable[..., float], cases: Sequence[tuple[Mapping[str, Any], float]], *, atol: float
 ) -> None:
-    """Check ``measure`` for extreme inputs with known outputs, such as no input and no output.
+    """Check that ``measure`` returns known outputs for extreme inputs, for example for no input.
 
-    ``cases`` are pairs of inputs by name and the expected output. ``atol`` is the allowed
-    difference.
+    Each of the ``cases`` is a pair: the inputs by parameter name, and the expected output. ``atol``
+    is the allowed difference.
     """
     _check_allowed(atol)
     if not cases:

@@ -58,11 +58,11 @@ def _used(thread: str) -> int:
 class OffTheLoop:
     """Moves the threads of this process away from the CPU of the real-time loop.
 
-    The loop is a thread of ``process``. A process that receives data from the loop computes in
-    bursts of a millisecond. If the loop wakes on the same CPU, the loop must wait for the end of a
-    burst, even with a better nice value. The data for the page in the browser caused two thirds of
-    the overruns of a loop at 1 kHz. Nothing is moved if the user assigned the loop to several CPUs,
-    but not to all.
+    The loop is a thread of ``process``. A process that receives the loop's data computes in bursts
+    of a millisecond. If the loop wakes on the same CPU, the loop must wait for the end of a burst,
+    even with a better nice value. The data for the page in the browser caused two thirds of the
+    overruns of a loop at 1 kHz. If the user assigned the loop to several CPUs, but not to all, no
+    thread is moved away.
     """
 
     def __init__(self, process: int) -> None:
@@ -91,7 +91,7 @@ class OffTheLoop:
                         os.sched_setaffinity(thread, wanted)
 
     def _loops(self) -> set[int]:
-        """Return the CPU of the loop; empty if the loop has several CPUs assigned, but not all."""
+        """Return the CPU of the loop; empty if the loop may use several CPUs, but not all."""
         mask = os.sched_getaffinity(self._thread)
         if len(mask) == 1:
             return mask

@@ -4,8 +4,8 @@ The machine sustains a rate if 99.9 % of the wakes are late by at most a tenth o
 fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used. With
 fewer than 100 wakes, rtsim gives no verdict, because any program can make the loop wake late once.
 
-Only wakes are measured. The timing certificate of a run shows which fraction of the period the
-run's computations leave.
+Only wakes are measured. The timing certificate of a run shows how much of the period remains after
+the run's computations.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The share of wakes that the criterion uses, and their greatest lateness (ns)."""
+        """The fraction of wakes that the criterion uses (text) and their greatest lateness (ns)."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -85,7 +85,7 @@ class Measurement:
 
     @property
     def late(self) -> bool:
-        """Return whether the wakes show that the machine does not sustain the rate."""
+        """Return whether the measured latencies show that the machine does not sustain the rate."""
         return self.enough and self.judged_ns > self.allowed_ns
 
     @property

@@ -29,7 +29,7 @@ The statistics of a run use the first three columns.
 
 @dataclass(frozen=True)
 class WorstFrame:
-    """A frame with one of the longest times from its due time to the end of its work."""
+    """One of the frames with the longest times from due time to end of work."""
 
     tag_ns: int
     late_ns: int
@@ -58,8 +58,8 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added when the frame ends, before the wait for the next frame. If the wait ends
-    early, the frame continues, and :meth:`reopen` removes the frame from the log.
+    A frame is added when the frame ends, before the wait for the next frame. If the wait for the
+    next frame ends early, the last frame continues, and :meth:`reopen` removes it from the log.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -100,7 +100,7 @@ class FrameLog:
         return self._least
 
     def returned(self, frames: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
-        """Add frames whose statistics compiled code has already updated.
+        """Add frames that compiled code has already included in the statistics.
 
         ``frames`` is the number of frames. ``last`` contains the :data:`FRAME_COLUMNS` of the last
         frame. ``worst`` contains candidates for the worst frames, the oldest first.
@@ -141,7 +141,7 @@ class FrameLog:
         self._latest = frame
 
     def reopen(self) -> int:
-        """Remove the latest frame, because the frame continues, and return its ``woke_late_ns``."""
+        """Remove the latest frame, which continues, from the log; return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
@@ -221,7 +221,7 @@ class Frame:
         self.closed = False
 
     def note_compute(self, now: int) -> None:
-        """Increase the compute time by the time since the loop last began to compute."""
+        """Add the time since the loop last began to compute to the frame's compute time."""
         self.spent += now - self.resumed
         self.resumed = now
         if self.next:
@@ -234,7 +234,7 @@ class Frame:
         self.lap_at = now
 
     def close(self, log: FrameLog, margin: int) -> None:
-        """Add the frame to the log. If the next wait ends early, :meth:`go_back` continues it."""
+        """Add the frame to the log. :meth:`go_back` continues the frame if the wait ends early."""
         if self.closed:  # a freeze has closed the frame
             return
         self.closed, self.margin = True, margin
@@ -247,14 +247,14 @@ class Frame:
         self.woke_late = NO_SAMPLE
 
     def accuse(self) -> None:
-        """Store the longest job if this frame is the longest since the loop was last on time."""
+        """Store the longest job of the longest frame since the loop was last on time."""
         if self.spent > self.culprit_ns:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 
     def longest_job(self) -> str:
         """Return the longest job of the frame.
 
-        The result is :data:`REST` if the time outside all jobs is longer than the longest job.
+        The result is :data:`REST` if the time outside all jobs exceeds the time of each job.
         """
         if not self.jobs:
             return ""
@@ -313,7 +313,7 @@ def upper_us(index: int) -> int:
 
 
 def quantile_us(counts: list[int], p: float) -> int | None:
-    """Return the upper limit (us) of the class with the p-quantile; ``None`` without samples."""
+    """Return the upper limit (us) of the class that contains the p-quantile; ``None`` if empty."""
     rank = sum(counts) * p
     seen = 0
     for index, count in enumerate(counts):

@@ -21,7 +21,7 @@ A *frame* lasts from the beginning of one tag until the loop is ready to wait fo
 duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
 time is an overrun. The cause of an overrun is ``compute`` or ``wake``, whichever contributed more
 to the lateness. If the loop has not caught up after earlier frames, their lateness is included. The
-*margin* of a frame is the additional computing time that would not have made the next tag an
+*margin* of a frame is the computing time that was left before the next tag would have become an
 overrun. A positive margin is good.
 """
 
@@ -55,7 +55,7 @@ from rtsim.timing.policy import (
 class Ledger:
     """Counts of the overruns of one run.
 
-    For the limit of the policy, several late tags within ``frame_ns`` count as one late frame.
+    Several late tags within ``frame_ns`` count as one late frame for the overrun policy's limit.
     """
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
@@ -210,18 +210,18 @@ def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int
 
 
 class Pacer:
-    """The pacing of one run, which takes a few us per frame and creates no lasting objects.
+    """The pacing of one run. The pacer needs a few us per frame and creates no lasting objects.
 
     With a clock that is not paced, no tag is late and only compute time is measured.
 
     Args:
         clock: Clock of the run.
         policy: Overrun policy; :class:`CatchUp` by default.
-        frame_ns: Shortest declared period of the loop, simulated ns. For the limit of the policy,
-            several late tags within this time count as one late frame.
+        frame_ns: Shortest declared period of the loop, simulated ns. Several late tags within this
+            time count as one late frame for the overrun policy's limit.
         tolerance_ns: Greatest lateness without an overrun, wall-clock ns. The default is a tenth of
-            the period at the clock's current rate, the criterion of ``rtsim doctor``. Without a
-            period, the default is 1 ms.
+            the period at the clock's current rate, the criterion of ``rtsim doctor``. If the loop
+            has no period, the default is 1 ms.
         keep_worst: Number of worst frames to keep.
     """
 
@@ -295,7 +295,7 @@ class Pacer:
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
-        """Make the current wall-clock time the due time of simulated time ``ns``.
+        """Start the pacing: simulated time ``ns`` is due at the current wall-clock time.
 
         The pacer is started at the beginning of a run, and after a pause or a restore.
         """
@@ -398,7 +398,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze; the current wall-clock time becomes the due time of the late tag."""
+        """End a freeze, and make the late tag due at the current wall-clock time."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -435,9 +435,9 @@ class Pacer:
 
         During a long wait, ``commands(ns)`` is called every 50 ms. If ``commands`` returns True,
         the wait ends and ``wait`` returns False. ``wait`` also returns False after an event of an
-        event input, and during a freeze (:attr:`frozen`), in which each further call waits again
-        until :meth:`resume`. Afterwards, :attr:`overrun` is the overrun of the tag, or None. Raises
-        :class:`OverrunError` if the limit of the policy is exceeded.
+        event input, and during a freeze (:attr:`frozen`). During a freeze, each further call waits
+        again until :meth:`resume`. Afterwards, :attr:`overrun` is the overrun of the tag, or None.
+        Raises :class:`OverrunError` if the limit of the policy is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -491,7 +491,7 @@ class Pacer:
     def _woken(self, ns: int, due: int) -> bool:
         """Finish a wait.
 
-        Each line of this method delays the tag. All other work is done before the wait ends.
+        Each line of this method delays the tag, so all other work is done before the wait ends.
         """
         frame = self.frame
         frame.resumed = frame.lap_at = now = self.read()

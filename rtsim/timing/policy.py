@@ -177,7 +177,7 @@ class Policy(ABC):
 
     @property
     def allowed(self) -> int:
-        """The largest permitted number of consecutive late frames, for messages and recordings."""
+        """Limit on the number of consecutive late frames, shown in messages and recordings."""
         return 0
 
     @property
@@ -187,9 +187,9 @@ class Policy(ABC):
 
     @property
     def catches_up(self) -> int:
-        """Number of consecutive late frames for which this policy always catches up.
+        """Number of consecutive late frames up to which this policy always catches up.
 
-        Compiled code handles this number of late frames without calling :meth:`answer`.
+        Compiled code handles these late frames without calling the method :meth:`answer`.
         """
         return 0
 
@@ -258,7 +258,7 @@ class CatchUp(_FramesInARow):
 
 @dataclass(frozen=True)
 class Slip(_FramesInARow):
-    """Treats each late frame as due now; more than ``max_frames`` in a row end the run.
+    """Treats each late frame as due now. More than ``max_frames`` late frames in a row end the run.
 
     A loop that slips 1000 times in a row does not run in real time. Run it at a lower rate instead.
     """
@@ -326,7 +326,7 @@ P = TypeVar("P", bound=Policy)
 
 
 def _checked(name: str, made: object) -> type[Policy]:
-    """Return ``made`` if it is a complete policy class of this name; otherwise raise an error."""
+    """Return ``made``, or raise an error if it is not a complete policy class named ``name``."""
     if not (isinstance(made, type) and issubclass(made, Policy)):
         raise ScenarioError(
             f"overrun policy {name!r} is {made!r}; expected a subclass of "

@@ -8,10 +8,10 @@ Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine
 FIFO and locked memory need privileges. An overloaded FIFO loop takes its CPU from all other
 processes, so rtsim does not use FIFO if only one CPU is usable.
 
-Requests for scheduling and CPUs apply to the calling thread. Requests for memory and for the
-garbage collector apply to the process. All requests are undone at the end. Make requests before
-:meth:`rtsim.core.clock.WallClock.calibrate`. Start helper processes first, because child processes
-inherit the CPU affinity. FIFO is not inherited.
+Requests for scheduling and CPUs apply to the calling thread. Requests for locked memory and an
+inactive garbage collector apply to the whole process. All requests are undone at the end. Make
+requests before :meth:`rtsim.core.clock.WallClock.calibrate`. Start helper processes first, because
+child processes inherit the CPU affinity. FIFO is not inherited.
 """
 
 from __future__ import annotations
@@ -221,15 +221,15 @@ class SchedulingRequest:
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """Return the request for a paced thread beside the loop, such as the thread of a window.
+        """Return the request for a paced thread that runs beside the loop, such as a window thread.
 
-        With the long time slice of this request, the thread gives up the CPU when the loop wakes.
+        Because the requested time slice is long, the thread gives up the CPU when the loop wakes.
         """
         return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """Return the request for the window of a loop that uses :meth:`watched`.
+        """Return the request for a window whose loop uses the request :meth:`watched`.
 
         Make this request before the window starts threads.
         """
@@ -252,9 +252,9 @@ class SchedulingRequest:
 def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the CPU of the loop and the CPU of its window, if exactly two CPUs are usable.
 
-    Otherwise, the tuples are empty. Without this assignment, the loop sometimes wakes on the CPU of
-    the window although the other CPU is idle. With more than two CPUs, an idle CPU is always
-    available.
+    Otherwise, the tuples are empty. Without separate CPUs, the loop sometimes wakes on the CPU on
+    which the window runs, although the other CPU is idle. With more than two CPUs, an idle CPU is
+    always available.
     """
     usable = usable_cpus()
     two = len(usable) == 2 and hasattr(os, "sched_setaffinity")

@@ -73,7 +73,7 @@ class Spread:
         totals[1], totals[2] = min(totals[1], samples.min()), max(totals[2], samples.max())
 
     def quantile(self, p: float) -> int | None:
-        """Return the p-quantile, ns, for 0 <= p <= 1; None if too few samples are beyond it."""
+        """Return the p-quantile, ns, 0 <= p <= 1; None if too few samples are beyond this value."""
         if self.count == 0 or self.min is None or self.max is None:
             return None
         beyond = min(p, 1.0 - p)

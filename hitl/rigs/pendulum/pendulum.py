@@ -11,7 +11,7 @@ STIFFNESS, DAMPING, MOST, TRUST = 60.0, 12.0, 20.0, 0.02
 
 
 class Pendulum(rt.Plant):
-    """A pendulum with a sensor at its pivot that measures gravity."""
+    """A pendulum with a gravity sensor at its pivot."""
 
     angle = rt.state("rad", 0.1, description="from upright")
     rate = rt.state("rad/s")

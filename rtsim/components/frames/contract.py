@@ -161,7 +161,7 @@ class RawType:
         )
 
     def _float(self, value: float, exact: float) -> float:
-        """Return ``exact`` as the raw float, which has 32 or 64 bits."""
+        """Round ``exact`` to the raw float type, which has 32 or 64 bits."""
         most = 3.4028235677973366e38 if self.float_bits == 32 else math.inf
         if abs(exact) < most:
             return struct.unpack("f", struct.pack("f", exact))[0] if most < math.inf else exact

@@ -1,7 +1,7 @@
 """Read descriptions of CAN frames from a DBC file, with the package cantools.
 
 Only this module uses cantools, which places the bits of raw numbers. rtsim applies the scales and
-limits, so that encoding and decoding do not change a value on the grid of its raw numbers.
+limits, so that encoding and decoding do not change a value that a raw number represents exactly.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class ListeningSocket:
         return self
 
     def _admit_only(self, keys: Keys) -> None:
-        """Admit only the client's key.  Otherwise any holder of the public key could connect."""
+        """Admit only the client's key; else any holder of the server's public key could connect."""
         if not keys.client:
             raise ScenarioError(
                 "the key file of the server contains no client key; make new keys: rtsim keys FILE"
@@ -199,8 +199,8 @@ class Broadcast:
     def send(self, topic: str, data: bytes) -> bool:
         """Publish a message to all subscribers.
 
-        If the queue of any subscriber is full, the message goes to none, and the method returns
-        False.
+        If the queue of any subscriber is full, no subscriber gets the message, and the method
+        returns False.
         """
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
@@ -217,8 +217,8 @@ class _Parts:
     """Receiver of messages that consist of one part.
 
     If ``named`` is True, the sender's name precedes each message.  libzmq limits the size of a
-    part, but not the number of parts.  An empty message therefore replaces a message of several
-    parts, and one call of :meth:`receive` reads at most :data:`_PARTS_AT_ONCE` parts.
+    part, but not the number of parts.  A message of several parts therefore becomes an empty
+    message. One call of :meth:`receive` reads at most :data:`_PARTS_AT_ONCE` parts.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], named: bool) -> None:

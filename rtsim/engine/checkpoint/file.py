@@ -324,7 +324,7 @@ _SHORTEST_NS = NS_PER_S // 10
 class CheckpointHistory:
     """The checkpoints of all segments of a run, to which the run can go back.
 
-    A new segment begins when the run goes back.
+    When the run returns to a checkpoint, a new segment begins.
 
     Args:
         seconds: time span of a ring in memory; None for no ring.

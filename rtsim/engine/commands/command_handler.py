@@ -285,7 +285,7 @@ class CommandHandler:
         return max(ns, min(clock.simulated(clock.now()), next_ns))
 
     def _keep(self, later: list[PendingCommand]) -> None:
-        """Queue the commands ``later`` before all others, unless the run goes back."""
+        """Put the commands ``later`` at the front of the queue, unless a restore was requested."""
         if self.restored is None:
             self.inbox.waiting.extendleft(reversed(later))
 
@@ -345,7 +345,7 @@ class CommandHandler:
     def _put_off(
         self, waiting: PendingCommand, tag: Tag, next_ns: int = NEXT_TAG
     ) -> list[PendingCommand]:
-        """Check a command between two tags; return it for the next tag if it is valid."""
+        """Check a command that came between two tags; return it for the next tag if it is valid."""
         command, wrong = waiting.command, ""
         try:
             if command.kind == "set":

@@ -269,7 +269,7 @@ class Inbox:
         self._system, self._pacer = system, pacer
 
     def state(self, ns: int, wall_ns: int, standing: bool) -> dict[str, Any]:
-        """Return the state of the run after the tag at ``ns``, for all clients, with times in ns.
+        """Return the state of the run for all clients, after the tag at ``ns``, with times in ns.
 
         ``rate`` is 0 if the run is not paced.  ``lateness_ns`` is -1 if it is unknown.
         """
@@ -305,7 +305,7 @@ class Inbox:
         return {}
 
     def after(self, ns: int, standing: bool) -> None:
-        """Report that the tag at ``ns`` is done; ``standing`` is True if the run is then paused."""
+        """Report that the tag at ``ns`` has run; ``standing`` is True if the run is paused."""
 
     def wait(self, seconds: float) -> None:
         """Wait at most ``seconds`` for a command while the run is paused."""

@@ -127,7 +127,7 @@ class CompiledEngine:
         return f"compiled: {self.tags} tags{rest}"
 
     def advance(self, loop: Loop) -> bool:
-        """Run all tags before the first one that the interpreter must run.
+        """Run the tags before ``loop.limit_ns()`` until a tag needs the interpreter.
 
         Return whether simulated time has advanced. ``loop.between`` is called with the time of the
         last tag (ns), at intervals and at the end. The intervals are 0.2 to 0.28 s in a paced run,
@@ -316,7 +316,7 @@ class WholeRun:
         return int(self._table.state["now"])
 
     def reset(self) -> None:
-        """Restore the initial state. Changed parameter values must be written after this call."""
+        """Restore the initial state and parameters. Write changed parameter values afterwards."""
         self._table.changing[:] = self._start
         give_up(self._table)
         for vector, first in self._vectors:
@@ -332,7 +332,7 @@ class WholeRun:
         """Run to ``until_ns`` (ns) after :meth:`reset`; return the number of tags.
 
         ``sinks`` receive the rows of the tracks. Rows of a track whose sink is ``None`` are
-        discarded. Returns ``None`` if a tag needs the interpreter. The sinks may then have received
+        discarded. Returns ``None`` if a tag needs the interpreter; the sinks may have received
         rows of earlier tags.
         """
         self._sinks = sinks
@@ -383,7 +383,7 @@ class WholeRun:
                 return None
 
     def _lend(self, kept: tuple[bool, ...]) -> None:
-        """Make compiled code write the rows of each track with ``kept`` True into its blocks."""
+        """Make compiled code store only the rows of tracks for which ``kept`` is True."""
         table = self._table
         for i, (blocks, keep) in enumerate(zip(self._blocks, kept, strict=True)):
             row, state = table.tracks[i], table.track_states[i]
@@ -396,7 +396,7 @@ class WholeRun:
         self._lent = kept
 
     def _empty(self) -> None:
-        """Pass the full blocks to the sinks, then return them to the kernel as its spare blocks."""
+        """Pass each full block to the sink of its track, then let the kernel reuse the block."""
         states = self._table.track_states
         for state, blocks, sink in zip(states, self._blocks, self._sinks, strict=True):
             if state["rolled"]:

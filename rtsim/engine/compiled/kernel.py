@@ -79,7 +79,7 @@ def stretch(w: Any) -> int:
     The only element of ``w`` is the address of the header. The names below are fields of the header
     and of its state:
 
-    - If ``last`` is set, the call also runs the tag at ``limit``.
+    - If ``last`` is 1, the call also runs a tag at the time ``limit``.
     - If ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
     - The call returns early after ``most`` tags, or if the buffer of a track is full.
     - The call also returns early if compiled code cannot finish a tag. If ``in_tag`` is not 0 after
@@ -133,7 +133,7 @@ def stretch(w: Any) -> int:
 
 @compiled
 def _next_discrete(t: Any) -> int:
-    """Return the earliest time of an event other than a grid point of a plant."""
+    """Return the time of the next message, task or answer, but at most ``limit``, ns."""
     ns = t.limit
     if state_of(t).in_flight:
         ns = min(ns, records_of(t.flight, MESSAGE)[0].ns)
@@ -531,8 +531,9 @@ def _settle(t: Any, i: int, ns: int, step: int) -> bool:
 def _guards_stay(plant: Any, ns: int) -> bool:
     """Check the guards of a changed plant, and store their signs.
 
-    Return False if a guard is not a number, crosses or leaves zero in its direction, or was left at
-    or beyond zero when it fired. These cases are rare, and only the interpreter handles them.
+    Return False if a guard is not a number, or crosses or leaves zero in its direction. Also return
+    False if a guard fired and is at zero, or if a reset stopped or reversed it beyond zero.
+    These cases are rare, and only the interpreter handles them.
     """
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)

@@ -1,8 +1,8 @@
 """Messages and recorded rows of the compiled engine.
 
 As in :class:`rtsim.components.bus.Bus`, messages in transit are a binary heap, ordered by arrival,
-sender, topic and sequence number. Payloads are stored in slots, which are used in turn. If a tag
-has to be undone, the payloads of the messages that arrived are therefore still available.
+sender, topic and sequence number. Payloads are stored in slots, which are used in turn. The payload
+of an arrived message therefore remains available in case the tag is undone.
 
 In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
 contains the addresses of the other records.
@@ -94,7 +94,7 @@ def gather(t: Any, copies: Any) -> None:
 
 @compiled
 def new_row(t: Any, track: int) -> int:
-    """Begin a row; return the index of its first word in the buffer, FULL, or UNRECORDED."""
+    """Begin a row of ``track``; return the index of the row's first word, or FULL or UNRECORDED."""
     kept, state = records_of(t.tracks, TRACK)[track], records_of(t.track_states, TRACK_STATE)[track]
     if state.block.length == 0:
         state.row += 1
@@ -127,7 +127,7 @@ def save(t: Any) -> None:
 
 @compiled
 def save_plants(t: Any) -> None:
-    """Save all values that a tag with nothing but grid points of plants can change."""
+    """Save all values that can change at a tag at which only steps of plants end."""
     _copy_spans(t, t.plant_spans)
     _copy_words(t, t.plant_words)
     state_of(t).in_tag = UNDO_PLANTS
@@ -151,7 +151,7 @@ def _copy_words(t: Any, count: int) -> None:
 
 @compiled
 def draw(t: Any, row: int) -> int:
-    """Take a row of the random numbers drawn in advance; return its first index, or NOTHING."""
+    """Take the next numbers of the draws ``row``; return the index of the first, or NOTHING."""
     drawn, state = records_of(t.draws, DRAW)[row], records_of(t.draw_states, DRAW_STATE)[row]
     i = state.next
     if (i + 1) * drawn.width > drawn.values.length:
@@ -165,8 +165,8 @@ def draw(t: Any, row: int) -> int:
 def draw_delay(t: Any, constant: int, row: int) -> int:
     """Return a delay in ns, or LOST.
 
-    The delay is ``constant`` if ``row`` is NOTHING, or else the next number of the draws with index
-    ``row``. Return NO_DELAY if all numbers drawn in advance are used.
+    If ``row`` is NOTHING, the delay is ``constant``. Otherwise, the delay is the next number of the
+    draws with index ``row``. Return NO_DELAY if all numbers drawn in advance are used.
     """
     if row == NOTHING:
         return constant
@@ -234,7 +234,7 @@ def arrives(t: Any, ns: int, step: int) -> bool:
 
 @compiled
 def _take(t: Any) -> Any:
-    """Move the first message from the heap to the place behind the heap; return its record."""
+    """Remove and return the first message, whose record stays in memory behind the heap."""
     state, flight = state_of(t), records_of(t.flight, MESSAGE)
     count = state.in_flight - 1
     words_of(t.slots)[flight[0].slot] = 0
@@ -276,7 +276,7 @@ def answer_in_order(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def apply_answers(t: Any) -> None:
-    """Make answers within a declared order visible to all readers after the microstep."""
+    """After the microstep, deliver the answers within a declared order to all readers."""
     for i in range(t.topics.length):
         state = records_of(t.topic_states, TOPIC_STATE)[i]
         if state.writes:

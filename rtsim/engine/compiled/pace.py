@@ -1,7 +1,7 @@
 """Functions with which compiled code waits for the tags of a paced run and measures frames.
 
-The reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up. In all
-functions, ``p`` is the :data:`~rtsim.engine.compiled.records.PACE` of the table.
+The reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up after late tags.
+In all functions, ``p`` is a record of type :data:`~rtsim.engine.compiled.records.PACE`.
 :class:`PacedFrames` copies the state of the pacer and its clock into this record, and back.
 """
 
@@ -250,7 +250,7 @@ def _note_compute(p: Any, arrived: int) -> None:
 
 @compiled
 def _close(p: Any) -> None:
-    """Append the frame to the log, and store the times of its jobs if it is among the worst."""
+    """Append the frame to the log; for one of the worst frames, store how long each job took."""
     if p.closed:
         return
     words, columns, row = words_of(p.words), words_of(p.columns), words_of(p.row)
@@ -524,7 +524,7 @@ class PacedFrames:
         return REST_JOB if job == REST else self._names.index(job) if job else NO_JOB
 
     def _lend(self) -> None:
-        """Prepare empty buffers, with which compiled code continues."""
+        """Reset the record's counts and intervals before compiled code continues."""
         p = self.words
         p["least"], p["frames"] = self._pacer.log.least, 0
         p["worst_count"], p["overrun_count"] = 0, 0

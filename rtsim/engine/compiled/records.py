@@ -25,7 +25,7 @@ FAR = 2**63 - 1
 
 
 def _record(*names: str, **others: Any) -> np.dtype[np.void]:
-    """Return a record type with the 64-bit words ``names``, and ``others`` of PLACE or RANGE."""
+    """Return a record type with 64-bit integers ``names``, then ``others`` with their types."""
     return np.dtype([*((name, np.int64) for name in names), *others.items()])
 
 
@@ -50,7 +50,7 @@ def by_name(records: NDArray[np.void]) -> list[dict[str, Any]]:
 
 
 def place_of(vector: NDArray[Any]) -> tuple[int, int]:
-    """Return the PLACE of a contiguous vector or array of records."""
+    """Return address and length of a contiguous vector or array of records, as in PLACE."""
     assert vector.flags.c_contiguous or vector.size < 2
     return vector.ctypes.data, vector.size
 

@@ -95,8 +95,8 @@ def normals(size: int) -> Make:
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
     """Return a function that draws delays in ns, and :data:`LOST` for a lost message.
 
-    The function stops before a message with several copies and before an invalid delay. The
-    interpreter then draws these delays.
+    At a message with several copies or an invalid delay, the function returns only the delays
+    before this message. The interpreter then draws the delays of this message.
     """
 
     def make(_: np.random.Generator, count: int) -> NDArray[np.int64]:
@@ -210,7 +210,7 @@ class Table:
             self._fill_task(task, row)
 
     def _make_arrays(self) -> None:
-        """Make the arrays of constant records, and one block of memory for all changing records."""
+        """Allocate arrays of constant records, and one block of memory for all changing records."""
         plants, tasks, topics = len(self.system.plants), len(self.task_list), len(self.topic_list)
         tracks, draws = len(self.track_list), len(self.draw_list)
         timers = sum(len(self.reactions[t.name].timers) for t in self.task_list)
@@ -242,7 +242,7 @@ class Table:
         self.saved = np.zeros_like(self.changing)
 
     def lend_draws(self, i: int, draws: Draws) -> None:
-        """Give compiled code the random numbers of ``draws``, which has the index ``i``."""
+        """Store the address of the random numbers of ``draws`` in row ``i`` of the table."""
         self.draws[i]["width"], self.draws[i]["values"] = draws.width, place_of(draws.values)
         self.draw_states[i]["next"] = 0
 

@@ -1,6 +1,6 @@
-"""Copy all changing values between the system's objects and the table of the compiled engine.
+"""Copy all changing values of a run from Python objects into arrays for compiled code, and back.
 
-The state is copied into the table before compiled code runs, and back into the objects afterwards.
+The state is copied into the arrays before compiled code runs, and back into the objects afterwards.
 Whenever the interpreter runs, the objects contain all state, as without the compiled engine.
 """
 
@@ -139,7 +139,7 @@ def note_rows(table: Table) -> None:
 def _written(table: Table) -> Iterator[tuple[int, bool, Track]]:
     """Return (row, rolled, track) for each track.
 
-    ``row`` is the index of the next row. ``rolled`` is true if this row is in the spare block.
+    ``row`` is the index of the next row; ``rolled`` is true if that row is in the spare block.
     """
     rows, rolled = table.track_states["row"].tolist(), table.track_states["rolled"].tolist()
     return zip(rows, map(bool, rolled), table.track_list, strict=True)

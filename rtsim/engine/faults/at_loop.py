@@ -102,7 +102,7 @@ class LoopFault(FaultKind):
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return the time that the fault takes in this frame, wait or job, ns of the clock."""
+        """Return how long the fault delays this frame, wait or job, in ns of the run's clock."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Stall(LoopFault):
 
 
 class LateWake(LoopFault):
-    """Fault that delays the end of the wait for a tag by ``amount`` s."""
+    """Fault that makes the loop end the wait for a tag ``amount`` s too late."""
 
     name = "late_wake"
     does = "the loop is woken late by"
@@ -167,7 +167,7 @@ LOOP_KINDS = (Stall, LateWake, LostTick, SlowJob, Load)
 
 
 class LoopFaults:
-    """The timing faults of one loop, grouped by their moment and sorted by name."""
+    """The timing faults of one loop, sorted by name and grouped by the moment at which they act."""
 
     def __init__(self, faults: Sequence[LoopFault], present: Present, tasks: Sequence[str]) -> None:
         self._faults = tuple(faults)
@@ -287,7 +287,7 @@ class DisturbedPacer(Pacer):
         return True
 
     def _oversleep(self, ns: int) -> bool:
-        """Delay the tag at ``ns`` after its wait by the faults; return False if no fault acts."""
+        """After the wait, let the faults delay the tag at ``ns``; return False if no fault acts."""
         acted = False
         for fault in self._faults.wakes if self._disturbs else ():
             amount = self._faults.takes(fault, ns)

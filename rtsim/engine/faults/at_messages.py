@@ -153,7 +153,7 @@ MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst, ErrorFrame)
 
 
 class FaultyTransport:
-    """The latency model ``inner`` with ``faults``, which can act on each sent message."""
+    """Latency model that applies ``faults`` to the delays that ``inner`` gives each message."""
 
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present

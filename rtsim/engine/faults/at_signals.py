@@ -1,8 +1,8 @@
 """Faults of signals, which change the value that readers of a signal receive.
 
-An item is a sample of the signal by a controller or a sensor.  A fault at an input of a plant has
-its own period, and each tick of the period is an item.  At each item, the fault decides whether to
-act and draws its random numbers, which apply until the next item.
+At each *item*, a fault decides whether to act and draws its random numbers, which apply until the
+next item.  Each sample of the signal by a controller or a sensor is an item.  For a fault at an
+input of a plant, the items are the ticks of the fault's own period.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class SignalFault(FaultKind):
         """Prepare for an activation; ``value``, shape (n,), is the present value of the signal."""
 
     def draw(self, elapsed_ns: int) -> None:
-        """Draw the random numbers of an item, ``elapsed_ns`` after the start of the activation."""
+        """Draw random numbers for an item ``elapsed_ns`` after the start of the activation."""
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
@@ -126,7 +126,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """Fault that holds the signal at ``value``, by default at its value at the first item."""
+    """Fault that holds the signal at ``value``, by default at its value when activated."""
 
     name = "stuck"
     does = "stays"
@@ -224,8 +224,8 @@ SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANum
 class FaultyWiring(Wiring):
     """A wiring in which faults change the values that a component reads.
 
-    If ``items`` is True, each fault decides at each reading whether to act.  For the inputs of a
-    plant, ``items`` is False, because a solver reads inputs at irregular times.
+    If ``items`` is True, each fault decides at each reading whether to act.  Set ``items`` to False
+    for the inputs of a plant, because a solver reads inputs at irregular times.
     """
 
     def __init__(

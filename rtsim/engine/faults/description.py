@@ -8,10 +8,10 @@
 =============  ===========================================================================
 
 Without a trigger, the fault begins with the run.  An activation lasts ``duration`` s or ``count``
-items, or has a length that the kind defines.  Without such a limit, an activation by
-``probability`` lasts one item, and an activation by ``when`` lasts while the condition is true.
-Any other activation lasts to the end of the run, which is an error with ``every``.  The fault ends
-at ``until``.
+items, or has a length that the kind defines.  If no length is defined, an activation by
+``probability`` acts on one item, and an activation by ``when`` lasts while the condition is true.
+With ``every``, a missing length is an error.  Any other activation lasts to the end of the run.
+The fault ends at ``until``.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class FaultKind(ABC):
     @classmethod
     @abstractmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        """Install ``fault`` by the method for its level, such as :meth:`Places.at_signal`."""
+        """Install ``fault`` by the method of ``places`` for the level of the fault."""
 
     @classmethod
     def check_kind(cls) -> None:
@@ -279,7 +279,7 @@ EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
 
 
 class Present:
-    """The present simulated time (ns; -1 before the run), and the receiver of events."""
+    """Present simulated time (ns; -1 before the run) and event receiver, shared by all faults."""
 
     def __init__(self) -> None:
         self.ns = BEFORE_THE_RUN
@@ -290,7 +290,7 @@ class Present:
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
-        """Record the end of an activation, unless the fault declares a length of one item."""
+        """Record an activation's end, unless it had one item and a count and ``lasts`` is False."""
         if items > 1 or fault.count is None or lasts(fault.given):
             text = f"{fault.kind.name} at {fault.where} is over"
             self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})

@@ -1,4 +1,4 @@
-"""Kinds of faults of a line, at the bytes of one direction or at the board itself.
+"""Kinds of faults on a serial line: in the bytes of one direction, or at the board itself.
 
 An item is a byte.  For ``truncation`` and ``garbage``, an item is a protocol frame, which ends with
 a zero byte.  The faulty link of a board (:mod:`hitl.boards.faulty`) passes its bytes to
@@ -71,7 +71,7 @@ class BoardFault(_AtLine):
     @classmethod
     @abstractmethod
     def strike(cls, link: Any) -> None:
-        """Apply the fault to the board of ``link``, which has a method named :attr:`needs`."""
+        """Apply the fault to a board, by the method of its link that :attr:`needs` names."""
 
 
 class LineFault(_AtLine):
@@ -91,7 +91,7 @@ class LineFault(_AtLine):
         self._line, self._ns_at = line, ns_at
 
     def take(self, arriving: list[Timed]) -> list[Timed]:
-        """Apply the fault to the bytes ``arriving``, and return the resulting bytes in order."""
+        """Apply the fault to the incoming bytes, and return the resulting bytes in order."""
         out: list[Timed] = []
         for ticks, value in arriving:
             self.count += 1
@@ -103,7 +103,7 @@ class LineFault(_AtLine):
         """Append to ``out`` the bytes that replace the byte ``value``.
 
         ``ticks`` is the time of the byte in ticks of the link.  The method must call :meth:`struck`
-        once for each byte or frame, and must call :meth:`tell` if :meth:`struck` returns True.
+        once for each byte or frame, and must call :meth:`tell` if the fault acts on it.
         """
 
     def struck(self, ticks: int) -> bool:
@@ -276,7 +276,7 @@ def faults_at(
 
 @runtime_checkable
 class HasLine(Protocol):
-    """A controller with a serial line whose bytes faults can corrupt."""
+    """A controller with a serial line.  Faults can corrupt the bytes on the line."""
 
     def spoil(self, line: LineFaults) -> None:
         """Apply the faults in ``line`` to all later bytes."""

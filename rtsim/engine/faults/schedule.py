@@ -125,7 +125,7 @@ class Schedule:
         return self.activities[name]
 
     def command(self, name: str, do: str, ns: int) -> None:
-        """Start or clear the fault ``name`` at ``ns``; :meth:`follow` then updates plants."""
+        """Start or clear the fault ``name`` at ``ns``; call :meth:`follow` to update plants."""
         activity = self.check(name)
         if do == "start":
             activity.start(ns)
@@ -147,7 +147,7 @@ class Schedule:
     def feed(self, events: Sequence[Event]) -> None:
         """Set the recorded ``events`` for a replay.
 
-        Of line faults and of faults that take wall-clock time, a replay only repeats the events.
+        For line faults and faults that take wall-clock time, a replay only repeats the events.
         """
         gone = {fault.name for fault in self.faults if fault.kind.level == "line"}
         if self.loop is not None:
@@ -156,7 +156,7 @@ class Schedule:
         self._fed = [e for e in events if e.source in gone]
 
     def unpaced(self) -> None:
-        """Record that faults that take wall-clock time cannot act, because the run is not paced."""
+        """Add the faults that take wall-clock time to ``idle``, because the run is not paced."""
         if self.loop is not None:
             self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
@@ -324,7 +324,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Add a task with the ticks of the fault if plants, which read irregularly, are readers."""
+        """If plants, which read irregularly, read the fault, add a task that runs at its ticks."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period

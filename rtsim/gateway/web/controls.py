@@ -1,7 +1,7 @@
 """Controls and texts of a web page: buttons, faults, parameter fields and messages.
 
 viser calls callbacks in its own threads. A callback only stores the user's command. The thread that
-updates the page sends the commands. Of several positions of the time bar, only the last one is
+updates the page sends the commands. If the time bar moved several times, only its last position is
 sent.
 
 All names in texts are escaped, because a recording may come from an untrusted person.
@@ -220,8 +220,8 @@ class Parameters:
     A typed text is pending and changes nothing until Enter or Apply. Undo restores the values
     before the last change that was applied here. ``ask`` runs a function in the thread of the page.
 
-    The fields allow several lines, because viser then sends Enter as part of the text. A form of
-    viser sends Enter separately, and would lose a digit that the user typed less than 50 ms before
+    The fields allow several lines, because viser then sends Enter as part of the text. The forms of
+    viser send Enter separately, and would lose a digit that the user typed less than 50 ms before
     Enter.
     """
 
@@ -294,7 +294,7 @@ class Parameters:
             field.value = repr(value)
 
     def _note(self, name: str) -> None:
-        """Show unit and range of a parameter, and its present value while a text is pending."""
+        """Show a parameter's unit and range, and its present value while typed text is pending."""
         row = self._rows[name]
         said = _allowed(row)
         if name in self._edited and name in self._known:

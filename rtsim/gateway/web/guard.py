@@ -1,4 +1,4 @@
-"""Check token, ``Host`` and ``Origin`` of each request to a page, and limit the browsers' number.
+"""Check the token, ``Host`` and ``Origin`` of each request, and limit the number of browsers.
 
 viser's server has none of these checks, and it listens at a port that every user of this machine
 can reach. The function :func:`guarded_server` makes viser serve at a socket of rtsim, so that
@@ -56,8 +56,8 @@ class Guard:
         """Return why ``request`` is refused, or an empty text.
 
         A browser reports the site of a page in ``Origin``. An attacker's host name can resolve to
-        this machine. Requests of its pages then have the same ``Host`` and ``Origin``, but ``Host``
-        is not a loopback address.
+        this machine. Requests of the attacker's pages have the same ``Host`` and ``Origin``, but
+        this ``Host`` is not a loopback address.
         """
         try:
             host = request.headers.get("Host", "")

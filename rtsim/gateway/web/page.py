@@ -138,7 +138,7 @@ class Chart:
     # -- over another signal
 
     def _svg(self, across: Vector, values: Mapping[str, Vector]) -> str:
-        """Return curves as SVG, because the chart library needs a rising horizontal axis."""
+        """Return the curves as SVG; the chart library needs horizontal values that only rise."""
         over = str(self._view.over)
         curves = [_finite(values[name]) for name in self._drawn if name in values]
         x, lines = _finite(across), []
@@ -241,7 +241,7 @@ def views_shown(about: About) -> list[View]:
 
 
 def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector, list[Vector]]:
-    """Return the merged times of the curves and of the published values, and the published values.
+    """Merge the times of curves and published values; return the times and the published values.
 
     Published values outside the range of ``seconds`` are omitted. The list contains one array (n,)
     per source, with NaN at all times without a published value.
@@ -287,7 +287,7 @@ _WIDE = 900.0
 class Page:
     """A page that shows ``source`` to the browsers of ``server``; ``control`` adds commands.
 
-    ``guard`` counts the browsers that open the page.
+    ``guard.opened`` is the number of browsers that have opened the page.
     """
 
     def __init__(

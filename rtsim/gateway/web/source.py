@@ -85,7 +85,7 @@ class Source(Protocol):
         ...
 
     def tell(self, kind: str, **arguments: Any) -> str:
-        """Send a command; return when it acts, as text. Raises :class:`RtsimError` if refused."""
+        """Send a command; return a text that says when it acts, or raise :class:`RtsimError`."""
         ...
 
     def close(self) -> None: ...
@@ -128,7 +128,7 @@ class History:
         return Past(ns / NS_PER_S, {n: rows[:, k] for k, n in enumerate(self.names)})
 
     def moved_to(self, names: Sequence[str], span_s: float) -> History:
-        """Return a history of ``names``, with the past values of signals that are in both."""
+        """Return a history of ``names``, with their past values as far as this history has them."""
         out = History(names, span_s, len(self._ns))
         most = len(self._ns)
         stays = set(self.names) & set(out.names)
@@ -288,7 +288,7 @@ class RecordedRun:
         return began, done, arrival
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
-        """Return values at equidistant times, held from row to row; see :class:`Source`."""
+        """Return values at equidistant times, each from the latest row; see :class:`Source`."""
         end = self.ns
         begin = max(self._begin, end - round(span_s * NS_PER_S))
         times = np.linspace(begin, end, MOST_POINTS).astype(np.int64)

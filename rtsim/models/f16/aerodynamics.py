@@ -37,7 +37,7 @@ INERTIA: dict[str, float] = _DATA["inertia"]
 
 
 def table(group: str, name: str, *over: str) -> Table:
-    """Return a data table; raise :class:`ModelError` if the table has other axes than ``over``."""
+    """Return a data table; raise :class:`ModelError` if the axes of the table are not ``over``."""
     entry = _DATA[group][name]
     values = np.array(entry["values"], dtype=np.float64)
     shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)

@@ -13,9 +13,9 @@ The aircraft extends :class:`rtsim.models.f16.plant.Aircraft` by five states and
   (:mod:`rtsim.models.terrain`).
 
 The landing gear has legs with spring and damper, tyres, brakes and nose-wheel steering. A leg has
-no mass. The force of a leg is normal to the ground. The ground is a plane that touches the terrain
-below the centre of mass. A tyre at rest acts like a stiff damper: with the brakes on, the aircraft
-creeps by less than 0.02 m/s.
+no mass, and its force is normal to the ground. The ground is a plane that touches the terrain below
+the centre of mass. A tyre at rest acts like a stiff damper: with the brakes on, the aircraft creeps
+by less than 0.02 m/s.
 
 Sources of the landing gear's figures:
 
@@ -239,7 +239,7 @@ Added = tuple[float, float, float, float, float, float, float, float]
 
 @compiled
 def surface_rate(angle: float, command: float, most: float, rate: float) -> float:
-    """Return the rate (deg/s) of a surface at ``angle``, with the limits ``most`` and ``rate``."""
+    """Return the rate (deg/s) of a surface; ``most`` limits the command, and ``rate`` the rate."""
     wanted = max(-most, min(most, command))
     return max(-rate, min(rate, _LAG * (wanted - angle)))
 

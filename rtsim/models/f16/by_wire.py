@@ -84,7 +84,7 @@ _ROTATES, _ROTATES_BAND, _ROTATES_RATE = 12.0, 4.0, 0.7  # deg, deg, s
 
 @compiled
 def towards(now: float, wanted: float, most: float) -> float:
-    """Return ``now``, moved towards ``wanted`` by at most ``most``."""
+    """Change ``now`` towards ``wanted`` by no more than ``most``; return the result."""
     return now + limited(wanted - now, -most, most)
 
 
@@ -98,8 +98,8 @@ def around(angle: float) -> float:
 def switched(held: float, before: float, asked: float, free: bool) -> tuple[float, float, bool]:
     """Return the state of an autopilot mode (0 or 1), its input (0 or 1), and whether it engages.
 
-    ``held`` and ``before`` are the previous values of the mode and its input. ``free`` is true if
-    nothing disengages the mode.
+    ``held`` is the previous state of the mode, and ``before`` the previous value of its input.
+    ``free`` is true if nothing disengages the mode.
     """
     on = asked > 0.5
     rises = on and before < 0.5
@@ -122,7 +122,7 @@ def level_load(roll: float, pitch: float) -> float:
 
 @compiled
 def roll_share(alpha: float, pressure: float, stick: float) -> float:
-    """Return the share of the full roll rate at which the pitch axis keeps its control power.
+    """Return the fraction of the full roll rate that leaves the pitch axis its control power.
 
     ``alpha`` is in deg, ``pressure`` is the dynamic pressure in Pa, ``stick`` is the pitch stick.
     """
@@ -241,8 +241,8 @@ class ByWire(rt.Controller, compile=True):
     def hold_altitude(self, new: bool, banked: float, present: float) -> float:
         """Return the commanded load factor (g), minus the load factor of the centred stick.
 
-        ``banked`` is the same difference for level flight, and ``present`` for the command without
-        the autopilot.
+        ``banked`` and ``present`` are load factors (g) minus the same load factor: ``banked`` for
+        level flight, and ``present`` for the command without the autopilot.
         """
         climb = -self.velocity_down
         if new:

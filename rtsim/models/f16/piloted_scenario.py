@@ -139,7 +139,7 @@ class Beginning:
 
 
 def _place(before: float) -> tuple[float, float, float]:
-    """Return latitude, longitude and course (rad), ``before`` m before the runway's middle."""
+    """Return latitude, longitude and course (rad) at ``before`` m short of the runway's middle."""
     latitude, longitude, course = (angle * DEG for angle in RUNWAY)
     along = -before / _EARTH_M
     return (

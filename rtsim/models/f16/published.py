@@ -95,7 +95,7 @@ class Comparison(Judged):
     """Last published time, s."""
 
     def _judge(self) -> Outcome:
-        """Return failed for a difference above the limit, undecided for too short a recording."""
+        """Fail a difference above the limit; a recording that is too short is undecided."""
         if not self.within:
             return Outcome.FAILED
         return Outcome.PASSED if self.enough else Outcome.UNDECIDED

@@ -1,8 +1,8 @@
 """NASA's F-16 check cases 11, 12, 13.1 to 13.4, 15 and 16 as scenarios.
 
 Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``. The trim values of the
-controller in each simulation are not published. The values in this module reproduce the
-trajectories.
+controller in each simulation are not published. The trim values in this module reproduce the
+published trajectories.
 """
 
 from __future__ import annotations
@@ -314,7 +314,7 @@ SENSED = tuple(name for name in LAW_INPUTS.names if name in F16.outputs)
 def _add_guidance(
     out: rt.Scenario, chosen: F16Case, period: Period, autopilot_on: bool
 ) -> list[str]:
-    """Add the pilot's settings and commands and the guidance controller to the scenario.
+    """Add the guidance controller, the pilot's settings and the pilot's commands to the scenario.
 
     Return the names of the settings that the control law reads.
     """

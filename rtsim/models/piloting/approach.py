@@ -32,8 +32,8 @@ class Approach(TaskData):
     """Task to follow a glide path of ``glide`` deg to an aim point and touch down.
 
     The aim point is ``aim`` m along the course from the reference point of the scenario, at the
-    height ``height`` (m). Deviations are measured between ``entry`` m and ``exit`` m before the aim
-    point. ``speed`` is the target airspeed, m/s.
+    height ``height`` (m). Deviations are measured from the distance ``entry`` to the distance
+    ``exit`` (m) before the aim point. ``speed`` is the target airspeed, m/s.
 
     ``touchdown`` is a signal of the aircraft, such as ``"f16.on_ground"``, that exceeds 0.5 when a
     wheel carries load. If ``touchdown`` is empty, the aircraft touches down when its height above
@@ -76,7 +76,7 @@ class Approach(TaskData):
 
     @property
     def signals(self) -> Mapping[str, str]:
-        """The aircraft signals that the data of the task names, in addition to ``needs``."""
+        """Aircraft signals that the task reads besides ``needs``: ``touchdown``, if given."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
 
     def model(self) -> rt.Model:
@@ -163,8 +163,8 @@ class GlidePath(Placed, name="approach"):
         """Return the aircraft's position relative to the glide path as five numbers.
 
         Three lengths (m) are the distance before the aim point, the height above it and the
-        distance to the right of the course. Two angles (deg) follow: above the glide path and to
-        the right of the course.
+        distance to the right of the course. The last two numbers are the angle above the glide path
+        and the angle to the right of the course (deg).
         """
         north, east, down = self.place()
         along, across = along_across(north, east, self.course)

@@ -101,9 +101,9 @@ Answer = float | str | None
 class Question:
     """A question that the participant answers after each trial.
 
-    The kind of the question is one of :data:`KINDS`. The answer to a ``scale`` is a number from
-    ``low`` to ``high``. The answer to a ``choice`` is one of ``choices``. The participant can skip
-    a question with an empty answer.
+    ``kind`` is one of :data:`KINDS`. The answer to a ``scale`` is a number from ``low`` to
+    ``high``. The answer to a ``choice`` is one of ``choices``. The participant can skip a question
+    with an empty answer.
     """
 
     name: str

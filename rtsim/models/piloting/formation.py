@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 class Formation(TaskData):
     """Task to stay at a fixed position relative to a lead aircraft.
 
-    The position is ``behind`` m behind the lead, ``beside`` m to its right and ``below`` m below
-    it. The aircraft starts in this position. The lead flies along the course of the scenario with
-    the aircraft's initial speed. In ``period`` s, the lead moves ``weave`` m to the right and back.
-    In 0.7 times ``period``, it climbs by ``climb`` m and descends again. Measurement of the error
+    The distances from the lead aircraft are ``behind``, ``beside`` (to the right) and ``below``, m.
+    The aircraft starts in this position. The lead flies along the course of the scenario with the
+    aircraft's initial speed. In ``period`` s, the lead moves ``weave`` m to the right and back. In
+    0.7 ``period`` s, the lead climbs by ``climb`` m and descends again. Measurement of the error
     begins at ``begin`` s and lasts ``measured`` s.
     """
 
@@ -61,7 +61,7 @@ class Formation(TaskData):
         return PLACE_NEEDS
 
     def model(self) -> rt.Model:
-        """Return the plant ``task``, which computes the lead's path and the aircraft's errors."""
+        """Return the plant ``task``, which computes the lead aircraft's path and the errors."""
         return with_values(
             Lead,
             behind=self.behind, beside=self.beside, below=self.below,
@@ -120,7 +120,7 @@ class Lead(Placed, name="formation"):
     assumptions = ("the lead follows its path exactly, and has no wake",)
 
     def lead(self) -> tuple[float, float, float]:
-        """Return the position of the lead (m): along the course, to the right of it, and height."""
+        """Return the lead aircraft's distances (m) along and right of the course, and height."""
         turn = 2.0 * math.pi * self.t / self.period
         along = self.along_start + self.behind + self.lead_speed * self.t
         across = self.across_start - self.beside + self.weave * 0.5 * (1.0 - math.cos(turn))

@@ -44,8 +44,8 @@ SAMPLES = 128
 def pushed(past: Vector, first: int, value: float) -> None:
     """Insert ``value`` before the stored samples of a signal, and drop the oldest sample.
 
-    The samples are ``past[first:first + SAMPLES]``. All samples move, instead of an index, so that
-    a linear model contains the delay.
+    The samples are ``past[first:first + SAMPLES]``. All samples move by one place, because with a
+    moving index a linear model would not contain the delay.
     """
     for i in range(first + SAMPLES - 1, first, -1):
         past[i] = past[i - 1]
@@ -54,7 +54,7 @@ def pushed(past: Vector, first: int, value: float) -> None:
 
 @compiled
 def delayed(past: Vector, first: int, back: float) -> float:
-    """Return the value of ``back`` samples ago, interpolated; the samples begin at ``first``."""
+    """Interpolate the signal ``back`` samples ago; ``past[first]`` is the newest sample."""
     back = max(0.0, min(back, SAMPLES - 2.0))
     whole = int(back)
     share = back - whole
@@ -192,8 +192,8 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
 
     ``models`` contains the pilot's parameters, by name of the stick signal. Other signals stay at
     their initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer``
-    and ``NAME_remnant``. The pilot sees only the difference of target and answer, plus the remnant.
-    Target and answer are separate inputs, so that the pilot samples both at the same tag.
+    and ``NAME_remnant``. The pilot sees only the target minus the answer, plus the remnant. Target
+    and answer are separate inputs, so that the pilot samples both at the same tag.
     """
     for name in models:
         if name not in stick:

@@ -1,9 +1,9 @@
 """Tasks: what a pilot has to do in a run, and how well the pilot did it.
 
-A task is data that becomes the plant ``task`` of a run. The plant reads signals of the aircraft,
-and computes targets, errors and scores. Targets, errors and scores are recorded and replayed, and
-every viewer can show them. A kind of task is a class with the members of :class:`Task`. Other
-packages add kinds by entry points of the group ``rtsim.tasks``.
+The data of a task defines the plant ``task`` of a run. The plant reads signals of the aircraft, and
+computes targets, errors and scores. Targets, errors and scores are recorded and replayed, and every
+viewer can show them. A kind of task is a class with the members of :class:`Task`. Other packages
+add kinds by entry points of the group ``rtsim.tasks``.
 
 The component ``stick`` is an external input that a person moves, or a scripted pilot with the same
 signals. The rest of the scenario is the same for a person and for a scripted pilot.

@@ -2,7 +2,7 @@
 
 The target of each axis is a sum of sines. The frequencies of the sines are whole multiples of one
 base frequency, so the measured interval contains whole periods of every sine. No two axes have a
-frequency in common. An error at the frequencies of another axis is therefore cross coupling.
+frequency in common. An error at a frequency of another axis's target is cross coupling.
 
 Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
 Behavior", AGARDograph 188 (1974).
@@ -51,7 +51,7 @@ _SHARES = 5
 
 @dataclass(frozen=True)
 class Tracking(TaskData):
-    """Task to follow a sum of sines with ``axes``, which are signals such as ``pitch``.
+    """Task to follow a sum of sines with each signal in ``axes``, such as ``pitch``.
 
     ``rms`` is the RMS of the target of each axis, in ``unit``. For sines above ``bandwidth``
     (rad/s), the amplitude is multiplied by ``shelf``. The target fades in over ``fade`` s. The
@@ -135,7 +135,7 @@ class Tracking(TaskData):
     def frequencies(self) -> Vector:
         """Return the frequencies (axes, k), rad/s.
 
-        From one axis to the next, each sine has one more period in the measured interval.
+        In the measured interval, each sine has one period more than on the axis before.
         """
         shifts = np.arange(len(self.axes))[:, None]
         periods = np.asarray(np.array(self.multiples, float) + shifts, np.float64)
@@ -232,5 +232,5 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
 
 
 def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:
-    """Return the stick signal of each axis: of the same name, or the only one, or an empty text."""
+    """Return for each axis the stick signal of the same name, or the only one, or an empty text."""
     return [a if a in stick else stick[0] if len(stick) == 1 else "" for a in axes]

@@ -2,18 +2,18 @@
 
 **Identification of the pilot-vehicle system.** The spectra are computed over whole periods of every
 sine of the target. Therefore, at the frequencies of the sines, the ratio of two spectra is a
-describing function without leakage, and no window is needed. The power of the stick at no frequency
-of a target is called remnant. Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot
-Models", IEEE Transactions on Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S.
-Krendel, "Mathematical Models of Human Pilot Behavior", AGARDograph 188 (1974).
+describing function without leakage, and no window is needed. The power of the stick at frequencies
+without a target is called remnant. Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear
+Pilot Models", IEEE Transactions on Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E.
+S. Krendel, "Mathematical Models of Human Pilot Behavior", AGARDograph 188 (1974).
 
 **Detection of pilot-induced oscillations.** An oscillation is an interval in which both the error
 and the stick swing back and forth. The rule uses consecutive extremes of the error, like the
 detection method ROVER. Source: D. G. Mitchell, A. J. Arencibia and S. Munoz, "Real-Time Detection
 of Pilot-Induced Oscillations", AIAA 2004-4700. An extreme belongs to an oscillation if the half
-period before the extreme is within limits, and if error and stick change enough in the half period.
-The limit for the change of the error is specific to these tasks. At the limit, the RMS of the error
-exceeds the RMS of the target, so the error would be smaller if the pilot did not move the stick.
+period before it has a length within limits and large enough changes of error and stick. The limit
+for the change of the error is specific to these tasks. At the limit, the RMS of the error exceeds
+the RMS of the target, so the error would be smaller if the pilot did not move the stick.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Crossing:
     """Crossover of the open loop: frequency (rad/s) and phase margin (deg).
 
     Frequency and phase margin are interpolated between the two trusted frequencies ``between``.
-    ``sure`` is false if a frequency between them was left out.
+    ``sure`` is false if an untrusted frequency lies between these two frequencies.
     """
 
     frequency: float
@@ -67,8 +67,8 @@ class DescribingFunctions:
     """Describing functions at the target's frequencies (k,), rad/s.
 
     ``open_loop`` is answer / error, ``pilot`` is stick / error, ``vehicle`` is answer / stick. The
-    array ``trusted`` (k,) is true at the frequencies where the power of error and stick clearly
-    exceeds the remnant at neighbouring frequencies.
+    array ``trusted`` (k,) is true where the error and the stick each have clearly more power than
+    at neighbouring frequencies without a target.
     """
 
     frequencies: Vector
@@ -139,8 +139,8 @@ def describing_functions(
     """Return the describing functions of signals (n,) over an interval of ``seconds`` s.
 
     The array ``multiples`` (k,) contains, for each sine of the target, the number of periods in the
-    interval. The array ``others`` contains these numbers for the targets of the other axes; their
-    power is not counted as remnant.
+    interval. The array ``others`` contains the numbers of periods of the other axes' sines, whose
+    power is not remnant.
     """
     n = len(error)
     spectra = [np.fft.rfft(v - v.mean())[: n // 2] * (2.0 / n) for v in (error, stick, answer)]
@@ -177,7 +177,7 @@ def describing_functions(
 
 
 def _floor(power: Vector, aside: NDArray[np.bool_], at: int) -> float:
-    """Return the mean power of spectral lines near the line ``at``, without lines of targets."""
+    """Return the mean power near the spectral line ``at``, without the lines in ``aside``."""
     first, last = max(1, at - _BESIDE), min(len(power), at + _BESIDE + 1)
     lines = power[first:last][~aside[first:last]]
     return float(lines.mean()) if len(lines) else 0.0
@@ -201,7 +201,7 @@ _BETTER = 0.7
 
 
 def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
-    """Return the pilot who fits the trusted frequencies, or ``None`` if there are fewer than five.
+    """Fit a pilot to the trusted frequencies; return ``None`` for fewer than five of them.
 
     A pilot without lead and lag is preferred unless lead or lag fits clearly better.
     """
@@ -554,7 +554,7 @@ def latencies(recording: Recording) -> list[tuple[float, float]]:
 
 
 def latency_rows(recording: Recording, end: float = math.inf) -> tuple[list[Row], list[str]]:
-    """Return the first latency as a measure, and a remark on each change before ``end`` s."""
+    """Return a row with the first latency, and a sentence on each change before ``end`` s."""
     found = latencies(recording)
     if not found:
         return [], []

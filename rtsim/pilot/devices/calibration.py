@@ -38,7 +38,7 @@ Axis = tuple[int, int]
 
 @dataclass(frozen=True)
 class MeasuredAxis:
-    """The measured axis of a value; ``noise`` is the raw peak-to-peak movement at rest."""
+    """Measured axis that moves a value; ``noise`` is the raw peak-to-peak movement at rest."""
 
     kind: str
     device: str
@@ -159,7 +159,7 @@ class Calibration:
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """Return each name of a measured device that more than one connected device has."""
+        """Return the names of measured devices that several connected devices share."""
         used = {found.device for found in self.found.values()}
         return sorted(name for name in used if self._count(name) > 1)
 
@@ -289,7 +289,7 @@ def calibrated(
 ) -> dict[str, Any]:
     """Return ``tables`` with an entry for each value of ``stick``, using the axes in ``found``.
 
-    The result contains the window commands of ``tables`` unchanged.
+    The table of window commands is copied from ``tables`` unchanged.
     """
     out: dict[str, Any] = {}
     for name in stick.names:

@@ -13,8 +13,8 @@ moves to its fail-safe value within another second. The value keeps the fail-saf
 device, a key or the mouse moves the value.
 
 If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
-the axis, the person must first press a button on one of them. Without this choice, a throttle
-quadrant that is found before the stick could control the pitch.
+the axis, the person must first press a button on one of them. Without the choice, the pitch could
+follow a throttle quadrant that rtsim found before the stick.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Choice:
         return bool(self._asked)
 
     def look(self, sticks: Mapping[int, Stick]) -> None:
-        """Choose the device on which a button was newly pressed, if the person must choose one."""
+        """If the person must choose a device, choose the one whose button was newly pressed."""
         for number, stick in sticks.items():
             pressed = stick.buttons - self._buttons.get(number, stick.buttons)
             if pressed and number in self._asked.get(stick.kind, ()):
@@ -76,7 +76,7 @@ class Choice:
     def device(
         self, kind: str, source: AxisSource, current: int, sticks: Mapping[int, Stick]
     ) -> int | None:
-        """Return the instance id of the device for ``source``, or ``None`` if no device moves it.
+        """Return the instance id of the device that moves the value by ``source``, or ``None``.
 
         The device ``current`` moves the value now, and continues to move the value until the person
         chooses another device.
@@ -140,7 +140,7 @@ _REACHED = 0.04
 
 
 class Lever:
-    """A lever that takes over a value when it reaches the value or passes through it."""
+    """A lever that moves a value only after the lever has reached or passed the value."""
 
     def __init__(self) -> None:
         self.device = ""
@@ -150,7 +150,7 @@ class Lever:
         self._before = 0.0
 
     def reaches(self, number: int, name: str, lever: float, value: float) -> bool:
-        """Return True if the lever of device ``number`` moves the value.
+        """Return whether the lever of the device ``number`` has reached the value and moves it.
 
         ``lever`` and ``value`` are positions, -1 to 1.
         """
@@ -244,7 +244,7 @@ class Controls:
 
     @property
     def lost(self) -> list[str]:
-        """One sentence for each device that was unplugged while it moved values."""
+        """Sentences about the devices that were unplugged while they controlled values."""
         found: dict[tuple[str, bool], list[str]] = {}
         for mover in self._movers:
             if mover.lost:
@@ -270,7 +270,7 @@ class Controls:
 
     @property
     def movers(self) -> dict[str, Moved]:
-        """The source that moves each value, by name of the value."""
+        """The present source of each value, by the name of the value."""
         return {
             m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device, m.trim)
             for m in self._movers
@@ -307,7 +307,7 @@ class _Mover:
 
     @property
     def to_reach(self) -> str:
-        """The instruction to move a lever through the present value, or an empty text."""
+        """Instruction to the person to move a lever to the present value, or an empty text."""
         if not self._lever.device:
             return ""
         share = round(50.0 * (self._position + 1.0))
@@ -333,7 +333,7 @@ class _Mover:
         return self._middle + self._half * self._position if self._exact is None else self._exact
 
     def switched(self, ns: int, news: list[str]) -> float:
-        """Apply switches and trimmers, and return the value; add messages to ``news``."""
+        """Apply switches and trimmers; return the value, and append messages to ``news``."""
         held = self._momentary
         if held is not None and not self._presses.held(held.press):
             self._momentary = None

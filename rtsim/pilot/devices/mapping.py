@@ -30,8 +30,8 @@ the value up. With ``spring``, the value goes back to ``rest`` after the release
 
 The range of a value is the range of its signal. With ``rate``, an axis sets the speed of the value.
 Full deflection moves the value by ``rate`` half travels per second, where a half travel is half the
-range of the value. An axis at rest does not change the value. Use ``rate`` for a throttle on a
-gamepad.
+range of the value. An axis at rest does not change the value. Set ``rate`` if an axis of a gamepad
+moves the throttle.
 
 ``rtsim joystick calibrate`` writes its measurements into the table of an axis::
 
@@ -240,7 +240,7 @@ def _value(signal: Signal, row: Entries, stick: Signals) -> Value:
 
 
 def _check_takes_turns(value: Value, row: Entries) -> None:
-    """Raise an error if an axis would immediately overwrite the value that a switch sets."""
+    """Reject an axis that would immediately overwrite the value that a switch has set."""
     for key, source in (("joystick", value.joystick), ("gamepad", value.gamepad)):
         if source is not None and not source.rate and not value.lever:
             raise row.error(

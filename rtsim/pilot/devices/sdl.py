@@ -129,7 +129,7 @@ class Devices:
             pygame.event.set_grab(flies)  # with a hidden pointer, SDL reports relative movements
 
     def rumble(self, low: float, high: float, milliseconds: int, only: AbstractSet[int]) -> bool:
-        """Shake the devices with the instance ids ``only``; return True if one of them can rumble.
+        """Shake the devices whose instance ids are in ``only``; return True if any can rumble.
 
         ``low`` and ``high`` are the strengths of the heavy and the light motor, 0 to 1. If both are
         0, the rumble ends.
@@ -178,7 +178,7 @@ class Devices:
             self._handle(event)
 
     def _note_time(self, data: bytes | None) -> None:
-        """Store the time of the X event ``data``, if its X server is on this machine."""
+        """Store the time of the event ``data``, if the X server that sent it is on this machine."""
         if data is None or len(data) < _X_TIME_AT + 4:
             return
         if struct.unpack_from("i", data)[0] in _X_TIMED:
@@ -236,7 +236,7 @@ class Devices:
 
 
 def _ask_for_x_events() -> None:
-    """Make SDL deliver the events of an X server, because only these contain times.
+    """Make SDL deliver the events of the X server, because only X events contain times.
 
     pygame has no function for this request, so the SDL library that pygame has loaded is called.
     """

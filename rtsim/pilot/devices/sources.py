@@ -152,7 +152,7 @@ class Value:
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS, trim: float | None = None) -> float:
         """Return the deflection, -1 to 1, for the raw position ``raw`` of ``source``.
 
-        The parameter ``trim`` is the present trim if a trimmer has changed the trim of the mapping.
+        If a trimmer has changed the trim, the parameter ``trim`` replaces the trim of the mapping.
         """
         x = source.position(raw)
         if self.invert if source.invert is None else source.invert:
@@ -177,9 +177,9 @@ class Value:
 
 
 def travel(signal: Signal) -> tuple[float, float]:
-    """Return the values at both ends of a control.
+    """Return the lowest and the highest value to which a control can move a signal.
 
-    If a bound of the signal is missing, the ends are at most 1 away from the initial value.
+    If a bound of the signal is missing, both values are at most 1 away from the initial value.
     """
     initial = float(np.ravel(signal.initial)[0])
     low, high = signal.low, signal.high

@@ -199,7 +199,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Trimmer:
-    """A button or key that moves a trim by ``by`` or sets it to ``to``, in half travels."""
+    """A button or key that adds ``by`` to a trim or sets the trim to ``to``, in half travels."""
 
     press: Press
     by: float = 0.0
@@ -213,7 +213,7 @@ class Trimmer:
 
 
 class Repeats:
-    """Counts the actions of a trimmer: one at the press, then repeated ones while it is held."""
+    """Counter of a trimmer's actions: one when it is pressed, and more while it is held."""
 
     def __init__(self) -> None:
         self._next: dict[Trimmer, int] = {}
@@ -262,7 +262,7 @@ TRIMMERS = presses(
 
 
 def switch_of(row: Entries, span: tuple[float, float], rest: float) -> Switch:
-    """Return the switch that a table of a mapping declares.
+    """Read a switch from a table of a device mapping.
 
     ``span`` contains the low and the high end of the value, and ``rest`` is the value at rest.
     """
@@ -289,7 +289,7 @@ def _within(row: Entries, key: str, default: float, span: tuple[float, float]) -
 
 
 def trimmer_of(row: Entries) -> Trimmer:
-    """Return the trimmer that a table of a mapping declares."""
+    """Read a trimmer from a table of a device mapping."""
     if (row["by"] is None) == (row["to"] is None):
         raise row.error("", f"write either by or to, such as {_TRIMMER_EXAMPLE}")
     return Trimmer(Press.of(row), row["by"] or 0.0, row["to"])

@@ -146,7 +146,7 @@ class BodyScene:
         return self._drawn
 
     def _world_of(self, bodies: list[_Drawn], values: Vector) -> World | None:
-        """Return the world, whose origin is the ground's or else below the first geodetic body."""
+        """Return the world. Its origin is the ground's, or else below the first geodetic body."""
         if self._world is None:
             ground = self._ground
             if ground is not None and ground.latitude is not None:
@@ -161,7 +161,7 @@ class BodyScene:
         return self._world
 
     def _follow(self, ns: int, seen: list[_Seen]) -> None:
-        """Add the bodies' positions to their tracks. If time goes back, the tracks start again."""
+        """Add the bodies' positions to their tracks. If time goes back, clear the tracks first."""
         if ns < self._ns:
             for body in self._drawn or ():
                 body.trail.clear()

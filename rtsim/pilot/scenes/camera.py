@@ -32,7 +32,7 @@ Polygon = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera. The rows of ``axes`` (3, 3) are its forward, right and down axes in world axes.
+    """A camera. The rows of ``axes`` (3, 3) are the forward, right and down vectors in world axes.
 
     ``field`` is the horizontal field of view, rad.
     """
@@ -82,7 +82,7 @@ class Camera:
         return [(x, y) if shown else None for (x, y), shown in zip(pixels, ahead, strict=True)]
 
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
-        """Return the visible segments of world lines ``ends`` (k, 2, 3).
+        """Return the visible segments of the lines with ``ends`` (k, 2, 3) in world axes.
 
         The first array (m, 2, 2) contains the pixels of the segments' ends. The second array (m,)
         contains the index of each segment's line.
@@ -127,7 +127,7 @@ class Camera:
         """Return the outline of the picture's area below ``elevation``, rad from the horizon.
 
         If ``lowest`` (rad) is given, the area ends slightly below ``lowest``. The outline is exact
-        for the horizon. Other elevations are approximated by lines parallel to the horizon.
+        at elevation 0. Elevations other than 0 are approximated by lines parallel to the horizon.
         """
         ahead, right, down = self.axes[:, 2].tolist()
         along, focal = math.hypot(right, down), self.focal

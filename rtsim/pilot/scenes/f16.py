@@ -59,7 +59,7 @@ class Way:
 
 
 def way_to(name: str, place: Vector, target: Vector) -> Way:
-    """Return the way from ``place`` to ``target``, which both begin with north and east, m."""
+    """Return distance and bearing from ``place`` to ``target``, both (north, east, ...) in m."""
     north, east = (float(target[k] - place[k]) for k in (0, 1))
     return Way(name, math.hypot(north, east), math.atan2(east, north) % math.tau)
 
@@ -67,8 +67,8 @@ def way_to(name: str, place: Vector, target: Vector) -> Way:
 def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: float) -> Way:
     """Return the direction and distance to the next gate, or to the runway.
 
-    After the last gate, or when the landing gear is not up, the target is the runway. ``threshold``
-    (3,) is the end of the runway at which a landing begins, m.
+    The target is the runway if no gates remain or the landing gear is not up. ``threshold`` (3,) is
+    the end of the runway at which a landing begins, m.
     """
     if extension > _MOVES or course.next >= len(course.gates):
         return way_to("RWY", flight.place, threshold)
@@ -94,7 +94,7 @@ class FlightAids:
         self._course, self._threshold = course, threshold
 
     def draw(self, surface: pygame.Surface, flight: FlightScene, body: Shown, ahead: bool) -> None:
-        """Draw the aids for ``body``, with roll scale and slip ball only if ``ahead`` is True."""
+        """Draw the landing aids. Roll scale and slip ball are drawn only if ``ahead`` is True."""
         if not all(name in body.signals for name in NEEDED):
             return
         size = max(16, surface.get_height() // 30)
@@ -140,9 +140,9 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
 
 
 def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[float, float]:
-    """Return a point ``radius`` pixels from ``middle``, ``angle`` deg to the right of down.
+    """Return the point ``radius`` pixels below ``middle``, turned to the right by ``angle`` deg.
 
-    With the roll angle as ``angle``, the point therefore lies in the direction of the ground.
+    If ``angle`` is the roll angle, the point lies in the direction of the ground.
     """
     turned = math.radians(angle)
     return middle[0] + radius * math.sin(turned), middle[1] + radius * math.cos(turned)
@@ -171,8 +171,8 @@ _NAME = "task"
 class TaskDrawing:
     """Draws the plant ``task`` of a moment. ``heading`` is the runway's heading, rad.
 
-    ``about`` may contain ``gates``, with a row for each gate (along m, across m, height m, turn
-    deg), and ``half``, half the side of a gate, m.
+    The optional entry ``gates`` of ``about`` has a row for each gate: along, across and height in
+    m, turn in deg. The optional entry ``half`` is half the side of a gate, m.
     """
 
     def __init__(self, about: Mapping[str, Any], heading: float) -> None:
@@ -249,7 +249,7 @@ class F16Scene:
         self._name = str(about.get("plant", "f16"))
 
     def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
-        """Return the declared ground. Without latitude and longitude, its origin is the runway."""
+        """Return the declared ground, with its origin at the runway if it has no latitude."""
         declared = Declared.from_plain(plain)
         if declared.latitude is None or declared.longitude is None:
             return Relief(declared.grid)

@@ -198,7 +198,7 @@ class HeadUp:
         """Draw pitch ladder, nose symbol, flight path marker and heading scale.
 
         If ``ladder`` is False, as for a ground vehicle, only the heading is drawn. The nose symbol
-        is drawn if ``ahead`` is True: the nose is in the middle of the picture.
+        is drawn only if the nose is in the middle of the picture (``ahead``).
         """
         size = max(16, surface.get_height() // 30)
         if ladder:
@@ -340,8 +340,8 @@ def pegged(
 ) -> tuple[float, float, bool]:
     """Return the marker's pixel for ``direction`` (3,), and True if the marker is held at the edge.
 
-    ``margin`` is the least distance from the sides of ``picture`` (width, height), pixels. The
-    margins at the top and bottom are greater, because the heading and the status line need space.
+    ``margin`` is the marker's least distance from the sides of ``picture`` (width, height), pixels.
+    The margins at top and bottom are greater, because heading and status line need space.
     """
     width, height = picture
     least = np.array([margin, _HEADING_SIZES * margin])
@@ -386,7 +386,7 @@ def declared(number: Hud, value: float) -> Readout:
 
 
 def draw_readouts(surface: pygame.Surface, readouts: Sequence[Readout]) -> None:
-    """Draw the numbers. The first number on each side is larger and has a frame."""
+    """Draw the numbers. The first number on each side is larger and inside a rectangle."""
     width, height = surface.get_size()
     size = max(16, height // 30)
     big = round(1.5 * size)

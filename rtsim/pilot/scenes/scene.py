@@ -62,7 +62,7 @@ class ScenePast:
 
 @dataclass(frozen=True)
 class Warned:
-    """A cue that is on, with the warning to show."""
+    """An active cue, with its warning text."""
 
     text: str
     signal: str
@@ -108,7 +108,7 @@ KEPT = 600
 
 
 class KeptStates:
-    """The values of one plant in the most recent pictures.
+    """Stores the values of one plant for the most recent pictures.
 
     If simulated time goes back, the values of later times are removed.
     """
@@ -143,7 +143,7 @@ class KeptStates:
 
 
 class PastStates:
-    """Past values of plants, from a :class:`SceneMoment` or else from the states drawn so far."""
+    """Provides past values of plants from a :class:`SceneMoment`, or else from earlier pictures."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most

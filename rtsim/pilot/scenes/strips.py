@@ -51,8 +51,8 @@ class StripScene:
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
         """Create the scene for the options ``about``.
 
-        The entry ``note`` is a text at the start of the head line. The entry ``views`` contains the
-        scenario's views as plain data. The views are drawn as the first strip charts. Signals that
+        The entry ``note`` is a text for the start of the line above the charts. The entry ``views``
+        contains the scenario's views as plain data, which the first strip charts show. Signals that
         no plant has are omitted.
         """
         self._pasts = PastStates()
@@ -81,7 +81,7 @@ class StripScene:
 
 
 def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) -> list[Strip]:
-    """Return the charts of the views, then the charts of signals not wholly in the views."""
+    """Return the charts of ``views``, then charts of the signals not fully shown in the views."""
     first = [strip for view in views for strip in _of_view(view, plants)]
     shown = {(strip.plant, column) for strip in first for column in strip.columns}
     rest = [
@@ -123,7 +123,7 @@ def _of_view(view: View, plants: Mapping[str, Signals]) -> list[Strip]:
 
 
 def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
-    """Return the strips of a plant: one per signal, or several for an array of many elements."""
+    """Return a strip chart for each signal of a plant, or several for an array of many elements."""
     out = []
     for signal in signals:
         where = range(signals.size)[signals.slice(signal.name)]
@@ -210,9 +210,9 @@ def scale(values: Vector) -> tuple[float, float]:
 
 
 def distinct_texts(low: float, high: float) -> tuple[str, str]:
-    """Return both ends of a scale as different texts, with as many digits as needed.
+    """Return the limits of a scale as two different texts, with as many digits as needed.
 
-    The error of each text is at most a twentieth of the difference between the ends.
+    The rounding error of a text is at most a twentieth of the difference between the limits.
     """
     texts = f"{low:.3g}", f"{high:.3g}"
     for digits in range(3, 17):

@@ -58,7 +58,7 @@ def write(
     """Write ``text`` and return its rectangle.
 
     If ``anchor`` is ``left``, the point ``at`` is the middle of the text's left end. For ``right``,
-    the point is the middle of the right end, and for ``centre`` the centre of the text.
+    ``at`` is the middle of the text's right end. For ``centre``, ``at`` is the text's centre.
     """
     image = rendered(text, size, colour)
     box = image.get_rect()

@@ -23,8 +23,8 @@ class TrackingScene:
     """The display of a tracking task, without a view of the outside world.
 
     ``about`` contains the options of :meth:`rtsim.models.piloting.Tracking.shown`: ``axes``,
-    ``display`` and ``rms``. The axis ``roll`` turns the bar. Of the axes other than ``roll``, the
-    first moves the bar up and down, and the second moves the bar sideways.
+    ``display`` and ``rms``. The axis ``roll`` turns the bar. The first other axis moves the bar up
+    and down, and the second other axis moves the bar sideways.
 
     A compensatory display shows the error: the bar is at the target's position relative to the mark
     in the middle. A pursuit display shows the aircraft's own position as a second bar.
@@ -70,7 +70,7 @@ class TrackingScene:
     def _bar(
         self, surface: pygame.Surface, values: list[float], colour: Colour, thick: int
     ) -> None:
-        """Draw a bar that ``values`` move up, move sideways and turn."""
+        """Draw a bar, moved and turned by ``values``, one value for each axis."""
         width, height = surface.get_size()
         turn, moved = 0.0, [0.0, 0.0]
         plain = 0

@@ -1,7 +1,7 @@
 """Drawing of the world around a body: ground, runway, gates, sky, hills, and shapes of bodies.
 
 Hills have levels of detail. Level 0 has the cells of the grid, and each further level has cells of
-twice the size. Each level of detail is drawn in a square around the camera, without the square of
+twice the size. Each level of detail fills a square around the camera, except the smaller square of
 the previous level. The number of drawn cells therefore hardly depends on the size of the grid.
 Source: Losasso and Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
 """
@@ -66,7 +66,7 @@ class Terrain:
         draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
-        """Return the fields near the camera. A cell's position decides whether it is a field."""
+        """Return the fields near the camera: cells of a grid, selected by their position."""
         north, east = (math.floor(camera.position[k] / self._size) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
@@ -118,7 +118,7 @@ class Runway:
 
 @dataclass
 class FlightGate:
-    """A gate on the course: middle (3,) in world axes, m, and heading, rad."""
+    """A gate: ``place`` (3,) is the gate's middle in world axes, m; ``heading`` is in rad."""
 
     place: Vector
     heading: float
@@ -312,7 +312,7 @@ def _glow(share: float) -> Colour:
 def _draw_far(
     surface: pygame.Surface, camera: Camera, areas: Points, colours: list[Colour]
 ) -> None:
-    """Draw areas (n, corners, 3) of infinitely far points, given as directions."""
+    """Draw infinitely far areas, whose corners are the directions ``areas`` (n, corners, 3)."""
     seen = areas @ camera.axes.T
     ahead = np.flatnonzero(seen[..., 0].min(axis=1) > 0.05)
     if not ahead.size:
@@ -538,7 +538,7 @@ class DrawnSolid:
     def _facing(self, camera: Camera, at: Placement) -> NDArray[np.intp]:
         """Return the indices of the panels to draw.
 
-        Of a closed surface, only panels seen from outside are drawn.
+        A panel of a closed surface is drawn only if its outside faces the camera.
         """
         if not self._closed:
             return np.arange(len(self._normals))

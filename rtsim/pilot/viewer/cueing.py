@@ -1,9 +1,9 @@
 """Output a scenario's cues with stick shaker and horn, and synthesise its sounds.
 
 Sounds are computed in blocks of samples, without clock or files. A tone is a sum of harmonics with
-one phase. Noise is low-pass filtered and shifted to the pitch by single-sideband modulation, also
-with one phase. The filter therefore never changes. Pitch and level vary linearly from the end of
-one block to the end of the next, which makes the samples continuous.
+one phase. Low-pass filtered noise is shifted in frequency to the pitch, by single-sideband
+modulation with one phase. The filter therefore never changes. Pitch and level vary linearly from
+the end of one block to the end of the next, which makes the samples continuous.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Synthesiser:
         self._voices = [_Voice(sound) for sound in sounds]
 
     def block(self, plants: Mapping[str, Shown], silent: bool = False) -> NDArray[np.int16]:
-        """Return the next samples (BLOCK,) for the present states; ``silent`` fades them out."""
+        """Return the next samples (BLOCK,) for the present states; fade out if ``silent``."""
         wave = np.zeros(BLOCK)
         for voice in self._voices:
             wave += voice.block(plants, silent)
@@ -189,7 +189,7 @@ class Cueing:
         sounds: bool = True,
         sounding: Sounding | None = None,
     ) -> None:
-        """Create the output for ``cues``; ``sounding`` plays the sounds that need no cue."""
+        """Create the output for ``cues`` (warnings) and ``sounding`` (all other sounds)."""
         self._sounding = sounding or Sounding()
         self.news: list[str] = list(self._sounding.news)
         known = tuple(cues)
@@ -209,8 +209,8 @@ class Cueing:
     ) -> tuple[Warned, ...]:
         """Output all active cues and return them.
 
-        ``flying`` contains the instance ids of the devices to shake. ``ns`` is the time of any
-        clock. While the run is paused (``standing``), stick shaker, horn and sounds are off.
+        The set ``flying`` contains the instance ids of the devices to shake. ``ns`` is the time of
+        any clock. While the run is paused (``standing``), stick shaker, horn and sounds are off.
         """
         warned = self._cues.look(plants)
         self._sounding.follow(plants, standing)

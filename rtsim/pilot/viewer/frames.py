@@ -1,4 +1,4 @@
-"""Frames of a run's window: poll the devices until a frame is due, read the state, and draw."""
+"""The window of a run: poll the devices until a frame is due, read the state, and draw."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Display(SceneWindow):
         return True
 
     def _wait(self) -> None:
-        """Draw a message until the first state arrives, while the run compiles the model."""
+        """Draw a message that the window waits for the first state of the run."""
         self._surface.fill(DARK)
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
@@ -197,7 +197,7 @@ class Display(SceneWindow):
         self._waits = False
 
     def _help_shown(self) -> bool:
-        """Return True if the help was requested, or if a window with the stick has no state yet."""
+        """Return True if help is on, or if a window that controls the stick has no state yet."""
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and self._waits)
 

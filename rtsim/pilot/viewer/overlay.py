@@ -90,7 +90,7 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
 
 
 def help_rows(movers: Mapping[str, Moved], keys: Keys = WINDOW_KEYS) -> list[tuple[str, str]]:
-    """Return the rows of the help: the keys, then each value with its device or keys."""
+    """Return the rows of the help text: the keys, then the device or keys for each stick value."""
     rows = list(keys)
     if movers:
         rows += [("", ""), *((name, _moved_by(moved)) for name, moved in movers.items())]
@@ -111,9 +111,9 @@ def _moved_by(moved: Moved) -> str:
 def draw_help(
     surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = WINDOW_KEYS
 ) -> None:
-    """Draw the rows of :func:`help_rows`; ``movers`` is empty if the run has no stick.
+    """Draw the help text of :func:`help_rows`. If the run has no stick, ``movers`` is empty.
 
-    The help shrinks to fit above the status line. In a low window, the help has two columns.
+    The help shrinks to fit above the status line, in two columns if the letters are then larger.
     """
     width, height = surface.get_size()
     rows = tuple(help_rows(movers, keys))
@@ -126,7 +126,7 @@ def draw_help(
 
 
 def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
-    """Return the letter size at which the help fits, at most ``_SIZE``, and ``columns``."""
+    """Return the letter size at which the columns fit, at most ``_SIZE``, and ``columns``."""
     deep = math.ceil(len(rows) / columns) * _LINE + 1.0
     wide = _column(rows) * columns
     return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / wide))), columns
@@ -139,7 +139,7 @@ def _column(rows: Keys) -> int:
 
 @lru_cache(maxsize=4)
 def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
-    """Return a surface with the help, cached because many pictures show the same help."""
+    """Return an image of the help text, cached because many pictures show the same text."""
     deep = math.ceil(len(rows) / columns)
     wide = _column(rows) * size
     page = pygame.Surface((columns * wide, round((_LINE * deep + 1.0) * size)), pygame.SRCALPHA)
@@ -187,7 +187,7 @@ class Look:
         self.set(self._wanted[0] - self._base[0] + yaw, self._wanted[1] - self._base[1] + pitch)
 
     def set(self, yaw: float, pitch: float) -> None:
-        """Look ``yaw`` to the right and ``pitch`` up from the window's initial direction, rad."""
+        """Turn the view right by ``yaw`` and up by ``pitch`` from the initial direction, rad."""
         yaw, pitch = self._base[0] + yaw, self._base[1] + pitch
         self._wanted = yaw, max(-_HIGHEST, min(_HIGHEST, pitch))
 

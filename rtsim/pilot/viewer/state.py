@@ -85,7 +85,7 @@ class RunState:
         self._refused = 0 if before is None else int(before.integers[0])
 
     def refusal(self) -> str:
-        """Return why the run refused an order since the last call, or an empty text."""
+        """Return why the run rejected an order since the last call, or an empty text."""
         record = self._answers.read()
         if record is None or int(record.integers[0]) == self._refused:
             return ""
@@ -139,7 +139,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values if changed or due for a keep-alive; return True if written."""
+        """Write the stick's values if changed or if a keep-alive is due; return True if written."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._written and completed - self._written_ns < BEAT_NS
@@ -160,7 +160,7 @@ class Telling:
         self._shared.look()
 
     def order(self, kind: int, value: float = 0.0) -> bool:
-        """Send an order of :mod:`rtsim.pilot.shared`; return False without control authority."""
+        """Send an order such as ``PAUSE``; return False without control authority."""
         if not self._hold_authority():
             return False
         at = self._count % MOST_ORDERS

@@ -105,7 +105,7 @@ def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
 def _errors_held_back() -> Iterator[None]:
     """Hold back what libraries write to standard error; forward it only if the block succeeds.
 
-    If the block fails, the error :class:`NoWindow` explains the cause better than the libraries do.
+    If no window opens, the error :class:`NoWindow` explains the cause better than the libraries do.
     Wayland's message names a variable that does not help a person without a display.
     """
     try:

@@ -202,7 +202,7 @@ class Thinning:
         return self._t[keep], y[keep]
 
     def kept(self, *columns: Vector) -> NDArray[np.intp]:
-        """Return the indices of the rows that any of ``columns`` (n,) needs, in order."""
+        """Return the indices of the rows to keep for any of ``columns`` (n,), in order."""
         if not self.thins:
             return np.arange(len(self._t))
         keep: set[int] = set()
@@ -213,7 +213,7 @@ class Thinning:
 
 
 def _of_bucket(rows: slice, part: Vector) -> set[int]:
-    """Return the kept rows of a bucket: first, last, smallest, largest and one NaN."""
+    """Return the rows to keep of a bucket: first, last, least, greatest and first non-finite."""
     finite = np.isfinite(part)
     local = {0, len(part) - 1}
     if finite.any():

@@ -112,7 +112,7 @@ def _plots(
 def _column(one: SignalResult, baseline: Recording) -> str:
     """Return the name of the column to draw, or "" if the baseline has no rows of the signal.
 
-    For an array, the column is the element that differs most.
+    For an array, return the name of the element that differs most.
     """
     name, _, signal = one.name.rpartition(".")
     track = baseline.tracks.get(name)

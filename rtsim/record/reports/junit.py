@@ -84,9 +84,9 @@ def comparison_junit(
 ) -> str:
     """Return the XML document of a comparison; ``name`` is the name of the suite.
 
-    Each signal is one test case.  All integers of a track, such as the times of messages, share one
-    test case.  A signal without rows is skipped.  If the comparison is undecided, the test case
-    ``(the outcome is decided)`` is an error.
+    Each signal is one test case.  One test case covers all integers of a track, such as the times
+    of messages.  A signal without rows is skipped.  The test case ``(the outcome is decided)`` has
+    an error if the comparison is undecided.
     """
     root = new_document(f"compare: {name}")
     suite = Suite(root, name, {"compared": result.covered, **(properties or {})})

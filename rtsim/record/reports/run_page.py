@@ -46,8 +46,8 @@ def marked(
 ) -> tuple[list[float], list[tuple[float, float]]]:
     """Return the times of events [s] and the spans of faults [s] that every chart marks.
 
-    Kinds with few events have priority.  Only the timeline shows the other events, and all
-    faults if they are more than :data:`MOST_LINES`.
+    Kinds with few events have priority.  Other events are marked only in the timeline.  The same
+    applies to all faults if there are more than :data:`MOST_LINES` faults.
     """
     kinds: dict[str, set[float]] = {}
     for event in events:
@@ -101,7 +101,7 @@ def latencies(recording: Recording) -> str:
 
 
 def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
-    """Return initiation [s], and compute and total latency [ms], of the messages that arrived."""
+    """Return initiation times [s], and compute and total latencies [ms], of arrived messages."""
     initiated, completed, arrival = map(track.integer, ("initiated", "completed", "arrival"))
     there = arrival >= 0
     order = np.argsort(initiated[there], kind="stable")
@@ -385,7 +385,7 @@ def _views(recording: Recording, say: Say) -> str:
 
 
 def _sampled(recording: Recording, drawer: ViewCharts) -> str:
-    """Return collapsed sections with the inputs that each controller sampled."""
+    """Return closed HTML sections with charts of the inputs that each controller sampled."""
     out = []
     for track in recording.tracks.values():
         if track.name.endswith(SAMPLED) and len(track) and track.signals.size:

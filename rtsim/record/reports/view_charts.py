@@ -48,7 +48,7 @@ def shown_views(recording: Recording) -> Shown:
 
 
 class ViewCharts:
-    """Charts of the views of one recording.  ``columns`` is the number of lines on the page."""
+    """Charts of the views of one recording, on a page with ``columns`` lines in total."""
 
     def __init__(self, recording: Recording, columns: int) -> None:
         self._recording = recording
@@ -99,14 +99,14 @@ class ViewCharts:
         return min(firsts, default=0) / NS_PER_S
 
     def line(self, name: str, label: str, color: int) -> list[Line]:
-        """Return lines of the signal ``name`` with the legend ``label``; empty if it is missing."""
+        """Return the lines of the signal ``name``, with the legend ``label``; none without rows."""
         if self.place(name) is None:
             return []
         found = self._lines(name, self._places[name], first=color)
         return [replace(one, name=label) for one in found]
 
     def place(self, name: str) -> tuple[TrackData, str] | None:
-        """Return track and column of the signal ``name``, or None if there are no rows."""
+        """Return the track and the column of the signal ``name``, or None if it has no rows."""
         found = self._places.get(name)
         if found is None or not len(self._recording.tracks[found.track]):
             return None
@@ -139,7 +139,7 @@ class ViewCharts:
         ]  # fmt: skip
 
     def _band(self, view: View, lines: Sequence[Line]) -> list[Line]:
-        """Return the tolerance limits around the last of several signals, or around 0."""
+        """Return two tolerance lines, around the last line, or around 0 for a single line."""
         if view.band is None or not lines:
             return []
         last = lines[-1]
@@ -151,7 +151,7 @@ class ViewCharts:
         ]
 
     def _published(self, view: View, first: int) -> list[Line]:
-        """Return the published values within the time of the run, as points."""
+        """Return lines of points for the published values within the time of the run."""
         lines, end = [], self._end_ns / NS_PER_S
         for k, one in enumerate(view.published):
             times, values = np.array(one.times), np.array(one.values)
@@ -202,7 +202,7 @@ class _Points:
         return found
 
     def of(self, column: str) -> tuple[Vector, Vector]:
-        """Return the thinned line of ``column``; a line of steps extends to the end of the run."""
+        """Return times [s] and values to draw for ``column``; step lines reach the run's end."""
         x, y = self._thinning.of(self.all(column))
         if self.stairs and len(x) and self.ns[-1] < self._end_ns:
             return np.r_[x, self._end_ns / NS_PER_S], np.r_[y, y[-1]]
@@ -241,7 +241,7 @@ def overlaid(
     tolerance: Tolerance | None = None,
     buckets: int = BUCKETS // 2,
 ) -> list[Chart]:
-    """Return a chart of one column in all ``runs`` (name and recording) that have the column.
+    """Return a chart of one column: a line for each of ``runs`` (name, recording) that has it.
 
     A second chart shows the differences of the later runs from the first, at common times, with the
     allowed difference as grey lines.
@@ -305,7 +305,7 @@ def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
 
 
 def _difference(first: Values, other: Values, signal: Signal) -> tuple[Vector, Vector]:
-    """Return common times [s] and ``other - first``; angles differ by the shorter arc."""
+    """Return common times [s] and the differences ``other - first``, for angles the shorter arc."""
     ns, ours, theirs = np.intersect1d(first.ns, other.ns, assume_unique=True, return_indices=True)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = other.values[theirs] - first.values[ours]

@@ -44,7 +44,7 @@ def diverge(
     fly: bool = True,
     say: Say | None = None,
 ) -> Verdict:
-    """Find the first difference between ``a`` and ``b``; without ``b``, of ``a`` and its re-run.
+    """Find the first difference between ``a`` and ``b``; ``b`` is a re-run of ``a`` by default.
 
     ``scenarios``: the scenarios of ``a`` and ``b``, for recordings whose header names no scenario.
     ``live``: run external controllers again instead of replaying their recorded answers.
@@ -163,7 +163,7 @@ class _Search:
         return out
 
     def _undecided(self, compared: Recording, endings: tuple[RunEnding, RunEnding]) -> str:
-        """Return the reason why equal rows do not decide the comparison, or an empty text."""
+        """Return the reason why equal rows do not prove equal runs, or an empty text."""
         if self._again:
             run = self._a
             fed = set() if run.live else fed_tracks(compared, run.scenario())
@@ -180,7 +180,7 @@ class _Search:
         """Return the second recording, and the time (ns) up to which both runs can be compared.
 
         If the two runs have different requested ends, the last tag of the shorter run is ignored.
-        The longer run may have no tag at this time.
+        The longer run may have no tag at the shorter run's end.
         """
         a, b = self._a.recording, self._b.recording
         untils = [int(r.header["until"]) for r in (a, b)]
@@ -190,7 +190,7 @@ class _Search:
         return b, until
 
     def _run_again(self) -> tuple[Recording, int]:
-        """Repeat the run in pieces until a row differs; the result is as in :meth:`_both`."""
+        """Repeat the run in pieces until a row differs; return values as :meth:`_both` does."""
         run, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
         pieces = 1 if run.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)

@@ -1,10 +1,10 @@
 """Find the first place at which two traces differ, by a comparison bit for bit.
 
-A difference in the content or the completion of a message belongs to the tag at which the message
-was initiated.  A difference in the loss or the arrival of a message belongs to the tag at which the
-message was sent.  Differences within one microstep are in the order of computation: x- (before the
-changes), inserted tags and faults, external inputs, changes, due answers, reactions, x+ (after the
-changes).
+A difference in the content or the completion of a message has the tag at which the message was
+initiated.  A difference in the loss or the arrival of a message has the tag at which the message
+was sent.  Differences within one microstep follow the order of computation: plant values before the
+changes (x-), inserted tags and faults, external inputs, changes, due answers, reactions, plant
+values after the changes (x+).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
 
 
 def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePair]:
-    """Yield one pair of texts for each random stream whose positions differ."""
+    """Yield the seeds if they differ, or else both positions of each differing stream, as texts."""
     one, other = a["streams"], b["streams"]
     seeds = one["seed"], other["seed"]
     if seeds[0] != seeds[1]:
@@ -298,7 +298,7 @@ def _in_track(
 
 
 def _but(columns: Sequence[str], others: Sequence[str]) -> str:
-    """Return the columns that ``others`` lacks, or all columns if only their order differs."""
+    """Return the ``columns`` not in ``others``, or all ``columns`` if only the order differs."""
     shown = columns if set(columns) == set(others) else [c for c in columns if c not in others]
     return ", ".join(shown) or ABSENT
 
@@ -376,7 +376,7 @@ def _message(name: str, pairs: tuple[ValuePair, ...], there: list[_Row], order: 
 
 
 def _in_words(pair: ValuePair) -> ValuePair:
-    """Return ``pair`` with the status of a message, or a missing arrival, in words."""
+    """Return ``pair``, with a word instead of the number of a status or of a missing arrival."""
     if pair.name == "status":
         return ValuePair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
     if pair.name == "arrival":
@@ -401,7 +401,7 @@ def told(recording: Recording) -> list[Event]:
 
 
 def _what_it_is(event: Event) -> tuple[Any, ...]:
-    """Return the sort key of an event, without text and values that contain wall-clock time."""
+    """Return the sort key of an event, which omits texts and values with wall-clock times."""
     text = event.text if event.kind == COMMAND else ""
     values = sorted(event.values.items()) if event.kind == CHANGE else []
     return event.tag, _CHANGED_FIRST.get(event.kind, 9), event.kind, event.source, text, str(values)
@@ -442,8 +442,8 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 def failure(a: Recording, b: Recording) -> Place | None:
     """Return the place at which the errors of two runs with equal rows differ, or ``None``.
 
-    The tag of the place is the first recorded time after the earlier error, or else the tag of that
-    error.  Overruns of the wall clock and missing devices or files do not count as errors.
+    The place has the tag of the first recorded time after the earlier error, or else the earlier
+    error's tag.  Overruns of the wall clock and missing devices or files do not count as errors.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):

@@ -47,7 +47,7 @@ class Teller:
     def _said(
         self, source: str, tag: Tag, reader: str, first: float | list[float] | None
     ) -> list[tuple[str, Value]]:
-        """Return what ``reader`` read from ``source``; ``first``: its declared initial value."""
+        """Return the values of ``source`` that ``reader`` read; ``first`` is the initial value."""
         try:
             return [(source, float(source))]  # a constant
         except ValueError:
@@ -78,7 +78,7 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, values, strict=True)]
 
     def _held(self, source: str) -> list[tuple[str, Value]]:
-        """Return the value of a noise from the repeated run; recordings do not contain it."""
+        """Return the value of a noise from the repeated run, or ``None`` if it is not known."""
         part, _, _ = source.partition(".")
         values = [] if self._before is None else self._before["ports"].get(part, [])
         if len(values) != 1:
@@ -120,7 +120,7 @@ class Teller:
     def _in_row(
         self, name: str, source: str, row: int | None, first: float | list[float] | None = None
     ) -> list[tuple[str, Value]]:
-        """Return ``source`` in the row ``row``; without a row, ``first`` or its initial value."""
+        """Return the values of ``source`` in a row, or initial values if ``row`` is ``None``."""
         track = self._track(name)
         part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
@@ -142,7 +142,7 @@ class Teller:
         return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
 
     def row_at(self, plant: str, tag: Tag, known: frozenset[str]) -> Named:
-        """Return the values of a plant at ``tag`` (x-), without the columns ``known``."""
+        """Return the values (x-) of a plant at ``tag``, except the columns that ``known`` lists."""
         track, row = self._track(plant), self._row(plant, tag, False)
         if track is None or row is None:
             return {}
@@ -226,7 +226,7 @@ class Feeding:
 
 
 def fed(place: Place, a: Teller, b: Teller) -> Feeding:
-    """Return the inputs of ``place`` in the two runs."""
+    """Return the inputs of the computation at ``place`` in the two runs."""
     at, how = place.tag, ""
     named: list[Named] = []
     for teller in (a, b):

@@ -1,8 +1,8 @@
 """Find the first tag at which unrecorded states differ: memories, streams, messages in transit.
 
-Saved states contain these data.  Bisection finds the last pair of saved states that agrees.  From
-this pair on, both runs are repeated with more saved states, until no tag lies between the last pair
-that agrees and the first pair that differs.
+Saved states contain these data.  Bisection finds the last pair of saved states that agrees.  Both
+runs are then repeated from this pair, with more saved states, until no tag lies between the last
+agreeing pair and the first differing pair.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ class RecordedRun:
     ) -> RepeatedRun:
         """Repeat the run from ``start`` to the first tag at or after ``stop_ns``.
 
-        The states at the times ``at`` (ns) are saved; ``what`` is the progress text.  If the
-        repeated run ends in an error of the simulation, the returned recording ends with this
-        error.  Raises any error that prevents the repetition.
+        States are saved at the times ``at`` (ns).  Progress messages begin with the text ``what``.
+        If the repeated run ends in an error of the simulation, the returned recording ends with
+        this error.  Raises any error that prevents the repetition.
         """
         kept = KeptCheckpoints()
         if start is not None and start.ns == 0:
@@ -235,14 +235,14 @@ class Beneath:
 
 @dataclass(frozen=True)
 class Around:
-    """States of both runs before a difference, and the random streams used up to the difference."""
+    """States of both runs before a difference, and random streams used until the difference."""
 
     before: tuple[Mapping[str, Any], Mapping[str, Any]]
     drawn: tuple[list[str], list[str]]
 
 
 class Narrowing:
-    """Search for the first differing states of two runs; ``kept``: states of a re-run, by ns."""
+    """Search for the first differing states of two runs; ``kept`` maps ns to a re-run's states."""
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None
@@ -254,7 +254,7 @@ class Narrowing:
         self.notes: list[str] = []
 
     def look(self, visible: Place | None, until: int) -> Beneath:
-        """Return the first difference of saved states before ``visible``, up to ``until`` (ns).
+        """Return the first difference in saved states before ``visible``, or up to ``until``, ns.
 
         ``visible`` is the first difference in the recordings, ``None`` if there is none.
         """
@@ -340,7 +340,7 @@ class Narrowing:
     # -- repeating the runs ------------------------------------------------------------------------
 
     def _narrowed(self, good: Both, end: int) -> Beneath:
-        """Repeat both runs from ``good``; find the first tag up to ``end`` where they differ."""
+        """Repeat both runs from ``good``, and find the first differing tag up to ``end``, ns."""
         lows, place = good, None
         while True:
             low = -1 if lows[0] is None else lows[0].ns
@@ -382,8 +382,8 @@ class Narrowing:
     def around(self, good: Both, before: Tag | None, tag: Tag) -> Around | None:
         """Return the states at the tag ``before``, and the random streams used up to ``tag``.
 
-        The two runs are repeated from the checkpoints ``good``.  A recording and its re-run need
-        only one repetition.  Returns ``None`` if the states are not known.
+        The runs are repeated from the two checkpoints in ``good``.  If the second run is a re-run,
+        only the first run is repeated.  Returns ``None`` if the states are not known.
         """
         ns = -1 if before is None or before.ns >= tag.ns else before.ns
         runs = list(zip(self._runs, good, strict=True))
@@ -412,7 +412,7 @@ def _at(
 
 
 def _named(path: str, recording: Recording) -> str:
-    """Return the path of a state; for a column of a plant, return the column's name."""
+    """Return the name of the plant's column at ``path``, or ``path`` if there is no such column."""
     found = re.fullmatch(r"plants\.(.+)\.values\[(\d+)\]", path)
     track = None if found is None else recording.tracks.get(found[1])
     if found is None or track is None or int(found[2]) >= len(track.signals.columns):

@@ -1,4 +1,4 @@
-"""The interface of a design: the factors of each run, and the estimates for all runs."""
+"""The base class of designs, which define the factors of each run and estimates for all runs."""
 
 from __future__ import annotations
 
@@ -158,8 +158,8 @@ class Design(ABC):
         """Return the factors of all runs, one dict per run, without running a study.
 
         ``factors`` and ``correlation`` are the same as in :class:`rtsim.studies.Study`. A study
-        with this ``seed`` has the same values. :class:`ScenarioError` is raised for factors that
-        the design cannot use, and for a design whose runs depend on earlier results.
+        with the same arguments has the same values. :class:`ScenarioError` is raised for factors
+        that the design cannot use, and for a design whose runs depend on earlier results.
 
         Example:
             for values in LatinHypercube(100).samples({"mass": (1, 2)}):
@@ -193,10 +193,10 @@ class Design(ABC):
         return
 
     def check_looks(self, looks: Sequence[int]) -> None:  # noqa: ARG002
-        """Raise :class:`ScenarioError` if a study with the design cannot stop after ``looks`` runs.
+        """Raise :class:`ScenarioError` if the design cannot stop early at the run counts ``looks``.
 
-        ``looks`` contains numbers of runs. A design can stop early if its first runs are a
-        sample of all runs, and if their means have confidence intervals.
+        A design can stop early if its first runs are a sample of all runs, and if their means have
+        confidence intervals.
         """
         raise ScenarioError(
             f"the design {self.name} cannot stop early, because its runs belong together; use "

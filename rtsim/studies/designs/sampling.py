@@ -38,7 +38,7 @@ def scipy_generator(seed: int) -> Any:
 
 
 def _pair_means(pairs: Vector, values: Vector) -> Vector:
-    """Return the means (m,) of the pairs in which both runs have a value."""
+    """Return the mean value of each pair of runs in which both runs have a value, shape (m,)."""
     names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
     sums = np.bincount(which, weights=values, minlength=len(names))
     out: Vector = sums[count == 2] / 2.0
@@ -84,8 +84,8 @@ class Replications(MonteCarlo):
 class Antithetic(MonteCarlo):
     """Pairs of runs with opposite random numbers: u in the first run, 1 - u in the second.
 
-    The pairs reduce the variance of the mean if the result is monotonic in the factors. The number
-    of ``runs`` must be even.
+    Opposite numbers reduce the variance of a mean if the result is monotonic in the factors. The
+    number of ``runs`` must be even.
     """
 
     name: ClassVar[str] = "antithetic"
@@ -118,7 +118,7 @@ class Antithetic(MonteCarlo):
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
         """Estimate the share of runs that meet a requirement.
 
-        The confidence interval is that of half as many independent runs. In the worst case, both
+        The confidence interval assumes half as many runs, all independent. In the worst case, both
         runs of each pair meet the requirement, or both miss it. The second run of a pair then adds
         no information.
         """
@@ -169,7 +169,7 @@ class LatinHypercube(UnitDesign):
 class SobolSequence(UnitDesign):
     """Scrambled Sobol sequence, which fills the space more evenly than random numbers.
 
-    ``runs`` must be a power of two, for which the sequence is balanced.
+    ``runs`` must be a power of two, because only a sequence of this length is balanced.
     """
 
     name: ClassVar[str] = "sobol_sequence"
@@ -205,7 +205,7 @@ class SobolSequence(UnitDesign):
 
 @dataclass(frozen=True)
 class Strata(UnitDesign):
-    """Stratified sampling of ``factor``; the quantiles ``at`` are the limits of the strata.
+    """Stratified sampling: the quantiles in ``at`` divide the values of ``factor`` into strata.
 
     ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs below the quantile 0.9
     of the factor, 100 runs between the quantiles 0.9 and 0.99, and 200 runs above. The column
@@ -439,7 +439,7 @@ class CommonRandomNumbers(Design):
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Convert the argument ``runs=N`` to a design ``base`` with ``N`` random runs."""
+        """Replace an integer argument ``runs=N`` by ``base=MonteCarlo(N)``."""
         rest = {name: value for name, value in given.items() if name != "runs"}
         runs = given.get("runs")
         return {**rest, "base": MonteCarlo(runs)} if isinstance(runs, int) else given

@@ -126,7 +126,7 @@ class Sensitivity(UnitDesign):
         return self.indices(space, np.asarray(values)[kept], kept, level)
 
     def whole_groups(self, space: Space, values: Vector) -> Marks:
-        """Return a mask (runs,) of the runs in groups whose results ``values`` are all finite."""
+        """Return a mask (runs,) that is true for each run whose group has only finite results."""
         size, runs = self.group(space), self.count(space)
         if len(values) != runs:
             raise ScenarioError(

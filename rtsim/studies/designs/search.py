@@ -124,8 +124,8 @@ class Search(Design):
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
         """Return the worst run, the smallest margin, and the first run with a negative margin.
 
-        If a run has no margin, the first such run is the worst. Otherwise the run with the smallest
-        margin is the worst.
+        The worst run is the first run without a margin. If all runs have a margin, the worst run is
+        the run with the smallest margin.
         """
         margins = np.asarray(columns[self.margin], np.float64)
         runs = np.asarray(columns["run"])

@@ -224,7 +224,7 @@ def scatters(runs: Runs, shown: Sequence[tuple[str, str]]) -> str:
 
 
 def indices(found: Indices) -> str:
-    """Return bars of the indices that have intervals, and Morris's sigma over mu*."""
+    """Return a bar chart of indices with intervals and, for Morris, a plot of sigma over mu*."""
     factors = sorted(found, key=lambda name: -max(map(abs, found[name].values())))
     keys = [key for key in next(iter(found.values())) if f"{key}_half" in found[factors[0]]]
     pairs = "sigma" in found[factors[0]] and "mu_star" in found[factors[0]]

@@ -137,7 +137,7 @@ def _scaled(margins: Vector) -> Vector:
 
 
 def steps(design: Design, count: int, most: int) -> Iterator[int]:
-    """Yield at most ``most`` numbers of runs up to ``count``, equally spaced on a log scale.
+    """Yield at most ``most`` run counts up to ``count``, equally spaced on a log scale.
 
     The function yields nothing if the first runs of the design are not a sample of all runs.
     """
@@ -198,9 +198,9 @@ def infinite(runs: Runs, name: str) -> tuple[int, int]:
 
 
 def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
-    """Return at most ``most`` points (m,) of the empirical distribution: values and shares.
+    """Return the empirical distribution: values (m,) and cumulative shares (m,), m <= ``most``.
 
-    Infinite values count in the shares, but have no points. NaN is left out.
+    Infinite values affect the shares, but are not returned. NaN is left out.
     """
     values = numbers(series.columns[name])
     known = ~np.isnan(values)

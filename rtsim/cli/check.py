@@ -108,6 +108,8 @@ def print_requirements(results: Sequence[RequirementResult], title: str = "Requi
         for one in results
     ]
     print_table(console(), title, _COLUMNS, rows)
+    for note in (one.note for one in results if one.note):
+        click.secho(f"note: {note}", err=True, fg="yellow")
 
 
 def _margin(one: RequirementResult) -> str:
@@ -141,7 +143,7 @@ def junit_xml(found: Mapping[str, Sequence[RequirementResult]]) -> str:
         for one in results:
             case = suite.case("requirements", one.requirement.name)
             if one.result is Outcome.FAILED:
-                suite.failure(case, one.in_words, str(one.requirement))
+                suite.failure(case, one.in_words, f"{one.requirement}\n{one.requirement.text}")
             elif one.result is Outcome.UNDECIDED:
                 suite.error(case, one.in_words)
             else:

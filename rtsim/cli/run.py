@@ -86,8 +86,8 @@ def run(
       rtsim run tank.py:leaking --pace 1 --view
       rtsim run --from flight@10.000.checkpoint
 
-    Exit status: 0 if the run is complete, 1 if --strict is not met, 2 for an error, 130 if the run
-    was interrupted.
+    Exit status: 0 if the run is complete, 1 if a requirement is violated or --strict is not met,
+    2 for an error or an undecided requirement, 130 if the run was interrupted.
     """
     viewed = viewer(window, quiet, outside)
     if viewed is not None or options.web is not None:

@@ -6,8 +6,9 @@ grammar is a text for Lark; ``docs/requirements.md`` explains each operator.
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -116,6 +117,18 @@ class Node:
             yield from child.walk()
 
 
+def horizon(node: Node) -> int | None:
+    """Return how far after its own time a formula reads values [ns]; None for no bound."""
+    inner = [horizon(child) for child in node.children]
+    if any(one is None for one in inner):
+        return None
+    furthest = max((one for one in inner if one is not None), default=0)
+    if node.window is None or node.kind in ("once", "historically", "since"):
+        return furthest
+    last = node.window[1]
+    return (None if furthest else 0) if last is None else last + furthest
+
+
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 LOGIC = ("not", "and", "or", "implies", "iff", "xor")
 TEMPORAL = ("always", "eventually", "until", "once", "historically", "since")
@@ -131,21 +144,73 @@ def parse(text: str) -> Node:
 
     try:
         tree = _parser().parse(text)
-    except lark.UnexpectedEOF as error:
-        raise FormulaError(text, len(text), _expected("the formula ends", error.expected)) from None
+    except lark.UnexpectedEOF:
+        raise _wrong(text, len(text), ()) from None
     except lark.UnexpectedToken as error:
-        if error.token.type == "$END":
-            problem = _expected("the formula ends", error.accepts or error.expected)
-            raise FormulaError(text, len(text), problem) from None
-        at = error.token.start_pos or 0
-        problem = _expected(
-            f"{str(error.token)!r} is not possible", error.accepts or error.expected
-        )
-        raise FormulaError(text, at, problem) from None
+        ended = error.token.type == "$END"
+        at = len(text) if ended else error.token.start_pos or 0
+        raise _wrong(text, at, error.accepts or error.expected) from None
     except lark.UnexpectedCharacters as error:
-        problem = _expected(f"{error.char!r} is not possible", error.allowed or ())
-        raise FormulaError(text, error.pos_in_stream or 0, problem) from None
+        raise _wrong(text, error.pos_in_stream or 0, error.allowed or ()) from None
     return _node(text, tree)
+
+
+_KEYWORDS = (
+    "always", "eventually", "until", "once", "historically", "since", "not", "and", "or", "implies",
+    "iff", "xor", "true", "false",
+)  # fmt: skip
+_TYPING = (
+    (r"=>", "write >= for a comparison, or implies"),
+    (r"(?<![<>=!])=(?!=)", "write == to compare"),
+    (r"\|[^|&]+\|", "write abs(...) for an absolute value"),
+    (
+        r"\b(?:always|eventually|once|historically)\s*\(\s*[\d.]+\s*,",
+        "write a window in brackets, as in always[0, 5]",
+    ),
+    (r"\[\s*[\d.]+\s*\w*\s*\]", "a window has two times, as in always[0, 5]"),
+    (r"\d,\d", "write a decimal point"),
+    (r"[A-Za-z]+\d+(?=[\s/*]|$)", "write a power as m^3"),
+)
+"""Patterns of typing mistakes, and what to write instead."""
+
+
+def _wrong(text: str, at: int, expected: Iterable[str]) -> FormulaError:
+    """Return the error for a formula that the grammar does not accept from the column ``at`` on."""
+    for word in re.finditer(r"(?<![\w.])[A-Za-z_]\w*(?![\w.]|\s*\()", text[: at + 30]):
+        near = difflib.get_close_matches(word[0].lower(), _KEYWORDS, n=1, cutoff=0.7)
+        if near and word[0] not in (*_KEYWORDS, "G", "F", "H", "O") and word.start() <= at:
+            return FormulaError(
+                text, word.start(), f"unknown word {word[0]!r}; did you mean {near[0]}?"
+            )
+    for pattern, remedy in _TYPING:
+        for found in re.finditer(pattern, text):
+            if found.start() <= at <= found.end() + 1:
+                return FormulaError(
+                    text, found.start(), f"{found[0]!r} is not possible here; {remedy}"
+                )
+    if text.rfind("[", 0, at + 1) > text.rfind("]", 0, at):
+        bracket = text.rfind("[", 0, at + 1)
+        return FormulaError(text, bracket, "a window has two times in brackets, as in [0, 5]")
+    if at == len(text.rstrip()) or at == len(text):
+        opened = [i for i, sign in enumerate(text) if sign == "("]
+        if len(opened) > text.count(")"):
+            return FormulaError(text, _unclosed(text), "the ( here has no )")
+        return FormulaError(text, len(text), _expected("the formula ends", expected))
+    wrong = re.compile(r"[\w.]+|\S|$").match(text, at)
+    return FormulaError(
+        text, at, _expected(f"{(wrong[0] if wrong else text)!r} is not possible", expected)
+    )
+
+
+def _unclosed(text: str) -> int:
+    """Return the column of the last ``(`` without a ``)``."""
+    opened: list[int] = []
+    for at, sign in enumerate(text):
+        if sign == "(":
+            opened.append(at)
+        elif sign == ")" and opened:
+            opened.pop()
+    return opened[-1]
 
 
 @cache
@@ -157,20 +222,21 @@ def _parser() -> lark.Lark:
     return lark.Lark(grammar, start="formula", parser="lalr", propagate_positions=True)
 
 
-_WORDS_FOR = {
+_SHOWN = {
     "QUANTITY": "a number", "NAME": "a signal", "COMPARE": "a comparison such as <", "LPAR": "(",
-    "RPAR": ")", "LSQB": "[", "RSQB": "]", "COMMA": ",", "TIME": "a time such as 5 or 20ms",
-    "$END": "the end", "PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/",
+    "RPAR": ")", "COMMA": ",", "TIME": "a time such as 5 or 20ms", "$END": "the end", "AND": "and",
+    "OR": "or", "IMPLIES": "implies",
 }  # fmt: skip
+"""Texts for the tokens that an error names. All others can stand there as well."""
 
 
-def _expected(problem: str, names: Any) -> str:
-    """Return the problem with the tokens that the grammar accepts at its place."""
-    words = [_WORDS_FOR.get(name, name.lower()) for name in sorted(names or ())]
-    shown = [word for word in dict.fromkeys(words) if not word.startswith("__")]
-    if {"NAME", "QUANTITY"} <= set(names or ()):
-        shown = ["a signal", "a number", "("]
-    return f"{problem} here; expected {' or '.join(shown[:6])}" if shown else f"{problem} here"
+def _expected(problem: str, names: Iterable[str]) -> str:
+    """Return the problem with the most important tokens that the grammar accepts at its place."""
+    found = set(names)
+    if not found or {"NAME", "QUANTITY"} <= found:
+        return f"{problem} here; expected a signal or a number"
+    shown = [text for name, text in _SHOWN.items() if name in found]
+    return f"{problem} here; expected one of: {', '.join(shown)}" if shown else f"{problem} here"
 
 
 def _node(text: str, tree: Any) -> Node:

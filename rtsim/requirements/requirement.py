@@ -24,8 +24,11 @@ class Requirement:
     text: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "formula", " ".join(self.formula.split()))
         if not self.name.strip():
             raise ScenarioError(f"the requirement {self.formula!r} has no name; give it a name")
+        if not self.formula:
+            raise ScenarioError(f"requirement {self.name} has no formula; write {_EXAMPLE}")
 
     def check(self, unit_of: UnitOf) -> None:
         """Raise :class:`ScenarioError` if the formula is not valid for the signals of a run."""
@@ -47,17 +50,26 @@ class Requirement:
 
     @classmethod
     def of_text(cls, given: str) -> Requirement:
-        """Return the requirement ``NAME: FORMULA``; without a name, the formula is the name."""
+        """Return the requirement ``NAME: FORMULA``; without a name, the formula is the name.
+
+        Raises :class:`ScenarioError` for a text that cannot be a formula, such as a wrong path.
+        """
         name, colon, formula = given.partition(":")
-        if colon and formula.strip() and _NAME.fullmatch(name.strip()):
-            return cls(name.strip(), formula.strip())
-        return cls(given.strip(), given.strip())
+        if colon and _NAME.fullmatch(name.strip()):
+            return cls(name.strip(), formula)
+        if not set(given) & set("<>="):
+            raise ScenarioError(
+                f"{given!r} is neither a requirement nor a requirement file (.toml); write "
+                f"{_EXAMPLE}"
+            )
+        return cls(given.strip(), given)
 
     def __str__(self) -> str:
         return self.name if self.name == self.formula else f"{self.name}: {self.formula}"
 
 
-_NAME = re.compile(r"[\w.-]+")
+_NAME = re.compile(r"[\w.-]+( [\w.-]+)*")
+_EXAMPLE = "NAME: FORMULA, such as 'SPEED: always cart.v < 2 m/s'"
 _KEYS = {
     "name": text(wanted="a unique name, such as name = 'REQ-12'"),
     "formula": text(wanted="a formula, such as formula = 'always cart.x < 0.1 m'"),

@@ -58,11 +58,15 @@ class Pieces:
 
         The default is the first moment of the instant ``ns``.
         """
+        out: Vector = self.values[self.row(ns, order)]
+        return out
+
+    def row(self, ns: int, order: int = 0) -> int:
+        """Return the index of the piece that is valid at a moment."""
         row = int(np.searchsorted(self.ns, ns, side="right")) - 1
         while self.ns[row] == ns and self.order[row] > order:
             row -= 1
-        out: Vector = self.values[row]
-        return out
+        return row
 
 
 def joined(parts: Sequence[Pieces]) -> tuple[Pieces, list[Vector]]:

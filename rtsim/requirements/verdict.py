@@ -15,11 +15,33 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.table import Recorded, signal_changes, signal_of
 from rtsim.requirements.formula import checked
-from rtsim.requirements.language import Node
+from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.requirement import Requirement
 from rtsim.requirements.robustness import FOREVER, Evaluation, Pieces
 
 _LOW, _HIGH, _SURE, _POSSIBLE = range(4)
+
+
+class Condition(NamedTuple):
+    """A condition of an implication: its text, and how often it became true in the run.
+
+    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only.
+    """
+
+    text: str
+    times: int
+    only_ns: int | None = None
+
+    @property
+    def never(self) -> str:
+        """Why the requirement is not exercised."""
+        if self.only_ns is not None:
+            at = f"{self.only_ns / NS_PER_S:.9g} s"
+            return (
+                f"not exercised, because {self.text} was false at {at}, the only time of the "
+                f"check; write always ({self.text} implies ...)"
+            )
+        return f"not exercised, because {self.text} was never true"
 
 
 class Margin(NamedTuple):
@@ -55,6 +77,8 @@ class RequirementResult(Judged):
     """The part of the formula that determines the robustness."""
     violated: tuple[tuple[int, int], ...] = ()
     """First and last times of the spans in which the requirement is violated [ns]."""
+    note: str = ""
+    """A remark on a formula that is checked at the start of the run only."""
     exercised: int | None = None
     """How often the conditions of the formula became true; None without a condition."""
     margins: tuple[Margin, ...] = field(default=(), repr=False)
@@ -62,6 +86,11 @@ class RequirementResult(Judged):
 
     def _judge(self) -> Outcome:
         return self.result
+
+    @property
+    def name(self) -> str:
+        """The name of the requirement."""
+        return self.requirement.name
 
     @property
     def robustness(self) -> float:
@@ -88,6 +117,7 @@ class RequirementResult(Judged):
             "violated_s": [[a / NS_PER_S, b / NS_PER_S] for a, b in self.violated],
             "exercised": self.exercised,
             "reason": self.reason,
+            "note": self.note,
         }
 
 
@@ -137,6 +167,8 @@ class _Run:
         first = float(values[earlier[-1]]) if len(earlier) else first
         ns, order, values = ns[inside], order[inside], values[inside]
         lead = [(self._start, math.nan)] if self._start < self.begin else []
+        if math.isnan(first) and len(ns) and ns[0] == self.begin:
+            order[0] = 0  # the first sample of a controller is the value from the start on
         if not len(ns) or ns[0] > self.begin or order[0] > 0:
             lead.append((self.begin, first))
         ns = np.concatenate(([at for at, _ in lead], ns, [self.end + 1])).astype(np.int64)
@@ -145,6 +177,7 @@ class _Run:
         return Pieces.of(ns, order, values)
 
     def result(self, requirement: Requirement) -> RequirementResult:
+        requirement.check(self._unit)
         node = checked(requirement.formula, self._unit)
         evaluation = Evaluation(self._pieces, self._start, self.end)
         found = _Found(requirement, evaluation(node), node, self.begin, self.end)
@@ -171,23 +204,29 @@ class _Found:
         column = _HIGH if outcome is Outcome.FAILED else _LOW
         worst_ns, worst = self._worst(self.node, (self.begin, 0), column)
         conditions = list(self._conditions(self.node, self.begin, self.begin))
-        exercised = min((count for _, count in conditions), default=None)
+        exercised = min((one.times for one in conditions), default=None)
         reason = ""
         if outcome is Outcome.UNDECIDED:
             reason = self._open()
         elif outcome is Outcome.PASSED and exercised == 0:
             outcome = Outcome.UNDECIDED
-            never = next(text for text, count in conditions if count == 0)
-            reason = f"not exercised, because {never} was never true"
-        at = worst_ns if self.begin <= worst_ns <= self.end else None
+            reason = next(one for one in conditions if one.times == 0).never
+        decided = outcome is not Outcome.UNDECIDED or low == high
+        at = worst_ns if decided and self.begin <= worst_ns <= self.end else None
         violated = tuple(self._violated(self.node, self.begin)) if outcome is Outcome.FAILED else ()
         return RequirementResult(
-            self.requirement, low, high, outcome, reason, at, worst, violated, exercised,
-            tuple(self._margins(self.node, self.begin)),
+            self.requirement, low, high, outcome, reason, at, worst, violated, self._note(),
+            exercised, tuple(self._margins(self.node, self.begin)),
         )  # fmt: skip
 
     def _text(self, node: Node) -> str:
         return self.requirement.formula[node.at : node.end].strip()
+
+    def _note(self) -> str:
+        if any(node.window is not None for node in self.node.walk()):
+            return ""
+        at = f"{self.begin / NS_PER_S:.9g} s"
+        return f"{self.requirement.name} is checked at {at} only; write always for the whole run"
 
     def _open(self) -> str:
         """Return why the run does not decide the formula."""
@@ -197,8 +236,11 @@ class _Found:
                 unknown = pieces.ns[within & np.isnan(pieces.values)]
                 if len(unknown):
                     return f"{node.name} is unknown at {unknown[0] / NS_PER_S:.9g} s"
-        ended = f"the run ended at {self.end / NS_PER_S:.9g} s"
-        return f"{ended}, before the formula was decided"
+        ended = f"the run ended at {self.end / NS_PER_S:.9g} s, before the formula was decided"
+        needed = horizon(self.node)
+        if needed is None:
+            return f"{ended}; limit the window of the outer operator, as in always[0, 10]"
+        return f"{ended}; the formula needs a run until {(self.begin + needed) / NS_PER_S:.9g} s"
 
     # -- the time and the comparison that determine the robustness
 
@@ -222,6 +264,10 @@ class _Found:
             pieces = self.parts[node.children[0]]
             first, last = self._window(node, moment[0])
             rows = self._rows(pieces, first, last)
+            if first == moment[0]:  # without the earlier microsteps of this instant
+                rows = rows[rows >= pieces.row(*moment)]
+            elif last == moment[0]:
+                rows = rows[rows <= pieces.row(*moment)]
             if len(rows):
                 values = pieces.values[rows, column]
                 low = kind in ("always", "historically")
@@ -244,8 +290,8 @@ class _Found:
 
     # -- how often the conditions became true
 
-    def _conditions(self, node: Node, first: int, last: int) -> Iterator[tuple[str, int]]:
-        """Yield each condition of an implication, and how often it became true.
+    def _conditions(self, node: Node, first: int, last: int) -> Iterator[Condition]:
+        """Yield each condition of an implication.
 
         ``first`` and ``last`` are the times at which the value of the part counts [ns].
         """
@@ -254,7 +300,8 @@ class _Found:
             rows = self._rows(pieces, first, min(last, self.end))
             true = pieces.values[rows, _SURE] > 0
             count = int(np.count_nonzero(true & ~np.append(False, true[:-1])))
-            yield self._text(node.children[0]), count
+            text = self._text(node.children[0])
+            yield Condition(text, count, first if first == last else None)
         if node.window is not None:
             begins, ends = self._window(node, first)[0], self._window(node, last)[1]
             first, last = max(begins, self.begin), min(ends, self.end)
@@ -296,5 +343,3 @@ class _Found:
                     max(int(pieces.ns[rows[a]]), first),
                     min(int(pieces.last[rows[b - 1]]), last),
                 )
-        elif self.parts[node].at(ns)[_POSSIBLE] < 0:
-            yield ns, ns

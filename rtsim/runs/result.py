@@ -120,6 +120,7 @@ class RunResult(SignalsByName, Judged):
         """The end of the run and its error, as text."""
         text = f"the run {self.ending}"
         more = [str(one) for one in (self.error, self.lost) if one is not None]
+        more += [one.in_words for one in self.requirements if one.result is not Outcome.PASSED]
         return "; ".join([text, *(one for one in more if one not in text)])
 
     @property

@@ -70,9 +70,10 @@ def test_a_run_prints_the_verdicts_and_ends_with_their_status() -> None:
     assert "NEAR holds" in typed("run", "cart.py:plain", "--require", HOLDS, "-o", "three.mcap")
     text = typed("run", "cart.py:plain", "--require", OPEN, "-o", "four.mcap", status=2)
     assert "LONG is undecided: the run ended at 10 s" in text
-    text = typed("run", "cart.py:plain", "--require", OPEN, "--require", BROKEN, "--no-record",
-                 status=2)  # fmt: skip
-    assert "was not recorded" in text
+    text = typed("run", "cart.py:cart", "--no-record", status=2)
+    assert "the requirements are checked on the recording; leave out --no-record" in text
+    text = typed("run", "cart.py:plain", "--require", "cart.x < 2", "-o", "five.mcap")
+    assert "note: cart.x < 2 is checked at 0 s only; write always for the whole run" in text
 
 
 @pytest.mark.usefixtures("folder")
@@ -123,7 +124,10 @@ def test_tables_for_other_programs(folder: Path) -> None:
     ("words", "says"),
     [
         (["none.mcap"], "there is no file none.mcap"),
-        (["run.mcap", "--require", "A: always cart.y < 1"], "unknown signal 'cart.y'"),
+        (
+            ["run.mcap", "--require", "A: always cart.y < 1"],
+            "requirement A: unknown signal 'cart.y'",
+        ),
         (["run.mcap", "--require", "none.toml"], "none.toml: No such file"),
         (
             ["run.mcap", "--require", HOLDS, "--require", HOLDS],

@@ -110,6 +110,10 @@ def test_what_the_run_leaves_open_is_undecided(recording: Recording) -> None:
     assert found.low == -math.inf
     assert found.high == pytest.approx(1.0)
     assert "the run ended at 4 s" in found.reason
+    assert "the formula needs a run until 5 s" in found.reason
+    endless = verdict(recording, "always eventually[0, 2.5] ramp.x < 0.2 m")
+    assert endless.outcome is Outcome.UNDECIDED
+    assert "limit the window of the outer operator, as in always[0, 10]" in endless.reason
     assert verdict(recording, "always[0, 5] ramp.x < 0.5 m").outcome is Outcome.FAILED
     assert verdict(recording, "eventually[0, 5] ramp.x > 0.5 m").ok
     assert verdict(recording, "always[9, end] ramp.x < 2 m").outcome is Outcome.UNDECIDED
@@ -122,6 +126,9 @@ def test_a_condition_that_was_never_true_is_not_a_pass(recording: Recording) -> 
         0, "not exercised, because ramp.x > 3 m was never true"
     )  # fmt: skip
     assert verdict(recording, "always (ramp.x > 0.5 m implies ramp.x < 2 m)").exercised == 2
+    once = verdict(recording, "ramp.x > 3 m implies ramp.x < 0 m")
+    assert once.reason.startswith("not exercised, because ramp.x > 3 m was false at 0 s, the only")
+    assert "write always (ramp.x > 3 m implies ...)" in once.reason
     outside = verdict(recording, "always[0, 0.5] (ramp.x > 0.5 m implies ramp.x < 2 m)")
     assert (outside.exercised, outside.outcome) == (0, Outcome.UNDECIDED)
     two = "always (ramp.x > 0.5 m implies ramp.x < 2 m) and always (ramp.x > 3 m implies true)"
@@ -146,6 +153,35 @@ def test_the_time_of_the_worst_moment_and_its_comparison(recording: Recording) -
     assert found.worst == "ramp.x < 0.9 m"
 
 
+def test_a_value_before_the_condition_is_not_the_worst_moment() -> None:
+    """At 1 s the command jumps, and the condition becomes true; before, the error was 0."""
+    loop = rt.Scenario("jump", until=4)
+    wanted = loop.source("command", rt.Signals(rt.Signal("wanted", "m")))
+    plant = loop.plant(Ramp(slope=0.1), step=0.1)
+    loop.at(1, wanted.wanted, 1.0)
+    loop.require(
+        "A",
+        "always[0, 2] (command.wanted > 0.5 m implies "
+        "eventually[0, 1.5] abs(command.wanted - ramp.x) < 0.9 m)",
+    )
+    (found,) = rt.simulate(loop).requirements
+    assert plant is not None
+    assert found.ok
+    assert found.worst == "abs(command.wanted - ramp.x) < 0.9 m"
+    assert found.worst_ns == pytest.approx(2.5 * S)
+
+
+def test_a_formula_without_always_says_that_it_is_checked_once(recording: Recording) -> None:
+    found = verdict(recording, "ramp.x < 0.5 m")
+    assert found.ok
+    assert found.note == "R is checked at 0 s only; write always for the whole run"
+    assert verdict(recording, "always ramp.x < 9 m").note == ""
+
+
+def test_sampled_inputs_of_a_controller_are_known_from_the_start(recording: Recording) -> None:
+    assert verdict(recording, "always slow.x < 2 m").ok
+
+
 # -- in a scenario
 
 
@@ -155,6 +191,7 @@ def test_the_outcome_of_a_run_includes_its_requirements() -> None:
     assert [one.in_words for one in holds.requirements] == ["A holds, robustness 1 at 2 s"]
     broken = rt.simulate(ramp(4, "A: always ramp.x < 2 m", "B: always ramp.x < 0.5 m"))
     assert broken.outcome is Outcome.FAILED
+    assert "B is violated, robustness -0.5" in broken.in_words
     assert rt.simulate(ramp(1, "A: always[0, 2] ramp.x < 2 m")).outcome is Outcome.UNDECIDED
     unrecorded = rt.simulate(ramp(4, "A: always ramp.x < 2 m"), record=False)
     assert unrecorded.outcome is Outcome.UNDECIDED
@@ -210,7 +247,13 @@ def test_names_of_requirements_are_unique() -> None:
         scenario.require("A", "always ramp.x < 3 m")
     with pytest.raises(ScenarioError, match="has no name"):
         scenario.require(" ", "always ramp.x < 3 m")
-    assert [one.name for one in scenario.copy().requirements] == ["A"]
+    with pytest.raises(ScenarioError, match="requirement B has no formula; write NAME: FORMULA"):
+        scenario.require_all("B:")
+    with pytest.raises(ScenarioError, match=r"'req\.tml' is neither a requirement nor"):
+        scenario.require_all("req.tml")
+    scenario.require_all("MY REQ: always\n ramp.x < 3 m")
+    assert str(scenario.requirements[-1]) == "MY REQ: always ramp.x < 3 m"
+    assert [one.name for one in scenario.copy().requirements] == ["A", "MY REQ"]
 
 
 def test_a_copy_of_a_scenario_has_its_own_requirements() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.markup import escape
 
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option
@@ -65,10 +66,6 @@ def check(
     given = gather(requirements)
     found = {str(path): _checked(path, given) for path in runs}
     results = [one for each in found.values() for one in each]
-    if junit is not None:
-        write_whole(junit, junit_xml(found))
-    if table is not None:
-        write_whole(table, csv_text(found))
     status, why = status_of(results), why_of(results)
     if as_json:
         data = {path: [one.to_json() for one in each] for path, each in found.items()}
@@ -76,6 +73,10 @@ def check(
     else:
         for path, each in found.items():
             print_requirements(each, path)
+    if junit is not None:
+        write_whole(junit, junit_xml(found))
+    if table is not None:
+        write_whole(table, csv_text(found))
     sys.exit(status)
 
 
@@ -107,7 +108,9 @@ def print_requirements(results: Sequence[RequirementResult], title: str = "Requi
         ]
         for one in results
     ]
-    print_table(console(), title, _COLUMNS, rows)
+    print_table(
+        console(), escape(title), _COLUMNS, [[escape(cell) for cell in row] for row in rows]
+    )
     for note in (one.note for one in results if one.note):
         click.secho(f"note: {note}", err=True, fg="yellow")
 

@@ -152,9 +152,9 @@ def run_command(
             else:
                 scenario = going_on.scenario
             scenario.require_all(*options.requirements)
-            if scenario.requirements and options.no_record:
+            if options.requirements and options.no_record:
                 raise ScenarioError(
-                    "the requirements are checked on the recording; leave out --no-record"
+                    "requirements are checked on the recording; leave out --no-record"
                 )
             if prepare is not None:
                 prepare(scenario)

@@ -85,6 +85,8 @@ class Values(NamedTuple):
     """
     begins: bool = False
     """True if the signals have their declared initial values before the first row."""
+    read: bool = False
+    """True if the values are those that another component read."""
 
 
 @dataclass(frozen=True)
@@ -289,7 +291,7 @@ def _read(recording: Recorded) -> Iterator[Values]:
                 sinks |= dict(zip(signal.columns, sink.columns, strict=True))
         rows = next(iter(wires.values())).rows
         spec = TrackSpec(owner, rows.integers, Signals(*signals))
-        yield Values(owner, _Read(spec, rows, sinks))
+        yield Values(owner, _Read(spec, rows, sinks), read=True)
 
 
 def names_of(values: Iterable[Values]) -> dict[str, list[str]]:

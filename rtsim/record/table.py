@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import RecordingError, ScenarioError, UnknownName, memory_is_hidden
+from rtsim.core.errors import (
+    NotRecorded,
+    RecordingError,
+    ScenarioError,
+    UnknownName,
+    memory_is_hidden,
+)
 from rtsim.core.extras import extra
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Duration, to_ns
@@ -303,6 +309,12 @@ def signal_changes(recording: Recorded, name: str) -> Changes:
     """
     one, column = signal_of(recording, name)
     track, values = one.rows, one.rows.column(column)
+    if one.read and "side" not in track.integers:
+        raise NotRecorded(
+            name,
+            "is recorded only where a controller or a sensor samples it; use the signal of that "
+            "component",
+        )
     first = float(np.ravel(_first_of(recording, one, column))[0])
     step = track.integer("step") if "step" in track.integers else np.zeros(len(values), np.int64)
     if "arrival" in track.integers:

@@ -22,9 +22,17 @@ def checked(text: str, unit_of: UnitOf) -> Node:
     Raises :class:`FormulaError` for an unknown signal, for two different units, for a number in
     place of a condition, and for a condition in place of a number.
     """
-    node = parse(text)
-    _Check(text, unit_of).condition(node)
+    try:
+        node = parse(text)
+        if not any(one.kind == "signal" for one in node.walk()):
+            raise FormulaError(text, 0, "the formula has no signal")
+        _Check(text, unit_of).condition(node)
+    except RecursionError:
+        raise ScenarioError(TOO_DEEP) from None
     return node
+
+
+TOO_DEEP = "the formula has too many parts within each other; write several requirements"
 
 
 class _Check:
@@ -60,14 +68,21 @@ class _Check:
         if kind not in ARITHMETIC:
             given = self._text[node.at : node.end].strip()
             raise self._wrong(node, f"{given} is a condition, but a number is needed")
+        if kind == "power":
+            return self._power(node)
         units = [self.number(child) for child in node.children]
         if kind == "negative":
             return units[0]
-        if kind == "power":
-            by = node.children[1]
-            known = units[0] is not None and by.kind == "number"
-            return _scaled(units[0], Fraction(by.value)) if known else None
         return _product(units[0], units[1], 1 if kind == "multiply" else -1)
+
+    def _power(self, node: Node) -> Factors:
+        base, exponent = node.children
+        unit, by = self.number(base), _constant(exponent)
+        if not unit:
+            return unit
+        if by is None:
+            raise self._wrong(exponent, "the exponent of a quantity with a unit is a number")
+        return _scaled(unit, Fraction(by))
 
     def _called(self, node: Node) -> Factors:
         if node.name not in FUNCTIONS:
@@ -78,12 +93,19 @@ class _Check:
         if len(node.children) != count or node.keywords:
             values = "1 value" if count == 1 else f"{count} values"
             raise self._wrong(node, f"{node.name} takes {values}")
-        if rule == "same" and count > 1:
-            return self._same(node, node.name)
-        units = [self.number(child) for child in node.children]
-        if rule == "number":
-            return None
-        return units[0] if rule == "same" else _scaled(units[0], Fraction(1, 2))
+        if count > 1:
+            unit = self._same(node, node.name)
+            return _RADIAN if rule == "angle" else unit
+        unit = self.number(node.children[0])
+        if rule == "same":
+            return unit
+        if rule == "root":
+            return _scaled(unit, Fraction(1, 2))
+        wanted: tuple[Factors, ...] = ({}, _RADIAN) if rule == "of angle" else ({},)
+        if unit is not None and unit not in wanted:
+            needed = "rad" if rule == "of angle" else "a number without a unit"
+            raise self._wrong(node, f"{node.name} needs {needed}, not {_written(unit)}")
+        return {}
 
     def _same(self, node: Node, kind: str) -> Factors:
         """Return the common unit of the children; raise :class:`FormulaError` if units differ."""
@@ -111,6 +133,19 @@ class _Check:
             return unit_factors(unit)
         except ScenarioError as error:
             raise self._wrong(node, str(error)) from None
+
+
+_RADIAN: Factors = {"rad": Fraction(1)}
+
+
+def _constant(node: Node) -> float | None:
+    """Return the value of an exponent; None if it is not constant."""
+    if node.kind == "number":
+        return node.value if node.name == "1" else None
+    if node.kind == "negative":
+        value = _constant(node.children[0])
+        return None if value is None else -value
+    return None
 
 
 def _scaled(unit: Factors, by: Fraction) -> Factors:

@@ -7,6 +7,7 @@ grammar is a text for Lark; ``docs/requirements.md`` explains each operator.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,14 +64,14 @@ _GRAMMAR = r"""
 window: "[" TIME ("," | ":") TIME "]"
 
 COMPARE: "<=" | ">=" | "==" | "!=" | "<" | ">"
-QUANTITY.3: /(?P<n>(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)(\s*\[[^\]]*\]|\s*(?!WORDS)UNITS)?/
-TIME: /\s*((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*(ns|us|ms|s|min|h)?|end)(?=\s*[,:\]])/
+QUANTITY.3: /(?P<n>(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?)(\s*\[[^\]]*\]|\s*(?!WORDS)UNITS)?/
+TIME: /\s*((\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?\s*(ns|us|ms|s|min|h)?|end)(?=\s*[,:\]])/
 KEY.2: /[A-Za-z_]\w*(?=\s*=[^=])/
 NAME: /[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(\[\d+\])*/
 %ignore /\s+/
 """
 _WORDS = r"(?:and|or|until|since|implies|iff|xor)\b"
-_FACTOR = r"(?:[^\W\d_]+|%|°)(?:\^-?\d+)?"
+_FACTOR = r"(?:[^\W\d_]+|%|°)(?:\s*(?:\^|\*\*)\s*-?\d+)?"
 _QUANTITY = re.compile(r"(?P<number>[\d.]+(?:[eE][+-]?\d+)?)\s*\[?(?P<unit>[^\]]*)\]?\Z")
 _SECONDS = {"ns": Fraction(1, NS_PER_S), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
             "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
@@ -126,9 +127,13 @@ def horizon(node: Node) -> int | None:
     if node.window is None or node.kind in ("once", "historically", "since"):
         return furthest
     last = node.window[1]
-    return (None if furthest else 0) if last is None else last + furthest
+    if last is None:
+        return None if furthest else node.window[0]
+    return last + furthest
 
 
+MOST = 4000
+"""Maximum number of characters of a formula."""
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 LOGIC = ("not", "and", "or", "implies", "iff", "xor")
 TEMPORAL = ("always", "eventually", "until", "once", "historically", "since")
@@ -138,6 +143,8 @@ _KINDS = {"or_": "or", "and_": "and", "not_": "not"}
 
 def parse(text: str) -> Node:
     """Return the tree of a formula; raise :class:`FormulaError` if it is not valid."""
+    if len(text) > MOST:
+        raise ScenarioError(f"the formula has {len(text)} characters; write at most {MOST}")
     if not text.strip():
         raise ScenarioError("the formula is empty; write, for example, 'always cart.x < 0.1'")
     import lark  # only a run with requirements needs it
@@ -182,15 +189,15 @@ def _wrong(text: str, at: int, expected: Iterable[str]) -> FormulaError:
             return FormulaError(
                 text, word.start(), f"unknown word {word[0]!r}; did you mean {near[0]}?"
             )
+    if text.rfind("[", 0, at + 1) > text.rfind("]", 0, at):
+        bracket = text.rfind("[", 0, at + 1)
+        return FormulaError(text, bracket, "a window has two times in brackets, as in [0, 5]")
     for pattern, remedy in _TYPING:
         for found in re.finditer(pattern, text):
             if found.start() <= at <= found.end() + 1:
                 return FormulaError(
                     text, found.start(), f"{found[0]!r} is not possible here; {remedy}"
                 )
-    if text.rfind("[", 0, at + 1) > text.rfind("]", 0, at):
-        bracket = text.rfind("[", 0, at + 1)
-        return FormulaError(text, bracket, "a window has two times in brackets, as in [0, 5]")
     if at == len(text.rstrip()) or at == len(text):
         opened = [i for i, sign in enumerate(text) if sign == "("]
         if len(opened) > text.count(")"):
@@ -252,8 +259,11 @@ def _node(text: str, tree: Any) -> Node:
     if kind == "quantity":
         found = _QUANTITY.match(parts[0])
         assert found is not None
-        unit = found["unit"].strip() or "1"
-        return Node("number", name=unit, value=float(found["number"]), **where)
+        unit = re.sub(r"\s*(?:\^|\*\*)\s*", "^", found["unit"].strip()) or "1"
+        value = float(found["number"])
+        if not math.isfinite(value):
+            raise FormulaError(text, where["at"], f"{found['number']} is too large")
+        return Node("number", name=unit, value=value, **where)
     if kind in ("true", "false"):
         return Node(kind, **where)
     if kind == "signal":

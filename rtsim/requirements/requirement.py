@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.toml import ListKey, Place, TableKey, open_toml, read, text
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ class Requirement:
     text: str = ""
 
     def __post_init__(self) -> None:
+        for given in (self.name, self.formula, self.text):
+            if not isinstance(given, str):
+                raise ScenarioError(f"{given!r} is not a text; a requirement is {_EXAMPLE}")
         object.__setattr__(self, "formula", " ".join(self.formula.split()))
         if not self.name.strip():
             raise ScenarioError(f"the requirement {self.formula!r} has no name; give it a name")
@@ -87,7 +90,7 @@ def read_requirements(path: str | Path) -> tuple[Requirement, ...]:
     """
     file = open_toml(Path(path), "a requirement file", "requirements.toml")
     keys = {"requirement": ListKey("a list of tables [[requirement]]", of=TableKey(keys=_KEYS))}
-    return tuple(Requirement(**one) for one in read(file.data, keys, file.place)["requirement"])
+    return gather(Requirement(**one) for one in read(file.data, keys, file.place)["requirement"])
 
 
 def gather(given: Iterable[Given]) -> tuple[Requirement, ...]:
@@ -118,5 +121,12 @@ def _read(given: Given) -> tuple[Requirement, ...]:
 
 
 def required_by(header: Mapping[str, Any]) -> tuple[Requirement, ...]:
-    """Return the requirements in the header of a recording."""
-    return tuple(Requirement.of_plain(one) for one in header.get("requirements", ()))
+    """Return the requirements in the header of a recording.
+
+    A malformed header raises :class:`RecordingError`.
+    """
+    given = header.get("requirements", [])
+    try:
+        return gather(Requirement.of_plain(one) for one in given)
+    except (TypeError, KeyError, AttributeError, ScenarioError) as error:
+        raise RecordingError(f"the requirements in the header are not valid: {error}") from None

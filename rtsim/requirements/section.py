@@ -24,11 +24,11 @@ def requirement_section(recording: Recording) -> Section | None:
     The section has a table of the verdicts, and a chart of the robustness over time of each part
     that must hold throughout a window; violations are marked.
     """
-    required = required_by(recording.header)
-    if not required:
-        return None
     try:
-        results = check(required, recording)
+        required = required_by(recording.header)
+        if not required:
+            return None
+        results = check(required, recording, margins=True)
     except RtsimError as error:
         said = f"The requirements were not checked: {error}"
         return "requirements", "Requirements", f"<p>{text(said)}</p>"

@@ -10,13 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
+from rtsim.record.component_values import SAMPLED, Rows
+from rtsim.record.events import RunEnding
+from rtsim.record.named_signals import SignalsByName
+from rtsim.record.reading import Recording
 from rtsim.record.table import Recorded, signal_changes, signal_of
-from rtsim.requirements.formula import checked
+from rtsim.requirements.formula import TOO_DEEP, checked
 from rtsim.requirements.language import Node, horizon
-from rtsim.requirements.requirement import Requirement
+from rtsim.requirements.requirement import Given, Requirement, gather
 from rtsim.requirements.robustness import FOREVER, Evaluation, Pieces
 
 _LOW, _HIGH, _SURE, _POSSIBLE = range(4)
@@ -125,13 +130,22 @@ def _finite(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def check(requirements: Iterable[Requirement], recording: Recorded) -> list[RequirementResult]:
-    """Return the verdicts of the requirements on a recorded run, in order.
+def check(
+    requirements: Iterable[Given], run: Recorded | SignalsByName, *, margins: bool = False
+) -> list[RequirementResult]:
+    """Return the verdicts of requirements on a run, in order.
 
-    Raises :class:`FormulaError` for a formula that does not fit the recording.
+    Args:
+        requirements: Requirements, their texts, or requirement files.
+        run: A recording, or the result of a run.
+        margins: Also return the robustness over time.
+
+    Raises:
+        ScenarioError: A formula does not fit the run.
     """
-    judge = _Run(recording)
-    return [judge.result(one) for one in requirements]
+    given = gather(requirements)
+    judge = _Run(run._signals_from() if isinstance(run, SignalsByName) else run)
+    return [judge.result(one, margins) for one in given]
 
 
 def unchecked(requirements: Iterable[Requirement], why: str) -> list[RequirementResult]:
@@ -146,7 +160,12 @@ class _Run:
     def __init__(self, recording: Recorded) -> None:
         self._recording = recording
         self.begin, self.end = recording.span_ns
-        self._start = self.begin if recording.from_start else -FOREVER
+        self._from_start = recording.from_start
+        self._start = self.begin if self._from_start else -FOREVER
+        continues = bool(getattr(recording, "continues", None))
+        self.zero = 0 if continues else self.begin
+        """The time at which the formulas are evaluated [ns]."""
+        self.why_open, self._least = _why_open(recording)
         self._signals: dict[str, Pieces] = {}
 
     def _unit(self, name: str) -> str:
@@ -156,32 +175,59 @@ class _Run:
     def _pieces(self, node: Node) -> Pieces:
         found = self._signals.get(node.name)
         if found is None:
+            rows = signal_of(self._recording, node.name)[0].rows
             changes = signal_changes(self._recording, node.name)
-            found = self._signals[node.name] = self._closed(*changes)
+            found = self._signals[node.name] = self._closed(rows, *changes)
         return found
 
-    def _closed(self, ns: Any, order: Any, values: Any, first: float) -> Pieces:
+    def _closed(self, rows: Rows, ns: Any, order: Any, values: Any, first: float) -> Pieces:
         """Return the changes of a signal as pieces, with unknown values outside the run."""
-        inside = (ns >= self.begin) & (ns <= self.end)
+        end, plant = self.end, "side" in rows.integers
+        if self._least is not None:  # a recording that was cut off
+            end = int(rows.ns[-1]) if plant and len(rows.ns) else min(end, self._least)
+        inside = (ns >= self.begin) & (ns <= end)
         earlier = np.flatnonzero(ns < self.begin)
         first = float(values[earlier[-1]]) if len(earlier) else first
-        ns, order, values = ns[inside], order[inside], values[inside]
+        ns, order, values = ns[inside], order[inside].copy(), values[inside].copy()
+        if "arrival" in rows.integers and not self._from_start:
+            values[:] = first = math.nan  # a message that was sent before can arrive at any time
         lead = [(self._start, math.nan)] if self._start < self.begin else []
-        if math.isnan(first) and len(ns) and ns[0] == self.begin:
+        sampled = rows.spec.name.endswith(SAMPLED) and self._from_start
+        if sampled and len(ns) and ns[0] == self.begin:
             order[0] = 0  # the first sample of a controller is the value from the start on
         if not len(ns) or ns[0] > self.begin or order[0] > 0:
             lead.append((self.begin, first))
-        ns = np.concatenate(([at for at, _ in lead], ns, [self.end + 1])).astype(np.int64)
+        ns = np.concatenate(([at for at, _ in lead], ns, [end + 1])).astype(np.int64)
         order = np.concatenate(([0] * len(lead), order, [0])).astype(np.int64)
         values = np.concatenate(([v for _, v in lead], values, [math.nan]))
         return Pieces.of(ns, order, values)
 
-    def result(self, requirement: Requirement) -> RequirementResult:
+    def result(self, requirement: Requirement, margins: bool) -> RequirementResult:
         requirement.check(self._unit)
         node = checked(requirement.formula, self._unit)
-        evaluation = Evaluation(self._pieces, self._start, self.end)
-        found = _Found(requirement, evaluation(node), node, self.begin, self.end)
-        return found.result()
+        evaluation = Evaluation(self._pieces, self._start, self.end, not self.why_open)
+        try:
+            parts = evaluation(node)
+            found = _Found(requirement, parts, node, self.zero, self.begin, self.end, self.why_open)
+            return found.result(margins)
+        except RecursionError:
+            raise ScenarioError(f"requirement {requirement.name}: {TOO_DEEP}") from None
+
+
+def _why_open(recording: Recorded) -> tuple[str, int | None]:
+    """Return why the end of a recording is not the end of its run; empty if it is.
+
+    The second value is the time up to which the rows of all plants are known [ns], None for all.
+    """
+    if not isinstance(recording, Recording):
+        return "", None
+    ending = RunEnding.of(recording)
+    if recording.truncated is not None:
+        ends = [int(t.ns[-1]) for t in recording.tracks.values() if "side" in t.integers and len(t)]
+        return f"the recording is incomplete ({recording.truncated})", min(ends, default=0)
+    if recording.span_ns[1] < ending.reached_ns:
+        return f"the copy ends at {recording.span_ns[1] / NS_PER_S:.9g} s, before the run", None
+    return ("" if ending.complete or ending.reason == "quit" else f"the run {ending}"), None
 
 
 @dataclass(frozen=True)
@@ -191,19 +237,21 @@ class _Found:
     requirement: Requirement
     parts: Mapping[Node, Pieces]
     node: Node
+    zero: int
     begin: int
     end: int
+    why_open: str
 
-    def result(self) -> RequirementResult:
-        low, high, sure, possible = self.parts[self.node].at(self.begin).tolist()
+    def result(self, margins: bool) -> RequirementResult:
+        low, high, sure, possible = (self.parts[self.node].at(self.zero) + 0.0).tolist()
         outcome = Outcome.UNDECIDED
         if sure > 0:
             outcome = Outcome.PASSED
         elif possible < 0:
             outcome = Outcome.FAILED
         column = _HIGH if outcome is Outcome.FAILED else _LOW
-        worst_ns, worst = self._worst(self.node, (self.begin, 0), column)
-        conditions = list(self._conditions(self.node, self.begin, self.begin))
+        worst_ns, worst = self._worst(self.node, (self.zero, 0), column)
+        conditions = list(self._conditions(self.node, self.zero, self.zero))
         exercised = min((one.times for one in conditions), default=None)
         reason = ""
         if outcome is Outcome.UNDECIDED:
@@ -211,12 +259,15 @@ class _Found:
         elif outcome is Outcome.PASSED and exercised == 0:
             outcome = Outcome.UNDECIDED
             reason = next(one for one in conditions if one.times == 0).never
+        elif outcome is Outcome.PASSED and low == math.inf:
+            outcome, reason = Outcome.UNDECIDED, "not exercised, because no value was compared"
         decided = outcome is not Outcome.UNDECIDED or low == high
         at = worst_ns if decided and self.begin <= worst_ns <= self.end else None
-        violated = tuple(self._violated(self.node, self.begin)) if outcome is Outcome.FAILED else ()
+        failed = outcome is Outcome.FAILED
+        violated = tuple(sorted(set(self._violated(self.node, self.zero)))) if failed else ()
         return RequirementResult(
             self.requirement, low, high, outcome, reason, at, worst, violated, self._note(),
-            exercised, tuple(self._margins(self.node, self.begin)),
+            exercised, tuple(self._margins(self.node, self.zero)) if margins else (),
         )  # fmt: skip
 
     def _text(self, node: Node) -> str:
@@ -225,22 +276,27 @@ class _Found:
     def _note(self) -> str:
         if any(node.window is not None for node in self.node.walk()):
             return ""
-        at = f"{self.begin / NS_PER_S:.9g} s"
+        at = f"{self.zero / NS_PER_S:.9g} s"
         return f"{self.requirement.name} is checked at {at} only; write always for the whole run"
 
     def _open(self) -> str:
         """Return why the run does not decide the formula."""
+        if self.why_open:
+            return f"{self.why_open}, so the formula is not decided"
         for node, pieces in self.parts.items():
-            if node.kind == "signal":
-                within = (pieces.ns >= self.begin) & (pieces.ns <= self.end)
+            if pieces.values.ndim == 1:
+                within = (pieces.last >= self.begin) & (pieces.ns <= self.end)
                 unknown = pieces.ns[within & np.isnan(pieces.values)]
                 if len(unknown):
-                    return f"{node.name} is unknown at {unknown[0] / NS_PER_S:.9g} s"
+                    at = max(int(unknown[0]), self.begin) / NS_PER_S
+                    return f"{self._text(node)} is unknown at {at:.9g} s"
+        if self.zero < self.begin:
+            return f"values before {self.begin / NS_PER_S:.9g} s are unknown"
         ended = f"the run ended at {self.end / NS_PER_S:.9g} s, before the formula was decided"
         needed = horizon(self.node)
         if needed is None:
             return f"{ended}; limit the window of the outer operator, as in always[0, 10]"
-        return f"{ended}; the formula needs a run until {(self.begin + needed) / NS_PER_S:.9g} s"
+        return f"{ended}; the formula needs a run until {(self.zero + needed) / NS_PER_S:.9g} s"
 
     # -- the time and the comparison that determine the robustness
 
@@ -320,9 +376,11 @@ class _Found:
             first, last = self._window(node, ns)
             pieces, last = self.parts[part], min(last, self.end)
             rows = self._rows(pieces, first, last)
+            if not len(rows):
+                return
             low, high = pieces.values[rows, _LOW], pieces.values[rows, _HIGH]
             values = np.where(low == high, low, np.nan)
-            ends = np.append(np.maximum(pieces.ns[rows], first), last)
+            ends = np.append(np.maximum(pieces.ns[rows], first), max(first, last))
             yield Margin(self._text(part), ends, np.append(values, values[-1:]))
 
     # -- the spans of a violation

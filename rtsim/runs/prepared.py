@@ -215,6 +215,7 @@ class ResetRuns:
         result = RunResult(
             RunEnding(system.ns, until_ns, "end", ""), whole.wall_ns, certificate,
             late=0, missed=0, system=system, recorder=recorder, ends=_ends(system),
+            required=self._scenario.requirements,
         )  # fmt: skip
         recorder.about = lambda: (order.request().header(), footer_of(result, {}))
         return result

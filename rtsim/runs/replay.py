@@ -180,7 +180,7 @@ def scenario_from(
         )
     reference = scenario_to_load(origin, source)
     scenario = load_scenario(reference, dict(origin.get("settings", {})))
-    scenario.requirements = required_by(header)
+    scenario.requirements, scenario.checks_requirements = required_by(header), False
     scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():
         latency = None if how["latency"] is None else from_plain(how["latency"])

@@ -13,6 +13,7 @@ from rtsim.core.errors import (
     NotRecorded,
     OverrunError,
     RecordingError,
+    ScenarioError,
     UnknownName,
     memory_is_hidden,
 )
@@ -110,9 +111,11 @@ class RunResult(SignalsByName, Judged):
             return []
         from rtsim.requirements.verdict import check, unchecked
 
+        if self.path is None and not hasattr(self.recorder, "recording"):
+            return unchecked(self.required, "the run was not recorded")
         try:
             return check(self.required, self._read)
-        except RecordingError as error:
+        except (RecordingError, ScenarioError) as error:
             return unchecked(self.required, str(error))
 
     @property

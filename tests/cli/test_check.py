@@ -70,8 +70,10 @@ def test_a_run_prints_the_verdicts_and_ends_with_their_status() -> None:
     assert "NEAR holds" in typed("run", "cart.py:plain", "--require", HOLDS, "-o", "three.mcap")
     text = typed("run", "cart.py:plain", "--require", OPEN, "-o", "four.mcap", status=2)
     assert "LONG is undecided: the run ended at 10 s" in text
+    text = typed("run", "cart.py:plain", "--require", HOLDS, "--no-record", status=2)
+    assert "requirements are checked on the recording; leave out --no-record" in text
     text = typed("run", "cart.py:cart", "--no-record", status=2)
-    assert "the requirements are checked on the recording; leave out --no-record" in text
+    assert "CALM is undecided: the run was not recorded" in text
     text = typed("run", "cart.py:plain", "--require", "cart.x < 2", "-o", "five.mcap")
     assert "note: cart.x < 2 is checked at 0 s only; write always for the whole run" in text
 
@@ -145,6 +147,22 @@ def test_a_run_without_requirements_is_no_pass() -> None:
     text = typed("check", "none.mcap", status=2)
     assert "declares no requirement; give --require 'NAME: FORMULA'" in text
     Path("none.mcap").unlink()
+
+
+@pytest.mark.usefixtures("folder")
+def test_texts_in_brackets_are_shown_as_they_are() -> None:
+    text = typed("check", "run.mcap", "--require", "always cart.x < 3 [m]")
+    assert "cart.x < 3 [m]" in text
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_recording_that_was_cut_off_is_no_pass() -> None:
+    typed("run", "cart.py:plain", "--until", "900", "-o", "long.mcap")
+    data = Path("long.mcap").read_bytes()
+    Path("cut.mcap").write_bytes(data[: len(data) // 2])
+    text = typed("check", "cut.mcap", "--require", HOLDS, status=2)
+    assert "the recording is incomplete" in text
+    typed("check", "cut.mcap", "--require", "always abs(cart.x) < 0.5 m", status=1)
 
 
 @pytest.mark.usefixtures("folder")

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rtsim as rt
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.record.reading import Recording
 from rtsim.requirements import Requirement, RequirementResult, check, read_requirements
+from rtsim.requirements.requirement import required_by
+from rtsim.runs import prepare
 from rtsim.runs.replay import rerun
 
 S = 1_000_000_000
+FILE = """
+[[requirement]]
+name = "A"
+formula = "always ramp.x < 2 m"
+text = "A sentence."
+
+[[requirement]]
+name = "B"
+formula = "always ramp.x < 0.5 m"
+"""
 
 
 class Ramp(rt.Plant):
@@ -182,6 +195,117 @@ def test_sampled_inputs_of_a_controller_are_known_from_the_start(recording: Reco
     assert verdict(recording, "always slow.x < 2 m").ok
 
 
+# -- what is not the whole run
+
+
+def test_a_copy_that_ends_before_the_run_leaves_its_end_open(recording: Recording) -> None:
+    copy = recording.up_to(S)
+    found = verdict(copy, "eventually ramp.x > 0.9 m")
+    assert found.outcome is Outcome.UNDECIDED
+    assert "the copy ends at 1 s, before the run" in found.reason
+    assert verdict(copy, "always ramp.x < 2 m").outcome is Outcome.UNDECIDED
+    assert verdict(copy, "always ramp.x < 0.3 m").outcome is Outcome.FAILED
+    assert verdict(copy, "always[0, 0.5] ramp.x < 2 m").ok
+
+
+def test_messages_of_a_copy_are_unknown(recording: Recording) -> None:
+    """A message that was sent before the copy begins can arrive at any time."""
+    found = verdict(recording.between(1, 4), "always[0, 1] slow.half < 9 m")
+    assert found.outcome is Outcome.UNDECIDED
+
+
+class Breaks(Ramp):
+    """A plant that fails at 0.5 m."""
+
+    def derivative(self, d: Any) -> None:
+        d.x = 1.0 if self.x < 0.5 else math.nan
+        d.pair = 0.0, 0.0
+
+
+def test_a_run_that_ended_in_an_error_leaves_its_end_open() -> None:
+    loop = rt.Scenario("breaks", until=4)
+    loop.plant("breaks", Breaks(slope=1.0), step=0.1)
+    recorder = rt.MemoryRecorder()
+    with pytest.raises(rt.ModelError):
+        rt.simulate(loop, recorder=recorder)
+    broken = recorder.recording()
+    assert verdict(broken, "always breaks.x < 9 m").outcome is Outcome.UNDECIDED
+    assert verdict(broken, "eventually breaks.x > 9 m").outcome is Outcome.UNDECIDED
+    assert verdict(broken, "always breaks.x < 0.2 m").outcome is Outcome.FAILED
+
+
+def test_a_continued_run_is_judged_from_the_start_of_the_whole_run() -> None:
+    with rt.Simulation(ramp()) as run:
+        run.advance(1.0)
+        checkpoint = run.save().checkpoint
+    continued = rt.simulate(ramp(), start=checkpoint).recording()
+    later = verdict(continued, "always[1.2, 2.1] ramp.x < 0.95 m")
+    assert later.outcome is Outcome.FAILED
+    assert later.worst_ns == pytest.approx(2 * S, abs=1)
+    assert verdict(continued, "always ramp.x < 2 m").outcome is Outcome.UNDECIDED
+    assert verdict(continued, "eventually[1.9, 2.1] ramp.x > 0.95 m").ok
+
+
+def test_prepared_runs_have_requirements() -> None:
+    loop = rt.Scenario("ramp", until=4)
+    loop.plant(Ramp(slope=0.5), step=0.1)
+    loop.require("A", "always ramp.x < 0.5 m")
+    prepared = prepare(loop)
+    for _ in range(3):
+        assert prepared.run().outcome is Outcome.FAILED
+        assert prepared.run(record=False).outcome is Outcome.UNDECIDED
+
+
+def test_nothing_compared_is_no_pass(recording: Recording) -> None:
+    found = verdict(recording, "historically[5, 10] ramp.x < 2 m")
+    assert found.outcome is Outcome.UNDECIDED
+    assert found.reason == "not exercised, because no value was compared"
+    with pytest.raises(ScenarioError, match="the formula has no signal"):
+        verdict(recording, "always 1 < 2")
+
+
+def test_noise_that_only_a_controller_samples_is_refused() -> None:
+    loop = ramp()
+    noise = loop.noise("hum", rt.Signals(rt.Signal("w", "m")), deviation=1.0, period=0.01)
+    ear = loop.controller("ear", Slow(), period=0.5)
+    loop.connect(noise.w, ear.x)
+    loop.require("A", "always hum.w < 9 m")
+    (found,) = rt.simulate(loop).requirements
+    assert found.outcome is Outcome.UNDECIDED
+    assert "is recorded only where a controller or a sensor samples it" in found.reason
+
+
+def test_a_replay_keeps_requirements_that_no_longer_fit() -> None:
+    recording = rt.simulate(ramp(4, "A: always ramp.x < 2 m")).recording()
+    other = ramp()
+    other.requirements, other.checks_requirements = (Requirement("A", "always ramp.z < 2"),), False
+    assert rerun(recording, other).digest() == recording.digest()
+
+
+@pytest.mark.parametrize("given", [3, "x", None, [3], [{"name": "A"}]])
+def test_a_malformed_header_is_an_error_of_the_recording(given: Any) -> None:
+    with pytest.raises(RecordingError, match="the requirements in the header are not valid"):
+        required_by({"requirements": given})
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "always " + " + ".join(["ramp.x"] * 500) + " < 1",
+        "always " + "abs(" * 600 + "ramp.x" + ")" * 600 + " < 1",
+        " and ".join(["ramp.x < 1"] * 390),
+        "not " * 900 + "ramp.x < 1",
+        "always ramp.x < 1e999",
+        "always ramp.x ** 1e400 < 1",
+        "always[0, 1e5000000] ramp.x < 1",
+        "always[0, " + "9" * 16_000 + "] ramp.x < 1",
+    ],
+)
+def test_a_formula_of_any_size_has_an_answer(formula: str, recording: Recording) -> None:
+    with suppress(ScenarioError):
+        assert isinstance(verdict(recording, formula), RequirementResult)
+
+
 # -- in a scenario
 
 
@@ -265,17 +389,6 @@ def test_a_copy_of_a_scenario_has_its_own_requirements() -> None:
 
 # -- in a file
 
-FILE = """
-[[requirement]]
-name = "A"
-formula = "always ramp.x < 2 m"
-text = "A sentence."
-
-[[requirement]]
-name = "B"
-formula = "always ramp.x < 0.5 m"
-"""
-
 
 def test_a_requirement_file(tmp_path: Path) -> None:
     path = tmp_path / "requirements.toml"
@@ -299,6 +412,7 @@ def test_a_requirement_file(tmp_path: Path) -> None:
         ("[[requirement]]\nnane = 'A'", r":2: .*unknown key 'nane'.*did you mean name"),
         ("[[requirements]]\nname = 'A'", r":1: unknown key 'requirements'.*requirement"),
         ("requirement = 3", r":1: requirement = 3 is not valid"),
+        (2 * FILE, "two requirements have the name A"),
         ("", r"requirement is missing; write a list of tables \[\[requirement\]\]"),
         ("[[requirement", "not valid TOML"),
     ],

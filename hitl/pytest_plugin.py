@@ -40,8 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--board",
         default=None,
         metavar="URL",
-        help="Board of the fixtures board and pitl: board:NAME is emulated (the default); "
-        "serial:///dev/ttyACM0?baud=500000 and serial://COM3 are real.",
+        help="Board that the test fixtures 'board' and 'pitl' use. board:NAME is an emulated "
+        "board; serial:///dev/ttyACM0?baud=500000 and serial://COM3 are real boards. The default "
+        "is an emulated board.",
     )
 
 

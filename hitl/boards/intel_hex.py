@@ -87,7 +87,7 @@ def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
         ours = next((v for k, v in _FAMILIES.items() if board.processor.startswith(k)), name)
         if name != ours:
             return (
-                f"is an ELF file for {name}, and {board.phrase} has the processor {board.mcu} "
+                f"is an ELF file for {name}, but {board.phrase} has the processor {board.mcu} "
                 f"({ours}); build the firmware for {board.phrase}"
             )
         return (
@@ -137,8 +137,8 @@ def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
             whose = f"{other.phrase} ({other.mcu}, {other.url})"
     if whose:
         raise BoardError(
-            f"{path} has the interrupt vectors of {whose}, and the processor of {board.phrase} is "
-            f"an {board.mcu}; build the firmware for {board.phrase}, or name the other board"
+            f"{path} has the interrupt vectors of {whose}, but {board.phrase} has an {board.mcu}; "
+            f"build the firmware for {board.phrase}, or choose the board for which it was built"
         )
 
 
@@ -172,8 +172,8 @@ def parse(
         if kind == _DATA:
             if address + len(data) > _WINDOW:
                 raise BoardError(
-                    f"{where}: the record passes the end of its {_WINDOW} bytes; its last bytes "
-                    "have no certain address; build the firmware again"
+                    f"{where}: the record extends beyond its segment of {_WINDOW} bytes, so the "
+                    "addresses of its last bytes are ambiguous; build the firmware again"
                 )
             _place(image, given, base + address, data, begins, f"{where}: the record", phrase)
         elif kind in (_SEGMENT, _LINEAR) and len(data) == 2:
@@ -223,8 +223,8 @@ def _place(
     end = start + len(data)
     if start < 0 or end > flash:
         raise _Outside(
-            f"{where} has the addresses {address:#x} to {address + len(data) - 1:#x}, but the "
-            f"{flash} bytes of flash of {phrase} are {begins:#x} to {begins + flash - 1:#x}",
+            f"{where} has data at {address:#x} to {address + len(data) - 1:#x}, outside the flash "
+            f"of {phrase} ({flash} bytes at {begins:#x} to {begins + flash - 1:#x})",
             address,
         )
     if any(given[start:end]):

@@ -50,7 +50,9 @@ def board_named(name: str, where: str = "") -> BoardDescription:
     if name not in BOARDS:
         bare = name.removeprefix("board:").partition("?")[0]
         if bare in BOARDS:
-            raise BoardError(f"{start}unknown board {name!r}, which is a URL; write {bare}")
+            raise BoardError(
+                f"{start}expected the name of a board, but {name!r} is a URL; write {bare}"
+            )
         raise BoardError(f"{start}unknown board {name!r}; known: {', '.join(BOARDS)}")
     try:
         return BOARDS[name]

@@ -104,29 +104,31 @@ def advanced(
     """Decode the answer to a request to run the board from ``start`` to ``target`` (cycles).
 
     ``pins`` is the number of pins. Returns the cycle that the board has reached, and the events.
-    Raises :class:`BoardError` for an impossible answer.
+    Raises :class:`BoardError` for an impossible answer. The message completes
+    the sentence "the emulator answered with ...".
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
         raise BoardError(
-            f"a message of {len(body)} bytes; expected {_CYCLE.size} bytes, and {_RECORD.size} "
-            "more for each event"
+            f"a message of {len(body)} bytes; expected {_CYCLE.size} bytes, plus {_RECORD.size} "
+            "bytes for each event"
         )
     (reached,) = _CYCLE.unpack_from(body)
     if not start <= reached <= target:
-        raise BoardError(f"cycle {reached}; expected a cycle from {start} to {target}")
+        raise BoardError(f"the cycle {reached}; expected a cycle from {start} to {target}")
     events, last = [], start
     for cycle, kind, which, value in _RECORD.iter_unpack(body[_CYCLE.size :]):
         most = MOST_BUSES if kind == Out.BUS else pins
         if kind not in Out.__members__.values() or which >= most:
-            raise BoardError(f"an unknown event of kind {kind} at pin {which}")
+            place = "bus" if kind == Out.BUS else "pin"
+            raise BoardError(f"an unknown event of kind {kind} at {place} {which}")
         if kind == Out.BUS:
             bus_operation(value)
             events.append(WireEvent(cycle, Out.BUS, which, value))
             continue
         if value > 255 or (kind == Out.BYTE and not last < cycle <= reached):
             raise BoardError(
-                f"a byte {value} at cycle {cycle}; expected at most 255, after cycle {last} and "
-                f"not after {reached}"
+                f"the value {value} at cycle {cycle}; expected a value from 0 to 255, at a cycle "
+                f"after {last} and not after {reached}"
             )
         last = cycle if kind == Out.BYTE else last
         events.append(WireEvent(cycle, Out(kind), which, value))

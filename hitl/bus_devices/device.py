@@ -59,7 +59,9 @@ class BusDevice:
         Raises :class:`ControllerError` for an infinite value or NaN.
         """
         if not math.isfinite(value):
-            raise ControllerError(f"{name} = {value!r} is not finite; a device measures numbers")
+            raise ControllerError(
+                f"{name} = {value!r} is not finite; give the bus device a finite value"
+            )
         self.values[name] = value
 
     def advance(self, ns: int) -> None:

@@ -51,7 +51,10 @@ class _End:
         self._levels: dict[tuple[str, str], bool] = {}
         found = board.description.bus(bus)
         if found.kind != self.kind:
-            raise BoardError(f"{bus} of {board.description.phrase} is a bus of kind {found.kind}")
+            raise BoardError(
+                f"{bus} of {board.description.phrase} is a bus of kind {found.kind}, but the "
+                f"devices need a bus of kind {self.kind}; choose another bus"
+            )
         board.attach(bus, self)
         self._drive()
 

@@ -285,7 +285,9 @@ class FrameController:
 
     def _open(self) -> Traffic:
         if self.traffic is None:
-            raise ControllerError(f"{self.url.text} is not open; a run opens it by fresh()")
+            raise ControllerError(
+                f"{self.url.text} is not open; use the controller that fresh() returns"
+            )
         return self.traffic
 
     def describe(self) -> dict[str, object]:

@@ -173,8 +173,8 @@ def install(board_name: str | None) -> None:
 @click.option(
     "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="FOLDER",
     help="Write the firmware's source code (a sketch for the Arduino IDE or make) and its image to "
-    "FOLDER/NAME, where NAME is the controller's name; of SKETCH.ino, write the image "
-    "FOLDER/SKETCH.hex.  [default: no sketch is written]",
+    "FOLDER/NAME, where NAME is the controller's name. For SKETCH.ino, write only the image, to "
+    "FOLDER/SKETCH.hex.  [default: write no source code]",
 )  # fmt: skip
 @baud_option
 @board_option
@@ -287,7 +287,7 @@ def _described(made: Firmware, place: Path | None) -> dict[str, object]:
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace edited files, and remove the others in the sketch's folder src.",
+    help="Overwrite edited files of the sketch, and delete all other files in its folder src.",
 )
 @board_option
 @json_option
@@ -356,11 +356,13 @@ COLUMNS = (
 def compare(interface: str, names: str | None, steps: int, seed: int, as_json: bool) -> None:
     """Run the controller INTERFACE on emulated boards, with random inputs, and compare the boards.
 
-    INTERFACE is FILE.toml or FILE.toml:VARIANT. The table has the execution time of a step, the
-    stack, the time of an exchange over the serial line, and the number of steps whose outputs have
-    the bits of the C code on this host; below it is the first difference of each board. Exit status
-    0 if all outputs are equal on all boards. Exit status 1 if an output differs or a step fails on
-    this host. Exit status 2 if a board could not run the controller or no output ever moved.
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. The table contains the execution time of a step,
+    the stack, and the time of an exchange over the serial line. The last column is the number of
+    steps in which the board and the C code on this host computed equal outputs, bit for bit. Below
+    the table is the first difference of each board.
+
+    Exit status 0 if all outputs are equal on all boards, 1 if an output differs or a step fails on
+    this host, 2 if a board could not run the controller or no output ever changed.
 
     \b
     Example:

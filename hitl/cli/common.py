@@ -59,9 +59,9 @@ controllers_option = click.option(
     "controllers",
     multiple=True,
     metavar="[NAME=]INTERFACE[@ENDPOINT]",
-    help="Run the C code of INTERFACE in place of controller NAME: controller=pid.toml. If the "
-    "scenario has only one controller, INTERFACE alone is enough. pid.toml@tcp://HOST:PORT "
-    "uses the C code that 'rtsim sil serve' runs at this address.",
+    help="Run the C code of INTERFACE in place of controller NAME, as in controller=pid.toml. If "
+    "the scenario has only one controller, NAME= can be left out. To use the C code that 'rtsim "
+    "sil serve' runs at an address, write pid.toml@tcp://HOST:PORT.",
 )
 keys_option = click.option(
     "--keys",

@@ -37,8 +37,9 @@ Say = Callable[[str], None]
     "controller",
     metavar="[NAME=]INTERFACE",
     required=True,
-    help="Generate stimuli for the C code of INTERFACE, which replaces controller NAME of "
-    "SCENARIO: motor.toml, or controller=motor.toml.",
+    help="Generate stimuli for the C code of INTERFACE, such as motor.toml. In SCENARIO, this code "
+    "replaces controller NAME, as in controller=motor.toml. If SCENARIO has only one controller, "
+    "NAME= can be left out.",
 )
 @option("--set")
 @option("--until")
@@ -82,10 +83,11 @@ def generate_stimuli(
 ) -> None:
     """Find input sequences for the branches of C code that a run does not reach.
 
-    SCENARIO runs with its reference model, and its inputs go through the C code. A search finds
-    stimuli for the branches that the inputs of the run do not reach. A stimulus is an input
-    sequence from the start of the controller. Without SCENARIO, the search covers all branches.
-    'rtsim sil test' uses the file of stimuli in the folder of the interface file (docs/stimuli.md).
+    rtsim runs SCENARIO with its controllers in Python, and gives the recorded inputs of the
+    controller to the C code. A search then finds stimuli for the branches that these inputs do not
+    reach. A stimulus is a sequence of inputs from the start of the controller. Without SCENARIO,
+    the search covers all branches. 'rtsim sil test' uses the file of stimuli in the folder of the
+    interface file (docs/stimuli.md).
 
     The same seed gives the same file, unless --seconds ends the search.
 

@@ -50,7 +50,8 @@ SHIPPED = {
     "controllers",
     multiple=True,
     metavar="[NAME=]INTERFACE",
-    help="Run the C code of INTERFACE in place of controller NAME: controller=pid.toml:single.  "
+    help="Run the C code of INTERFACE in place of controller NAME, as in "
+    "controller=pid.toml:single. If the scenario has only one controller, NAME= can be left out.  "
     "[default: for f16 and unstable, the interface file that ships with rtsim]",
 )
 @click.option(

@@ -341,8 +341,8 @@ def inputs_of(
     for column in layout.columns:
         if column not in track.signals.columns:
             raise RecordingError(
-                f"{recording.source} has no input {column} of {name}; it has: "
-                f"{', '.join(track.signals.columns)}"
+                f"{recording.source} does not contain the input {column} of controller {name}, but "
+                f"only the inputs {', '.join(track.signals.columns)}; record the run again"
             )
     order = [track.signals.columns.index(c) for c in layout.columns]
     tags = np.stack([track.integer("initiated"), track.integer("initiated_step")], axis=1)

@@ -583,8 +583,8 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
     """
     if interface.language.clock is None:
         raise InterfaceError(
-            f"{interface.place('', 'language')}: {interface.name} is not Arduino code, so it reads "
-            "no clock; write arduino = true"
+            f"{interface.place('', 'language')}: {interface.name} is not Arduino code, so it has "
+            "no clock to measure; if it is Arduino code, write arduino = true"
         )
     at = parse_url(url)
     if not at.emulated:

@@ -97,7 +97,8 @@ def _kind(about: Mapping[str, Any]) -> str:
     kind = str(about.get("build"))
     if kind not in FLAGS:
         raise CheckpointError(
-            f"the recorded run used a {kind} build of {about['interface']}, which cannot be rebuilt"
+            f"the recorded run used a build of {about['interface']} of the kind {kind}, which this "
+            "version of rtsim cannot make; record the run again"
         )
     return kind
 

@@ -65,13 +65,13 @@ class Program:
         kind, machine = struct.unpack_from("<2H", self._data, 16)
         if kind != _EXECUTABLE:
             raise BoardError(
-                f"the ELF file is of type {kind}, and an executable program has type "
-                f"{_EXECUTABLE}; link it, with fixed addresses"
+                f"the ELF file is of type {kind}, but an executable program has type "
+                f"{_EXECUTABLE}; link the program with fixed addresses"
             )
         wanted = next((m for name, m in _MACHINES.items() if processor.startswith(name)), machine)
         if machine != wanted:
             raise BoardError(
-                f"the program is for the machine with ELF number {machine}, and {processor} has "
+                f"the program is for the machine with ELF number {machine}, but {processor} has "
                 f"number {wanted}; use the compiler of the board"
             )
         segments, sections = struct.unpack_from("<2I", self._data, 28)
@@ -144,10 +144,10 @@ class Program:
                 continue
             if at < begins or end > ends:
                 raise BoardError(
-                    f"the image would not be the whole program: section {name} is loaded at "
-                    f"{at:#x} to {end - 1:#x}, and the board's flash is {begins:#x} to "
-                    f"{ends - 1:#x}; link the section into the flash, from where the start-up code "
-                    "copies it"
+                    f"the image would lack section {name}: its load addresses {at:#x} to "
+                    f"{end - 1:#x} are outside the board's flash, {begins:#x} to {ends - 1:#x}; "
+                    "give the section a load address in the flash, from which the start-up code "
+                    "copies the section"
                 )
             if at < reached:
                 raise BoardError(

@@ -33,7 +33,9 @@ def read_pin(table: str, value: object) -> str:
     Raises ValueError if ``value`` is not a pin or ``table`` is "parameters".
     """
     if table == "parameters":
-        raise ValueError("a parameter has no pin; remove the key, or move it to [inputs]")
+        raise ValueError(
+            "a parameter cannot have a pin; remove the key pin, or move the parameter to [inputs]"
+        )
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if text == SERIAL:
         return SERIAL
@@ -59,9 +61,10 @@ def check_type(table: str, pin: str, type: str, shape: tuple[int, ...]) -> None:
     if shape:
         raise ValueError(f"a pin has one value, but shape = {list(shape)}; remove the shape")
     if type.startswith("float"):
-        what = 'uint16" for analogRead()' if table == "inputs" else 'uint8" for analogWrite()'
+        what = '"uint16" (analogRead)' if table == "inputs" else '"uint8" (analogWrite)'
         raise ValueError(
-            f'a pin has no {type}; write type = "bool", or type = "{what}, and a scale for its unit'
+            f'the value of a pin cannot have the type {type}; write type = "bool", or write type = '
+            f"{what} and a scale for the unit"
         )
 
 
@@ -358,5 +361,8 @@ def _values(given: list[object], shape: Sequence[int]) -> tuple[float, ...]:
     rows = [_values(v, shape[1:]) if isinstance(v, list) else () for v in given]
     size = math.prod(shape[1:])
     if len(shape) < 2 or len(given) != shape[0] or any(len(row) != size for row in rows):
-        raise ValueError(f"the nesting of initial does not fit shape = {list(shape)}")
+        raise ValueError(
+            f"the lists in initial are not nested as in shape = {list(shape)}; nest them in the "
+            "same way, or give all numbers in one list"
+        )
     return tuple(x for row in rows for x in row)

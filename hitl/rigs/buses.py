@@ -212,7 +212,8 @@ def _fault(row: Entries, rig: Rig) -> RigBusFault:
     if at.kind != "i2c" and kind != "wrong_byte":
         raise row.error("kind", f"{kind} is a fault of I2C, but {bus} is SPI; choose wrong_byte")
     if device and kind == "stuck_sda":
-        raise row.error("device", "stuck_sda holds the line for all devices; remove device")
+        text = "stuck_sda acts on all devices of the bus, not on one; remove the key device"
+        raise row.error("device", text)
     if device and device not in there:
         raise row.error("device", UnknownName("device", device, there, bus))
     if row["mask"] is not None and kind != "wrong_byte":

@@ -400,8 +400,8 @@ class _Reader:
             node = board.io_node
             if node is None:
                 raise ScenarioError(
-                    f"the firmware of the I/O node does not run on {board.phrase}; write "
-                    f"{DEFAULT_URL}"
+                    f"{board.phrase} cannot run the firmware of the I/O node; write board = "
+                    f'"{DEFAULT_URL}"'
                 )
             if at.baud is not None:
                 raise ScenarioError(

@@ -123,8 +123,8 @@ class Runner:
         if greeting != (_MAGIC, branches, inputs, len(parameters)):
             self.close()
             raise StimuliError(
-                f"the program with probes says {greeting}; expected "
-                f"{(_MAGIC, branches, inputs, len(parameters))}"
+                f"the program with branch probes began with {greeting}, but rtsim expected "
+                f"{(_MAGIC, branches, inputs, len(parameters))}; report this error of rtsim"
             )
 
     def __enter__(self) -> Self:
@@ -286,8 +286,8 @@ class _Job(Compilation):
             except BuildError as error:
                 problem = str(error)
         raise StimuliError(
-            f"{self.interface.name} cannot be compiled with probes in its conditions, although it "
-            f"compiles without them; write the stimuli by hand\n{problem}"
+            f"{self.interface.name} compiles, but not with the branch probes that the search "
+            f"needs; write the stimuli by hand. The compiler printed:\n{problem}"
         )
 
     def made(self, probes: Probes) -> Program:

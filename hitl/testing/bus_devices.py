@@ -60,7 +60,9 @@ def _check_options(made: type[BusDevice]) -> None:
         made({"no such option": 1.0})
     except ScenarioError:
         return
-    raise AssertionError("an unknown option is not refused with ScenarioError")
+    raise AssertionError(
+        "the device accepts an unknown option; raise ScenarioError, as BusDevice.__init__ does"
+    )
 
 
 def _check_values(made: type[BusDevice]) -> None:
@@ -72,7 +74,10 @@ def _check_values(made: type[BusDevice]) -> None:
             device.set(quantity.name, float("nan"))
         except ControllerError:
             continue
-        raise AssertionError(f"{quantity.name} = nan is not refused with ControllerError")
+        raise AssertionError(
+            f"the device accepts {quantity.name} = nan; raise ControllerError, as BusDevice.set "
+            "does"
+        )
 
 
 def _answers(made: type[BusDevice], seed: int, stops: int) -> list[object]:

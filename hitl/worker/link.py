@@ -287,7 +287,9 @@ class SharedLink:
         end = self.library.rtsim_link_open(self.descriptor, _RUNTIME, most_bytes)
         if not end:
             self.hide()
-            raise ControllerError("cannot map the shared memory of the link")
+            raise ControllerError(
+                "cannot map the shared memory for messages to the worker; use --link zmq"
+            )
         self.end = ctypes.c_void_p(end)
         self._close = weakref.finalize(self, self.library.rtsim_link_close, self.end)
         self._buffer = ctypes.create_string_buffer(max(1, most_bytes))
@@ -462,7 +464,9 @@ class ExchangeWarmUp:
         end = own.rtsim_link_open(self._link.descriptor, _WORKER, 0)
         if not end:
             self._link.close()
-            raise ControllerError("cannot map the shared memory of a warm-up")
+            raise ControllerError(
+                "cannot map the shared memory for the warm-up before the run; use --link zmq"
+            )
         self._end = ctypes.c_void_p(end)
         self._close = weakref.finalize(self, own.rtsim_link_close, self._end)
         self._link.hide()

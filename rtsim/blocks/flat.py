@@ -473,10 +473,10 @@ def _carried(
     for (name, port), values in solved.items():
         made = blocks[name].block.carries(blocks[name].wires)[port]
         if (made.kind, made.size) != ("signal", len(values)):
+            has = "is an event" if made.kind == "event" else f"has {made.size} elements"
             raise ScenarioError(
                 f"solve({blocks[name].path}.{port!s}) gives {len(values)} initial values, but the "
-                f"output is {'an event' if made.kind == 'event' else f'of size {made.size}'}; give "
-                "one initial value for each element of a signal"
+                f"output {has}; give a signal, and one initial value for each of its elements"
             )
         known[name, port] = made
     return known

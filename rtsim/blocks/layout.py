@@ -99,8 +99,9 @@ class PlacedBlock:
         for name in sorted({*kinds, *self.flat.sources, *self.places, *eq.delays, *guards}):
             if name.startswith("_"):
                 raise ModelError(
-                    f"block {self.flat.path} ({self.flat.block.label}) declares {name!r}; names "
-                    f"with _ are temporaries of the equations: declare {name.lstrip('_')!r}"
+                    f"block {self.flat.path} ({self.flat.block.label}) declares {name!r}, but "
+                    "names that begin with _ are reserved for temporary variables of the "
+                    f"equations; declare {name.lstrip('_')!r}"
                 )
         self._check_text("output", eq.output, signals, known - self._rates())
         self._check_text("rate", eq.rate, self._rates(), known)
@@ -210,8 +211,8 @@ class PlacedBlock:
         if at is None:
             raise ModelError(
                 f"block {self.flat.path} ({self.flat.block.label}): its equations use {name} with "
-                "a computed index; only elements of states, parameters and memory that the same "
-                "When does not set can have one. Write a number as the index"
+                "a computed index; write a number as the index. Only states, parameters and "
+                "memory can have a computed index, and memory only in a When that does not set it"
             )
         return expression(texts[at])
 

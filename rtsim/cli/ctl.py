@@ -210,7 +210,7 @@ def set_value(run: Run, target: str, value: tuple[str, ...]) -> At:
 @click.argument("topic", shell_complete=_known(lambda run: list(run.about["topics"])))
 @click.argument("value", nargs=-1, required=True)
 def inject(run: Run, topic: str, value: tuple[str, ...]) -> At:
-    """Send a message as the sender of a topic, as in 'rtsim ctl inject autopilot 0.1 0.5'."""
+    """Send a message in place of a topic's sender, as in 'rtsim ctl inject autopilot 0.1 0.5'."""
     return run.inject(topic, _numbers(value))
 
 

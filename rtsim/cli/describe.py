@@ -143,13 +143,15 @@ _LOOPS = (
     "end",
     default="",
     metavar="COMPONENT.SIGNAL",
-    help="Output of the open loop that --from begins; then there are no margins.",
+    help="Signal at which the open loop that starts at --from ends. With --to, the command prints "
+    "the poles of this open loop, but no margins.",
 )
 @click.option(
     "--slow",
     default=0.0,
     metavar="RAD/S",
-    help="Disregard poles below this frequency in delay margins, such as a drifting position.",
+    help="For delay margins, disregard poles below this frequency, such as the pole of a drifting "
+    "position.",
 )
 @option("--set")
 @option(

@@ -45,7 +45,12 @@ _MOST = 20
 @click.option(
     "--no-fly", is_flag=True, help="Compare the two recordings only; do not run the scenario again."
 )
-@click.option("--all", "show_all", is_flag=True, help="Show all values, including equal values.")
+@click.option(
+    "--all",
+    "show_all",
+    is_flag=True,
+    help="Show all values, including values that are equal in both runs.",
+)
 @json_option
 @reports_errors
 @trust_options

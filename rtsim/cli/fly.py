@@ -52,8 +52,8 @@ NO_TASK = "none"
 @click.option(
     "--task",
     metavar="NAME|FILE.toml",
-    help="What the pilot has to do; 'rtsim tasks' lists the names, and none is no task.  [default: "
-    "gates for f16, otherwise none]",
+    help="Task of the pilot. 'rtsim tasks' lists the names; 'none' means no task.  [default: gates "
+    "for f16, otherwise none]",
 )
 @click.option(
     "--latency",

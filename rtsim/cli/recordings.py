@@ -419,7 +419,7 @@ def say_cut_off(*recordings: Recording) -> None:
     type=click.Choice(["plus", "minus"]),
     default="plus",
     show_default=True,
-    help="The value at an instant with two: after (plus) or before (minus) its discrete changes.",
+    help="Where a signal jumps, write its value after the jump (plus) or before the jump (minus).",
 )
 @click.option("--own", is_flag=True, help="Leave a value empty where its component has no row.")
 @option("--force")
@@ -440,7 +440,7 @@ def export(
 ) -> None:
     """Write signals of RECORDING as a table for other programs.
 
-    One row for each time, one column for each signal. Every number is written bit for bit.
+    The table has one row for each time and one column for each signal. Numbers are not rounded.
 
     \b
     Examples:

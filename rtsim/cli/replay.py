@@ -149,8 +149,8 @@ _AMPLIFIED = (
 @click.option(
     "--then",
     type=click.Choice(["run"]),
-    help="Replay up to --to (or --from), then continue the run with live devices and external "
-    "controllers.",
+    help="Replay up to --to, or up to --from if --to is not given. Then continue the run with live "
+    "devices and external controllers.",
 )
 @option(
     "--pace",

@@ -159,9 +159,9 @@ _COMPOSING = (
         "requirements",
         multiple=True,
         metavar="TEXT",
-        help="Limit on a result, such as 'peak<0.5' or '0.9<end<1.0', or with a name: "
-        "'NAME=peak<0.5'. It replaces the file's requirement of the same name, which is by default "
-        "the name of the result; repeatable.",
+        help="Requirement on a result, such as 'peak<0.5', '0.9<end<1.0' or 'NAME=peak<0.5'. "
+        "Without NAME, the requirement has the name of its result. The requirement replaces a "
+        "requirement of the file with the same name; repeatable.",
     ),
     option("--set", help="Set a value that is equal in all runs; repeatable."),
     option(
@@ -543,7 +543,7 @@ def start(
 @click.option(
     "--requirement",
     metavar="NAME",
-    help="Limit whose margin becomes as small as possible.  [default: the only one]",
+    help="Requirement whose margin the search minimises.  [default: the only requirement]",
 )
 @click.option(
     "--population",
@@ -556,7 +556,7 @@ def start(
     type=float,
     default=0.998,
     show_default=True,
-    help="Central share of each distribution that is searched.",
+    help="Share of each distribution, around its median, in which the search chooses values.",
 )
 @click.option(
     "--stop-at-failure",

@@ -209,7 +209,8 @@ def _port(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
         return None
     if not value.isdecimal() or not 0 <= int(value) < 65536:
         raise click.BadParameter(
-            f"{value!r} is not a port from 1 to 65535; write the scenario before {PAGE_OPTION}"
+            f"{value!r} is not a port from 1 to 65535; if {value!r} is the scenario, write it "
+            f"before {PAGE_OPTION}"
         )
     return int(value)
 

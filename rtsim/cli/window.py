@@ -84,7 +84,11 @@ _OPTIONS = (
         show_default=True,
         help="Size of the window in pixels, WIDTHxHEIGHT.",
     ),
-    click.option("--full-screen", is_flag=True, help="Fill the screen; F11 changes it."),
+    click.option(
+        "--full-screen",
+        is_flag=True,
+        help="Fill the screen. F11 switches between full screen and window.",
+    ),
 )
 
 
@@ -202,8 +206,9 @@ def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     places = [one for one in given if is_place(one)]
     if places and len(given) > 1:
         raise ScenarioError(
-            f"--view {places[0]} serves windows on other machines; leave the other --view out, and "
-            "choose the view there with rtsim view --view"
+            f"--view {places[0]} serves windows on other machines, so it must be the only --view; "
+            "leave the other --view options out, and choose the view on the other machine: rtsim "
+            "view tcp://HOST:PORT --view VIEW"
         )
     plain = given.count(HERE)
     if len(set(views)) < len(views) or plain > 1 or (plain and views):

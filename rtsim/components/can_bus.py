@@ -243,8 +243,8 @@ class CanFrame:
             if name not in codec.signals:
                 raise UnknownName(
                     "signal", name, codec.signals.names,
-                    f"frame {codec.name}, which carries messages of {topic} (signals= of the frame "
-                    "gives other names)",
+                    f"frame {codec.name}, which carries messages of {topic} (if the frame has "
+                    "another name for the signal, give it in signals=)",
                 )  # fmt: skip
             check_units(f"{topic}.{signal.name}", signal, codec.signals[name], codec.name)
             here = codec.signals.slice(name)

@@ -202,7 +202,8 @@ def feed(
             break
         if receive(tag) is None:
             raise ControllerError(
-                f"{name} did not answer the step of {tag} when its steps were repeated"
+                f"{name} cannot be restored: its steps were repeated, and it gave no answer to the "
+                f"step of {tag}"
             )
     if None not in (saved["checksum"], history.checksum) and (
         saved["checksum"] != history.checksum

@@ -37,7 +37,10 @@ class Outcome(Enum):
     def __bool__(self) -> bool:
         """Return True for PASSED and False for FAILED; raise :class:`Undecided` otherwise."""
         if self is Outcome.UNDECIDED:
-            raise Undecided("the outcome is undecided, which is neither true nor false")
+            raise Undecided(
+                "the outcome is undecided, so it cannot be used as True or False; compare it with "
+                "Outcome.UNDECIDED first"
+            )
         return self is Outcome.PASSED
 
 

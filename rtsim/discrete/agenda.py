@@ -65,8 +65,9 @@ class WatchedProcess(simpy.Process):
         awaited: Event | None = self._target
         if awaited is not None and awaited.env is not self.env:
             raise ScenarioError(
-                f"process {self.name} waits for {awaited} of another simpy.Environment, which does "
-                "not run; create resources and timeouts on the agenda that the set-up receives"
+                f"process {self.name} waits for {awaited} of another simpy.Environment, whose "
+                "events never occur; create resources and timeouts on the environment that the "
+                "set-up function receives, as in agenda.timeout(1)"
             )
 
 

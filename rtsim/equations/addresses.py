@@ -214,8 +214,9 @@ class Layout:
         for name in arrays.keys() & self.arrays.keys():
             if len(arrays[name]) != len(self.arrays[name]):
                 raise ValueError(
-                    f"{what} declares {name} with {len(arrays[name])} axes; {self.what} declares "
-                    f"{len(self.arrays[name])}"
+                    f"{what} declares {name} with {len(arrays[name])} axes, but {self.what} "
+                    f"declares {name} with {len(self.arrays[name])}; declare the same number of "
+                    "axes in both"
                 )
         return Layout(what, self.functions, {**self.arrays, **arrays})
 

@@ -305,9 +305,9 @@ def _found(plain: Callable[..., Any], signature: Signature, what: str, checked: 
         if interrupted(error):
             raise Interrupted from None
         raise ModelError(
-            f"{what} does not compile: {advice(plain, str(error))}; or run it uncompiled, with "
-            "compile=False or rtsim run --plain (docs/compiling.md lists the functions that "
-            f"compile)\nThe compiler's text:\n{error}"
+            f"{what} does not compile: {advice(plain, str(error))}. To run without compilation, "
+            "write compile=False or type rtsim run --plain. docs/compiling.md lists the functions "
+            f"that compile.\nThe compiler printed:\n{error}"
         ) from None  # the trace through the compiler would come before the message
 
 

@@ -293,8 +293,9 @@ def _matrix(model: Model) -> Vector:
     said = singular_matrix(out, model.states.columns)
     if said:
         raise ModelError(
-            f"the mass matrix of model {model.name} is singular: {said}; declare a state whose "
-            "derivative does not occur in algebraic=, and its equation in residual="
+            f"the mass matrix of model {model.name} is singular: {said}; if no equation contains "
+            "the derivative of a state, declare this state in algebraic=, and write its equation "
+            "in residual="
         )
     return out
 

@@ -89,8 +89,8 @@ class Guard:
     def __post_init__(self) -> None:
         if self.at_start and self.direction == 0:
             raise ModelError(
-                f"guard {self.name} has at_start but no direction, so no side is beyond zero; give "
-                "direction=1 or -1"
+                f"guard {self.name} has at_start but no direction, so it is undefined on which "
+                "side of zero the guard fires at the start; give direction=1 or -1"
             )
         if self.direction not in (-1, 0, 1):
             raise ModelError(f"guard {self.name} has direction {self.direction}; give -1, 0 or 1")
@@ -190,8 +190,9 @@ class Delayed:
             if self.most is None or not SHORTEST <= self.least <= self.most < math.inf:
                 raise ModelError(
                     f"{what} has a variable lag with the bounds least={self.least} and "
-                    f"most={self.most}; give {SHORTEST:g} s <= least <= most, both finite: the "
-                    "solver takes no step longer than least, and keeps the past for most"
+                    f"most={self.most}; give finite bounds with {SHORTEST:g} s <= least <= most. "
+                    "The solver takes no step longer than least=, and stores the signal for the "
+                    "time most="
                 )
         elif isinstance(self.lag, str):
             if self.most is not None and not 0 < self.most < math.inf:
@@ -270,8 +271,9 @@ def fed(model: Model) -> Signals:
         known = model.states + model.inputs + model.discrete + model.lines
         if delayed.signal in model.outputs and delayed.signal not in known:
             raise ModelError(
-                f"model {model.name} delays its output {delayed.signal}; compute the signal in "
-                "line, declare it in lines, and delay that one"
+                f"model {model.name} delays its output {delayed.signal}, but outputs cannot be "
+                "delayed; declare a line with the same value, and delay the line. In a class, use "
+                "line() and the method lines; in Model(...), use lines= and line="
             )
         if delayed.signal not in known:
             raise UnknownName("delayed signal", delayed.signal, known.names, f"model {model.name}")
@@ -298,7 +300,7 @@ def resolve(model: Model) -> Resolved:
         if lags[-1][0] == FUNCTION:
             functions.append((j, delayed.lag))
         if kind == LINE and lags[-1][:2] == (CONSTANT, 0.0):
-            raise ModelError(f"{what} has the lag 0; a signal of lines needs a lag > 0 s")
+            raise ModelError(f"{what} has the lag 0 s, but delays a line; give a lag > 0 s")
         size = where.stop - where.start
         if callable(delayed.before):
             pasts.append((len(rows), delayed.before))
@@ -362,14 +364,19 @@ def _before(
     if isinstance(past, str):
         if past not in model.parameters:
             raise UnknownName("parameter", past, model.parameters.names, f"before of {what}")
-        if model.parameters[past].size not in (1, size):
-            raise ModelError(f"{what} has {size} elements, but parameter {past} has not")
+        if (count := model.parameters[past].size) not in (1, size):
+            raise ModelError(
+                f"{what} has {size} elements, but parameter {past} of before= has {count}; give a "
+                f"parameter with 1 or {size} elements"
+            )
         where = model.parameters.slice(past)
         found = range(where.start, where.stop)
         return [(SET, float(found[e % len(found)])) for e in range(size)]
     given = [float(v) for v in np.asarray(past, dtype=np.float64).ravel()]
     if len(given) not in (1, size):
-        raise ModelError(f"{what} has {size} elements, but before= has {len(given)} values")
+        raise ModelError(
+            f"{what} has {size} elements, but before= has {len(given)} values; give 1 or {size}"
+        )
     if not np.isfinite(given).all():
         raise ModelError(f"{what} has before={past}; give finite numbers")
     return [(GIVEN, value) for value in given * (size // len(given))]

@@ -77,7 +77,7 @@ class Transition:
             )
         what = f"transition {self.name}"
         if not isinstance(self.to, str):
-            raise ModelError(f"{what} has to={self.to!r}; give the name of a mode")
+            raise ModelError(f"to={self.to!r} of {what} is not a text; give the name of a mode")
         if self.direction not in (-1, 0, 1):
             raise ModelError(f"{what} has direction {self.direction!r}; give -1, 0 or 1")
         _checked(self.level, _LEVEL, f"level of {what}")

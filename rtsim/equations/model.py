@@ -208,16 +208,10 @@ class Model:
             raise ModelError(f"model {self.name} declares outputs but has no output function")
         if self.update is not None and not self.discrete.size:
             raise ModelError(f"model {self.name} has an update function but no discrete signals")
-        if bool(self.guards) != (self.guard is not None):
-            raise ModelError(
-                f"model {self.name} needs both guards and the function guard, or neither"
-            )
+        self._check_pair("guards", bool(self.guards), "guard")
         if not self.guards and (self.reset is not None or self.stop is not None):
             raise ModelError(f"model {self.name} has a reset or stop function but no guards")
-        if bool(self.timers) != (self.tick is not None):
-            raise ModelError(
-                f"model {self.name} needs both timers and the function tick, or neither"
-            )
+        self._check_pair("timers", bool(self.timers), "tick")
         for drawn in (name for timer in self.timers for name in timer.draws):
             if drawn not in self.discrete:
                 raise ModelError(
@@ -236,19 +230,25 @@ class Model:
             for told in guard.told:
                 if told not in self.discrete or self.discrete[told].shape:
                     raise ModelError(
-                        f"guard {guard.name} of model {self.name} tells {told}, which is not a "
+                        f"guard {guard.name} of model {self.name} reports {told}, which is not a "
                         f"scalar discrete signal of the model; declare {told} as discrete"
                     )
         check_declared(self)
-        if bool(self.lines.size) != (self.line is not None):
-            raise ModelError(
-                f"model {self.name} needs both lines and the function line, or neither"
-            )
+        in_class = " (in a class: line() and the method lines)"
+        self._check_pair("lines", bool(self.lines.size), "line", in_class)
         if self.delays:
             resolve(self)
         if self.origin is None:
             for name, function in _with_names(self).items():
                 object.__setattr__(self, name, function)
+
+    def _check_pair(self, what: str, given: bool, function: str, in_class: str = "") -> None:
+        """Raise :class:`ModelError` if only one of ``what`` and its function is declared."""
+        if given != (getattr(self, function) is not None):
+            has, lacks = (what, function) if given else (function, what)
+            raise ModelError(
+                f"model {self.name} has {has}= but no {lacks}=; give both, or neither{in_class}"
+            )
 
     @cached_property
     def readable(self) -> Signals:
@@ -418,8 +418,8 @@ def bind(
             check(bound.project, states)
         except IndexError as error:
             raise ModelError(
-                f"project of model {model.name} {_no_such(error)}; its vector x has "
-                f"{model.states.size} elements"
+                f"the function project of model {model.name} {_no_such(error)}; the vector x of "
+                f"the model has {model.states.size} elements"
             ) from error
     return bound if history is None else history.wrapped()
 
@@ -543,8 +543,8 @@ def _probe(
         if not same.all():
             i = int(same.argmin())
             raise ModelError(
-                f"{where} changes {layout.columns[i]} from {first[i]:g} to {vector[i]:g}, which it "
-                "only reads; change a copy of the vector"
+                f"{where} changes {layout.columns[i]} from {first[i]:g} to {vector[i]:g}, but may "
+                f"only read the vector {letter}; change a copy of the vector"
             )
     for i, value in enumerate(vectors[-1]):
         if value == _SENTINEL:

@@ -158,13 +158,13 @@ class _Wanted:
         if self.starred:
             first = names[: len(self._by_position)]
             if [meaning(name) for name in self._by_position] != first:
-                self._refuse(f"what stands before *arguments is ({', '.join(first)}).")
+                self._refuse(f"the arguments before *arguments must be ({', '.join(first)}).")
             return
         for p in self.parameters:
             if not meaning(p.name) and p.default is p.empty and p.kind is not _REST:
                 near = self._nearest(p.name)
                 hint = f"; did you mean {near}?" if near else "."
-                self._refuse(f"{p.name} is none of its arguments{hint}")
+                self._refuse(f"{p.name} is not a possible argument{hint}")
         taken = [meaning(p.name) for p in self.parameters if meaning(p.name)]
         fills = self.arguments.fills
         if len(set(taken)) < len(taken):
@@ -178,8 +178,8 @@ class _Wanted:
         place = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
         takes = ", ".join(str(p.replace(annotation=p.empty)) for p in self.parameters)
         raise ModelError(
-            f"{place}{self.what} takes ({takes}), but {problem} It may take any of "
-            f"({self.arguments.text}), in any order, and {self.arguments.task}"
+            f"{place}{self.what} takes ({takes}), but {problem} The possible arguments are "
+            f"({self.arguments.text}), in any order. The function {self.arguments.task}"
         )
 
     def _nearest(self, name: str) -> str:

@@ -33,8 +33,8 @@ def read_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise ScenarioError(
-            f"--foxglove {text!r} is not an address; write HOST:PORT, such as {FOXGLOVE}, or "
-            "leave it out and write the scenario before --foxglove"
+            f"--foxglove {text!r} is not an address; write HOST:PORT, such as {FOXGLOVE}; if "
+            f"{text!r} is the scenario, write it before --foxglove"
         )
     return known_host(host.strip("[]")) or LOOPBACK, int(port)
 

@@ -78,7 +78,7 @@ def read_request(data: bytes) -> ClientRequest:
     if not isinstance(names, list) or len(names) > MOST_NAMES:
         raise RequestError(f"names must be a list of at most {MOST_NAMES} names", number)
     if not all(isinstance(n, str) and len(n) <= 200 for n in names):
-        raise RequestError("each name must be a text of at most 200 characters", number)
+        raise RequestError("each name in 'names' must be a text of at most 200 characters", number)
     rate = said.get("rate", 0.0)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1000:
         raise RequestError("rate must be a number from 0 to 1000, Hz", number)
@@ -87,7 +87,7 @@ def read_request(data: bytes) -> ClientRequest:
         raise RequestError("command must be a map", number)
     initiated = said.get("initiated", 0)
     if isinstance(initiated, bool) or not isinstance(initiated, int) or abs(initiated) >= 2**63:
-        raise RequestError("initiated must be an integer number of ns", number)
+        raise RequestError("the time 'initiated' must be an integer, in ns", number)
     return ClientRequest(number, str(do), tuple(names), float(rate), command, initiated)
 
 

@@ -300,11 +300,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the gateway with the command line that :class:`rtsim.gateway.loop.Gateway` writes."""
     parser = argparse.ArgumentParser(prog="rtsim.gateway")
     parser.add_argument("pipe", type=int)
-    parser.add_argument("passed", type=int, nargs="*", help="descriptor of Foxglove's socket")
+    about = "File descriptor of the open socket for Foxglove."
+    parser.add_argument("passed", type=int, nargs="*", help=about)
     for option in ("--bind", "--keys", "--plotjuggler"):
         parser.add_argument(option, default="")
     parser.add_argument("--foxglove", action="store_true")
-    parser.add_argument("--listed", action="store_true", help="clients find the run by its name")
+    about = "Register the run, so that clients find it by its name."
+    parser.add_argument("--listed", action="store_true", help=about)
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends this process
     _bound_memory()

@@ -470,9 +470,9 @@ class Loop:
         first, pole = self._worst(0.0, slow)
         if first > _NEUTRAL / step:
             raise ModelError(
-                f"the loop at {self.start} is unstable without further delay: a pole at "
-                f"{pole.real:.4g} {pole.imag:+.4g}i 1/s; if this slow mode does not matter, give "
-                f"slow= a frequency above {abs(pole):.3g} rad/s"
+                f"the loop at {self.start} is unstable without any additional delay: it has a pole "
+                f"at {pole.real:.4g} {pole.imag:+.4g}i 1/s; to disregard this pole as a slow mode, "
+                f"give slow= a frequency above {abs(pole):.3g} rad/s"
             )
         before, delay = 0.0, step / _FINE
         while delay <= limit:
@@ -597,7 +597,8 @@ def loop_of(system: System, start: str, end: str = "") -> Loop:
     loop = Loop(network, start, end or start, common_period(network.times))
     if not end and not _is_computed(network, start):
         raise ScenarioError(
-            f"{start} is a source, which no component computes; give end=, the output of the loop"
+            f"{start} is a source, so no component computes its value and no loop ends there; give "
+            "end= (--to), the signal at which the open loop ends"
         )
     return loop
 

@@ -147,7 +147,8 @@ def check_ordinary(model: Model) -> None:
     if model.origin is not None and model.origin.algebraic.size:
         raise ModelError(
             f"model {model.name} has algebraic variables, which an open loop of a scenario cannot "
-            "have; linearise the plant alone (plant=), or solve its equations for them"
+            "have; linearise the plant alone (plant=), or eliminate the algebraic variables from "
+            "the equations of the model"
         )
 
 

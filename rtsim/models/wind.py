@@ -132,16 +132,17 @@ def in_moving_air(model: rt.Model) -> rt.Model:
     taken = [name for name in AIR_INPUTS.names if name in model.inputs]
     if taken:
         raise ModelError(
-            f"model {model.name} already has the inputs {', '.join(taken)}; use it as it is"
+            f"model {model.name} already has the inputs {', '.join(taken)}; use the model without "
+            "in_moving_air()"
         )
     for body in _derived(RigidBody):
         if body.default_name() == model.name and body.model() is model:
             moving: rt.Model = _moving(body).model()
             return moving
     raise ModelError(
-        f"model {model.name} is not that of a class that derives from RigidBody of "
-        "rtsim.models.body, so it is not known to use the velocity of the air; derive its class "
-        "from RigidBody, and let its derivative call self.air_motion()"
+        f"rtsim cannot add wind to model {model.name}, because its class does not derive from "
+        "RigidBody of rtsim.models.body; derive the class from RigidBody, and call "
+        "self.air_motion() in its derivative"
     )
 
 

@@ -56,7 +56,8 @@ class Controller(NamedSignals):
         if given is not None and Period.of(given) != Period.of(own):
             raise ModelError(
                 f"{type(self).__name__}.period is {own!r} s, but period={given!r} is given; leave "
-                "one of them out, or give a constant of another meaning another name"
+                f"one of them out. If {type(self).__name__}.period is not the sample period, "
+                "rename this attribute"
             )
         return own
 

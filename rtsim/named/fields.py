@@ -88,8 +88,8 @@ class Field(Generic[R, W]):
         if signal.kind == "quaternion" or signal.derivative_of:
             what = "derivative_of=" if signal.derivative_of else "kind='quaternion'"
             raise ModelError(
-                f"this {self.role} has {what}, which its elements cannot have; give it one name, "
-                f"or leave {what} out"
+                f"this {self.role} has {what}, so it cannot be divided into several fields; assign "
+                f"it to one name, or leave {what} out"
             )
         rest = signal.shape[1:]
         values = np.broadcast_to(np.asarray(signal.initial, dtype=float), signal.size)
@@ -502,8 +502,8 @@ class NamedSignals:
             raise ModelError(str(UnknownName("field", name, self.fields, type(self).__name__)))
         if field.role not in self.given_roles:
             raise ModelError(
-                f"{type(self).__name__}.{name} is {article(field.role)} of a {_kind(type(self))}, "
-                "which is computed, so it has no initial value"
+                f"{type(self).__name__}.{name} is {article(field.role)} of a {_kind(type(self))} "
+                "and is computed, so it cannot have an initial value; leave this value out"
             )
 
     def given(self, *roles: str) -> dict[str, Any]:

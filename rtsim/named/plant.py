@@ -65,13 +65,14 @@ class guard:
         """Raise :class:`ModelError` if the class of the guard has already been created."""
         if self.name:
             raise ModelError(
-                f"{getattr(method, '__qualname__', method)} would change guard {self.name} of the "
-                "base class; define a method with the name of its reset or stop instead"
+                f"{getattr(method, '__qualname__', method)} would change guard {self.name} in the "
+                "base class itself; instead, override the reset or stop of the base class by a "
+                "method with the same name, without a decorator"
             )
         if getattr(method, "__name__", "") == getattr(self.level, "__name__", ""):
             raise ModelError(
-                f"{method.__qualname__} takes the name of its guard, which would be lost; give the "
-                "method of @reset or @stop a name of its own"
+                f"{method.__qualname__} has the same name as its guard and would replace the "
+                "guard; give the method of @reset or @stop another name"
             )
 
     @property
@@ -95,7 +96,10 @@ def _guard(direction: int, level: Any, options: dict[str, Any]) -> Any:
     if level is None:
         return lambda method: guard(method, direction, options)
     if not callable(level):
-        raise ModelError(f"a guard is declared with {level!r}; write it above a method")
+        raise ModelError(
+            f"the decorator of a guard has the argument {level!r}; write the decorator directly "
+            "above a method, with options by name, as in @falling(terminal=True)"
+        )
     return guard(level, direction, options)
 
 
@@ -351,10 +355,10 @@ def _declared(cls: type, kind: type[K]) -> dict[str, K]:
             if isinstance(value, kind):
                 out[name] = value
             elif name in out:
-                what = "guard" if kind is guard else "timer"
+                what, more = ("guard", " with its reset") if kind is guard else ("timer", "")
                 raise ModelError(
-                    f"{base.__name__}.{name} takes the place of a {what} of a base class; declare "
-                    f"it as a {what} too, with its reset, or choose another name"
+                    f"{base.__name__}.{name} would replace the {what} {name} of a base class, but "
+                    f"is not a {what}; choose another name, or declare a {what}{more}"
                 )
     return out
 

@@ -109,9 +109,9 @@ class Chunks:
         _check_size(chunk)
         if self.unpacked + chunk.uncompressed_size > SMALL + DENSEST * read:
             raise RecordingError(
-                f"{self.name} is refused: its first {read} bytes declare "
-                f"{self.unpacked + chunk.uncompressed_size} unpacked bytes, which is more than "
-                "a recording can contain; the file could fill the memory of this machine"
+                f"{self.name} is refused: its first {read} bytes would unpack to "
+                f"{self.unpacked + chunk.uncompressed_size} bytes, which is more than a recording "
+                "can contain and could fill the memory of this machine"
             )
         data = _checked(chunk)
         self.unpacked += len(data)
@@ -290,7 +290,10 @@ def _unpacked(chunk: Chunk) -> bytes:
     data: bytes = chunk.data
     if chunk.compression == "lz4":
         if size > _LZ4_DENSEST * len(data):
-            raise ValueError(f"a chunk of {len(data)} bytes declares {size} unpacked bytes")
+            raise ValueError(
+                f"a chunk of {len(data)} bytes declares {size} unpacked bytes, which is more than "
+                "lz4 can pack into the chunk"
+            )
         data = lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1)
     elif chunk.compression == "zstd":
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
@@ -299,7 +302,8 @@ def _unpacked(chunk: Chunk) -> bytes:
     elif chunk.compression:
         raise ValueError(f"the compression {chunk.compression!r} is unknown")
     if len(data) != size:
-        raise ValueError(f"a chunk of {len(data)} bytes declares {size} unpacked bytes")
+        found = "more" if len(data) > size else f"only {len(data)}"
+        raise ValueError(f"a chunk declares {size} unpacked bytes, but contains {found}")
     return data
 
 

@@ -110,7 +110,8 @@ def _numbers(table: SignalTable) -> dict[str, Any]:
     texts = [name for name, values in table.columns.items() if values.dtype == object]
     if texts:
         raise ScenarioError(
-            f"column {texts[0]} holds texts, which this format cannot; use .csv or .parquet"
+            f"column {texts[0]} contains texts, which this format cannot store; use .csv or "
+            ".parquet"
         )
     return dict(table.columns)
 

@@ -131,9 +131,9 @@ def _took(recording: Recording, controller: str, track: TrackData) -> tuple[NDAr
         return track.integer("received") - sent, ANSWER
     if "stamps" in about:
         raise RecordingError(
-            f"{recording.source} does not contain the latencies of {controller}: the run took its "
-            "answers when they were due, and its other time stamps are of another machine's clock; "
-            "record a run with --pace max and without --latency"
+            f"{recording.source} does not contain the latencies of {controller}: the run read the "
+            "answers only when they were due, and the ends of the steps were measured by the clock "
+            "of another machine; record a run with --pace max and without --latency"
         )
     reply_ns, handling_ns = (int(about.get(key, 0)) for key in ("reply_ns", "handling_ns"))
     to = FIRMWARE if handling_ns else WIRE if reply_ns else END

@@ -101,7 +101,7 @@ def _text(track: TrackData, row: int, column: int) -> str:
 
 # Comparison of the ends of the recorded and the repeated run.
 
-_NOT_HERE = "a resource that it needs is missing here, so the run cannot be repeated"
+_NOT_HERE = "the run needs a resource that is missing on this machine, so it cannot be repeated"
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
@@ -142,7 +142,7 @@ def said_no_more(recording: Recording, again: Recording) -> None:
         if lacks and (event.source, event.tag) not in known:
             raise ControllerError(
                 f"when the run was repeated, {event.source} failed at {event.tag}: {event.text}\n"
-                f"{recording.source} contains no such failure: {_NOT_HERE}"
+                f"The recorded run in {recording.source} had no such failure: {_NOT_HERE}"
             )
 
 

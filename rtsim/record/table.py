@@ -537,7 +537,10 @@ def _times(
         first, last = max(int(ns[0]), limits[0]), min(int(ns[-1]), limits[1])
         count = int(max(-1, last - first) * rate / NS_PER_S) + 1
         if count > MOST_CELLS:
-            raise ScenarioError(f"a rate of {rate:g} Hz gives {count} rows; choose a lower rate")
+            raise ScenarioError(
+                f"a rate of {rate:g} Hz gives {count} rows, but a table can have at most "
+                f"{MOST_CELLS} values; choose a lower rate"
+            )
         ns = first + np.rint(np.arange(count) * (NS_PER_S / rate)).astype(np.int64)
     return ns[(ns >= limits[0]) & (ns <= limits[1])]
 

@@ -45,7 +45,8 @@ class Published:
             object.__setattr__(self, what, _numbers_in(getattr(self, what), f"{where}: {what}"))
         if len(self.times) != len(self.values):
             raise ScenarioError(
-                f"{where}: {len(self.times)} times and {len(self.values)} values; give as many"
+                f"{where} have {len(self.times)} times, but {len(self.values)} values; give one "
+                "value for each time"
             )
         if any(b <= a for a, b in itertools.pairwise(self.times)):
             raise ScenarioError(f"{where}: the times do not increase")

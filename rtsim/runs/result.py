@@ -207,7 +207,7 @@ class RunResult(SignalsByName, Judged):
             kind = "an input of a controller" if sampled else "a parameter"
             raise NotRecorded(
                 target,
-                f"is {kind}, but final gives signals that other components can read; use "
+                f"is {kind}, but final() returns only signals that other components can read; use "
                 f"result[{target!r}][-1]",
             )
         raise UnknownName("signal", name, self.system.ports[component].signals.names, component)

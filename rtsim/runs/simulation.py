@@ -119,8 +119,8 @@ def simulate(
         scenario = Scenario.from_components(scenario, *parts, until=until, step=step, solver=solver)
     elif parts or step is not None or solver is not None:
         raise ScenarioError(
-            f"scenario {scenario.name} has its components, with their steps and solvers; give "
-            "simulate() a scenario, or components, their step= and their solver="
+            f"scenario {scenario.name} already has its components, steps and solvers; call "
+            "simulate() with the scenario alone, or with components, step= and solver="
         )
     if recorder is None and record:
         recorder = MemoryRecorder()

@@ -332,7 +332,7 @@ class Simulation:
         source = inputs.get(name)
         can = ", ".join(_first([*self._devices, *sorted(self._system.changeable)]))
         if isinstance(source, str):
-            raise ScenarioError(f"{target} is connected to {source}; assign that instead")
+            raise ScenarioError(f"{target} is connected to {source}; assign {source} instead")
         if name in inputs:
             raise ScenarioError(
                 f"{target} is an input with a constant value; connect it to a source, and assign "
@@ -448,8 +448,8 @@ class Simulation:
             return recorder
         if type(recorder) is not MemoryRecorder:
             raise CheckpointError(
-                "this run is recorded in a file, which cannot go back; leave out recorder=, so "
-                "that it is recorded in memory"
+                "a run that is recorded in a file cannot go back to a checkpoint; leave out "
+                "recorder=, so that the run is recorded in memory"
             )
         if saved.kept is None:
             raise CheckpointError(

@@ -62,7 +62,8 @@ class GroundGrid:
         if kind.min() < 0 or kind.max() >= len(KINDS):
             known = ", ".join(f"{k} {name}" for k, name in enumerate(KINDS))
             raise ScenarioError(
-                f"ground: kind has values from {kind.min()} to {kind.max()}; known are {known}"
+                f"ground: kind has values from {kind.min()} to {kind.max()}; give only the known "
+                f"kinds: {known}"
             )
         for name, array in (("north", north), ("east", east), ("height", height),
                             ("kind", kind.astype(np.uint8))):  # fmt: skip
@@ -136,7 +137,7 @@ class Ground:
             if not inside:  # also for NaN
                 raise ScenarioError(
                     f"ground: latitude {self.latitude} or longitude {self.longitude} is out of "
-                    "range; give deg"
+                    "range; give a latitude from -90 to 90 deg and a longitude from -360 to 360 deg"
                 )
 
     def added_to(self, presentation: Any) -> Any:
@@ -258,8 +259,8 @@ class Mesh:
         self.colours: Colours = np.ascontiguousarray(colours, dtype=np.uint8)
         if not (np.abs(self.corners) < _LARGEST).all():  # false also for NaN
             raise ScenarioError(
-                f"mesh {name} has coordinates that are not finite or beyond {_LARGEST:g} m; give "
-                "another scale"
+                f"mesh {name} has coordinates that are infinite, NaN, or at least {_LARGEST:g} m "
+                "from the origin; give another scale"
             )
         for array in (self.corners, self.colours):
             array.flags.writeable = False

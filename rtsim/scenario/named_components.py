@@ -175,8 +175,9 @@ class NamedComponents:
                 for name in (one, other)
             )
             raise ScenarioError(
-                f"no input of {one} or {other} has the name of a signal of the other ({given}); "
-                "connect them signal by signal: connect(source, input)"
+                f"{one} and {other} cannot be connected by equal names, because no input has the "
+                f"name of a signal of the other component ({given}); connect single signals: "
+                "connect(source, input)"
             )
         for source, target in wires:
             self._connect_by_name(source, target)
@@ -187,8 +188,9 @@ class NamedComponents:
         given = self._inputs(owner)[0].get(name)
         if given is not None and not isinstance(given, str):
             raise ScenarioError(
-                f"{target} has the value {given!r}, so {source} is not connected to it by its "
-                "name; leave the value out, or connect the signals one by one"
+                f"{target} has the value {given!r}, so it cannot also be connected to {source}, "
+                "the signal of the same name; leave the value out, or connect the signals one by "
+                "one"
             )
         self._connect(source, target)
 

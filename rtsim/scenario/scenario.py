@@ -253,8 +253,8 @@ class Scenario(NamedComponents, Presented, Drawn):
                     out._connect_by_name(source, target)
                 except ScenarioError as error:
                     raise ScenarioError(
-                        f"{source} has the name of {target}, but {error}; declare the components "
-                        "in a Scenario, and connect their signals"
+                        f"{source} and {target} have the same name, but cannot be connected: "
+                        f"{error}; declare the components in a Scenario, and connect their signals"
                     ) from None
         return out
 

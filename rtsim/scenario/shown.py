@@ -149,8 +149,8 @@ class Sound(_Sent):
         valid = all(math.isfinite(a) and a >= 0.0 for a in heard) and any(heard)
         if not valid or len(heard) > _MOST_HARMONICS:
             raise ScenarioError(
-                f"{where}: harmonics {heard} must be 1 to {_MOST_HARMONICS} amplitudes of 0 or "
-                "more, and one of them more than 0"
+                f"{where}: harmonics is {heard}; give 1 to {_MOST_HARMONICS} amplitudes >= 0, at "
+                "least one of them > 0"
             )
         if not 0.0 <= width <= HIGHEST_HZ / 2.0:
             raise ScenarioError(
@@ -470,8 +470,8 @@ class Cue(_Sent):
         given = [*(self.shaker or ()), *(() if self.horn is None else (self.horn,))]
         if not given or len(self.shaker or (0.0, 0.0)) != 2:
             raise ScenarioError(
-                f"cue {self.name} has neither a shaker nor a horn; give shaker=(begins, "
-                "fully), horn=, or both"
+                f"cue {self.name} has shaker={self.shaker} and horn={self.horn}; give two limits, "
+                "shaker=(BEGIN, FULL), or one limit, horn=LIMIT, or both"
             )
         if not all(map(math.isfinite, (*given, self.band))) or self.band < 0.0:
             raise ScenarioError(

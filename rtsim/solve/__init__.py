@@ -61,7 +61,8 @@ def _checked(name: str, made: object) -> Solver:
     solver: Solver = made  # type: ignore[assignment]
     if solver.name != name:
         raise ScenarioError(
-            f"solver {name!r} has the attribute name = {solver.name!r}; use the same name"
+            f"the solver registered as {name!r} has the attribute name = {solver.name!r}; make "
+            "both names equal"
         )
     return solver
 

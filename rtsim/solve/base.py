@@ -214,10 +214,11 @@ class NystromTableau:
         for row, bar, c in zip(self.a, self.abar, self.c, strict=True):
             if sum(row) != c or sum(bar) * 2 != c * c:
                 raise ScenarioError(
-                    f"tableau {self.name}: each row of a must sum to c, and of abar to c^2/2"
+                    f"tableau {self.name}: each row of a must sum to c, and each row of abar must "
+                    "sum to c^2/2"
                 )
         if sum(self.b) != 1 or sum(self.bbar) * 2 != 1:
-            raise ScenarioError(f"tableau {self.name}: b must sum to 1, and bbar to 1/2")
+            raise ScenarioError(f"tableau {self.name}: b must sum to 1, and bbar must sum to 1/2")
 
 
 def lower_triangle(rows: Sequence[Sequence[Fraction | float]]) -> NDArray[np.float64]:

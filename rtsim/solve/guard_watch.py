@@ -583,10 +583,10 @@ class GuardWatch:
                 return
             raise ZenoError(
                 f"{what} at {Tag(ns)} (Zeno); give the model a stop mode, which sets the state "
-                f"after the last crossing. Declare it as @{name}.stop in a class, as stop= in "
-                "Model(...), as zeno= in modal(...), or in a diagram as rest= of the Integrator "
-                "that the guard resets; or let the guard end the run then, with terminal='zeno'. "
-                "A switch that chatters needs a hysteresis, or a mode for its sliding"
+                f"after the last crossing: @{name}.stop in a class, stop= in Model(...), zeno= in "
+                "modal(...), or, in a diagram, rest= of the Integrator that the guard resets. To "
+                "end the run at this time instead, give the guard terminal='zeno'. For a switch "
+                "that chatters, add a hysteresis or a sliding mode"
             )
         if not self._crossings.stop(i, ns):
             raise ZenoError(

@@ -102,7 +102,9 @@ class RosenbrockTableau:
     def __post_init__(self) -> None:
         s = len(self.b)
         if any(len(row) != i for rows in (self.a, self.e) for i, row in enumerate(rows)):
-            raise ScenarioError(f"tableau {self.name}: row i of a and of e must have i entries")
+            raise ScenarioError(
+                f"tableau {self.name}: row i of the matrices a and e must have i entries (i from 0)"
+            )
         sizes = {len(row) for row in (self.a, self.e, self.c, self.d, self.error, *self.dense)}
         if sizes != {s}:
             raise ScenarioError(f"tableau {self.name}: all coefficients must have {s} entries")
@@ -113,11 +115,14 @@ class RosenbrockTableau:
             off = np.abs(np.array(given) - wanted)
             if np.any(off > _NEAR):
                 raise ScenarioError(
-                    f"tableau {self.name}: {name} does not belong to the other coefficients in row "
-                    f"{int(np.argmax(off))}: it is off by {off.max():.2g}"
+                    f"tableau {self.name}: {name}[{int(np.argmax(off))}] differs by "
+                    f"{off.max():.2g} from the value that follows from the other coefficients"
                 )
         if not abs(np.dot(self.b, ones) - 1.0) < _NEAR:
-            raise ScenarioError(f"tableau {self.name}: the weights b do not sum to 1 step")
+            raise ScenarioError(
+                f"tableau {self.name}: the weights b are wrong: for x' = 1, a step of 1 s does not "
+                "change x by 1"
+            )
 
     @property
     def first_same_as_last(self) -> bool:

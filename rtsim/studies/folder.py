@@ -211,8 +211,9 @@ class Folder:
     def __bool__(self) -> bool:
         """Raise :class:`Undecided`, because many runs have no single outcome."""
         raise Undecided(
-            f"the folder {self.path} is neither true nor false; the outcomes of its requirements "
-            "are in rtsim.studies.summary.summarise(folder)['requirements']"
+            f"the study in {self.path} cannot be used as True or False, because each requirement "
+            "has an outcome of its own; read the outcomes in "
+            "rtsim.studies.summary.summarise(folder)['requirements']"
         )
 
     @classmethod

@@ -62,8 +62,8 @@ class Limit:
         for limit in (self.below, self.above):
             if limit is not None and not math.isfinite(limit):
                 raise ScenarioError(
-                    f"a limit of {self.result} is {limit}, which every run or no run meets; give a "
-                    "finite number"
+                    f"a limit of {self.result} is {limit}, so the requirement is always or never "
+                    "met; give a finite number"
                 )
         if self.below is not None and self.above is not None and self.above > self.below:
             raise ScenarioError(
@@ -93,7 +93,7 @@ class Limit:
             below, above = (limit, None) if sign == "<" else (None, limit)
             return cls(first, below, above, name)
         if found["other"][0] != sign:
-            raise ScenarioError(f"requirement {text!r} has signs of two directions; {_HELP}")
+            raise ScenarioError(f"requirement {text!r} contains both < and >; {_HELP}")
         ends = (first, found["third"]) if sign == "<" else (found["third"], first)
         low, high = (_limit(text, end) for end in ends)
         return cls(second, high, low, name)

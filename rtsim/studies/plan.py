@@ -206,8 +206,8 @@ class Job:
         path, (_, _, function) = file_of(given), self.study.partition(".py:")
         if path is None:
             raise ScenarioError(
-                f"a result of the study is a function, which the scenario {given} does not have; "
-                f"give a file with a function {function}()"
+                f"the study is declared by a function {function}() of a file, but the scenario "
+                f"{given} is not a file; give a file with this function: --scenario FILE.py"
             )
         return from_anywhere(f"{path}:{function}")
 

@@ -121,8 +121,8 @@ class Sources:
             for path, before in imported.items():
                 if self._modules.get(real := path.resolve(), before) != before:
                     raise SourcesChanged(
-                        f"{real} is imported by the scenario, and changed before or after its "
-                        "import; restore it, or start a new study in a new process"
+                        f"the scenario imported another version of {real} than the one with which "
+                        "the study began; restore the file, or start a new study in a new process"
                     )
             self._counted = {p: one for p, one in imported.items() if self._counts(_source_of(p))}
             self._imported = imported

@@ -82,9 +82,9 @@ def sufficient_tolerance(
             return Sufficient(ladder[at], ends[at], off, ladder[: len(ends)])
     if _same(ends):
         raise ScenarioError(
-            f"the final state is the same bit for bit with each tolerance from {start:.3g} to "
-            f"{ladder[-1]:.3g}; pass the tolerance to the solver: Adaptive(rtol=tolerance, "
-            "atol=tolerance)"
+            f"the tolerance has no effect: the final state is the same bit for bit from "
+            f"{start:.3g} to {ladder[-1]:.3g}; pass the tolerance to the solver: "
+            "Adaptive(rtol=tolerance, atol=tolerance)"
         )
     off, allowed = _judged(ends, absolute, rtol)
     worst = int(np.argmax(off - allowed))

@@ -113,7 +113,8 @@ def order_of(errors: Sequence[float], steps: Sequence[float]) -> float:
     """Return the observed order: the least-squares slope of log error over log step."""
     if len(errors) < 2 or len(errors) != len(steps):
         raise ScenarioError(
-            f"got {len(errors)} errors for {len(steps)} steps; give two or more of each"
+            f"got {len(errors)} errors for {len(steps)} steps; give one error for each step, and "
+            "two or more steps"
         )
     if not all(s > 0 and math.isfinite(s) for s in steps) or len(set(steps)) < 2:
         raise ScenarioError(

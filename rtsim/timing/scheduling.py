@@ -75,7 +75,10 @@ def set_slice(ns: int) -> None:
     libc, (number, _) = _here()
     attributes = _attributes()
     if attributes.policy not in (os.SCHED_OTHER, os.SCHED_BATCH):
-        raise OSError("only threads of the classes SCHED_OTHER and SCHED_BATCH have time slices")
+        raise OSError(
+            "this thread has no time slices, because its scheduling class is not SCHED_OTHER or "
+            "SCHED_BATCH"
+        )
     attributes.runtime = ns
     if libc.syscall(number, 0, ctypes.byref(attributes), 0) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -510,7 +513,9 @@ def _fifo(wanted: SchedulingRequest) -> _Asker:
         if len(usable_cpus()) < 2:
             raise _Refused(
                 _class_name(),
-                "only one CPU is usable: an overloaded FIFO loop would block all other programs",
+                "only one CPU is usable, so an overloaded loop with SCHED_FIFO would block all "
+                "other programs",
+                "make a second CPU usable, or run without --realtime",
             )
         before, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
         try:
@@ -521,7 +526,7 @@ def _fifo(wanted: SchedulingRequest) -> _Asker:
                 _class_name(),
                 str(error.strerror),
                 f'echo "$USER - rtprio {wanted.fifo}" | sudo tee -a {_LIMITS}   # then log in '
-                "again; in a container: --cap-add SYS_NICE",
+                "again; start a container with --cap-add SYS_NICE",
             ) from error
         undo.callback(_restore_class, before, parameters)
         return _class_name()

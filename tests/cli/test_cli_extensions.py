@@ -173,7 +173,7 @@ def test_a_solver_from_outside_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "made", "said"),
     [
         ("mine", Renamed, "is the class Renamed; give an object, such as MINE = Renamed()"),
-        ("other", Renamed(), "has the attribute name = 'mine'; use the same name"),
+        ("other", Renamed(), "has the attribute name = 'mine'; make both names equal"),
         ("three", 3, "which has no name, order, stepper"),
         ("rk4", Renamed("rk4"), "'rk4' is rtsim's own"),
     ],

@@ -87,7 +87,7 @@ def test_whatever_the_check_lets_through_the_library_reads_whole(data: Any) -> N
     for cut in range(len(packed)):
         with pytest.raises(EncodingError):
             unpack(packed[:cut])
-    with pytest.raises(EncodingError, match="1 bytes follow the end"):
+    with pytest.raises(EncodingError, match="continues for 1 bytes after its value"):
         unpack(packed + b"\x00")
 
 

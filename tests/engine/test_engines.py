@@ -471,7 +471,9 @@ def test_places_follow_from_the_names() -> None:
     longer = PAIR.extended("a longer pair", past=("n",), end=("n",))
     assert longer.at[:4] == AT
     assert longer.at.end == 8
-    with pytest.raises(ValueError, match="a bent pair declares k with 1 axes; a pair declares 2"):
+    with pytest.raises(
+        ValueError, match="a bent pair declares k with 1 axes, but a pair declares k with 2"
+    ):
         PAIR.extended("a bent pair", k=("n",))
     assert PAIR.zeros("past", {"n": 3}).shape == (7,)
 

@@ -212,7 +212,7 @@ HERE = r"\(test_compilable\.py:\d+\)"
 )
 def test_what_does_not_compile_is_named_with_a_substitute(function: Any, said: str) -> None:
     with pytest.raises(
-        ModelError, match=rf"^law does not compile: {said}.*; or run it uncompiled"
+        ModelError, match=rf"^law does not compile: {said}.*\. To run without compilation"
     ) as raised:
         compile_function(function, EQUATION, "law")
     assert raised.value.__suppress_context__  # the compiler's trace would hide the message

@@ -127,8 +127,8 @@ def test_a_replay_draws_the_same() -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ({"timers": TIMERS}, "needs both timers and the function tick, or neither"),
-        ({"tick": note}, "needs both timers and the function tick, or neither"),
+        ({"timers": TIMERS}, "has timers= but no tick=; give both, or neither"),
+        ({"tick": note}, "has tick= but no timers=; give both, or neither"),
         (
             {"timers": (Timer(None, 0, ("y",)),), "tick": note},
             "draws random values of y, which is not a discrete signal",

@@ -287,7 +287,7 @@ def test_a_missing_package_is_an_error_with_the_command_that_installs_it(
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["--foxglove", "unstable"], "write the scenario before --foxglove"),
+        (["--foxglove", "unstable"], "'unstable' is the scenario, write it before --foxglove"),
         (["unstable", "--telemetry", "10"], "but no topic is sent; add --foxglove"),
         (["unstable", "--foxglove", "1", "--telemetry", "x"], "write HZ or TOPIC=HZ"),
     ],

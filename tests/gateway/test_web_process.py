@@ -60,7 +60,7 @@ def test_a_missing_viser_is_an_error_that_names_the_extra(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "--web", "orbit"], "write the scenario before --web"),
+        (["run", "--web", "orbit"], "if 'orbit' is the scenario, write it before --web"),
         (["run", "orbit", "--web", "70000"], "is not a port"),
         (["web", "x.mcap", "--control"], "only with a run in progress"),
         (["web", "x.mcap"], "x.mcap"),

@@ -409,7 +409,7 @@ def test_refusals_name_the_part_and_the_remedy(
 
 def test_an_unstable_loop_has_no_margins() -> None:
     late = open_loop(unstable(latency=0.3), "controller.force")
-    with pytest.raises(ModelError, match="unstable without further delay: a pole at"):
+    with pytest.raises(ModelError, match="unstable without any additional delay: it has a pole at"):
         late.delay_margin()
     found = margins(late.system, feedback=1.0)
     assert not found.stable

@@ -285,7 +285,7 @@ def test_wrong_starts_are_refused() -> None:
 def test_a_guard_tells_only_discrete_signals_and_fails_only_as_the_end() -> None:
     with pytest.raises(ModelError, match="give terminal=True"):
         Guard("crash", -1, failure="it broke")
-    with pytest.raises(ModelError, match="tells nothing_there"):
+    with pytest.raises(ModelError, match="reports nothing_there"):
         replace(
             PILOTED_F16,
             guards=(Guard("touchdown", -1, told=("nothing_there",)), *PILOTED_F16.guards[1:]),

@@ -181,7 +181,10 @@ def test_a_formation_measures_the_place_beside_the_lead() -> None:
         ('kind = "tracking"\nrms = [0.0]', "give one number > 0 for each axis"),
         ('kind = "tracking"\nrms = "big"', "write a list of numbers"),
         ('kind = "tracking"\ndisplay = "pursuitt"', "did you mean pursuit"),
-        ('kind = "tracking"\naxes = ["a", "b", "c"]\nrms = [1, 1, 1]', "have a sine in common"),
+        (
+            'kind = "tracking"\naxes = ["a", "b", "c"]\nrms = [1, 1, 1]',
+            "give the same sine to two axes",
+        ),
         ('kind = "tracking"\nmeasured = 5.0', "at most 60 rad/s can be measured"),
         ('kind = "tracking"\nmeasured = 60.004', "give multiples of 0.01 s"),
         ('kind = "gates"\ngates = [[1, 2, 3]]', "rows of four numbers"),

@@ -201,7 +201,7 @@ def test_a_model_that_does_not_use_the_air_is_refused() -> None:
         in_moving_air(in_moving_air(SPHERE))
     (plant,) = (c for c in orbit().components.values() if isinstance(c, PlantComponent))
     with pytest.raises(
-        ModelError, match=r"orbit is not that of a class that derives from RigidBody"
+        ModelError, match=r"model orbit, because its class does not derive from RigidBody"
     ):
         in_moving_air(plant.model)
 

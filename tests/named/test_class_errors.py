@@ -391,9 +391,9 @@ def test_a_guard_of_a_base_class_is_not_lost_nor_changed() -> None:
         def floor(self) -> float:
             return self.height
 
-    with pytest.raises(ModelError, match=r"Gone\.floor takes the place of a guard of a base"):
+    with pytest.raises(ModelError, match=r"Gone\.floor would replace the guard floor of a base"):
         Gone.model()
-    with pytest.raises(ModelError, match="would change guard floor of the base class"):
+    with pytest.raises(ModelError, match="would change guard floor in the base class"):
 
         class Changed(Falls):
             @Falls.floor.reset
@@ -530,7 +530,7 @@ def test_the_names_of_rtsim_are_no_names_of_the_user() -> None:
 
 
 def test_a_reset_with_the_name_of_its_guard_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"floor takes the name of its guard"):
+    with pytest.raises(ModelError, match=r"floor has the same name as its guard"):
 
         class Ball(rt.Plant):
             height = rt.state("m")

@@ -343,5 +343,5 @@ def test_an_output_of_a_plant_has_no_initial_value() -> None:
         def outputs(self) -> None:
             self.light = self.x
 
-    with pytest.raises(ModelError, match=r"Lamp\.light is an output of a plant, which is computed"):
+    with pytest.raises(ModelError, match=r"Lamp\.light is an output of a plant and is computed"):
         Lamp(light=1.0)

@@ -130,7 +130,9 @@ def test_an_input_has_one_source() -> None:
     with pytest.raises(ScenarioError, match=r"(?s)connect\(cart, brake\).*brake\.x is al") as said:
         loop.connect(cart, brake)
     assert "test_short_forms.py" in str(said.value)
-    with pytest.raises(ScenarioError, match=r"turning\.x has the name of brake\.x, but.*Scenario"):
+    with pytest.raises(
+        ScenarioError, match=r"turning\.x and brake\.x have the same name, but.*Scenario"
+    ):
         rt.simulate(Cart(), Brake(), Turning(), until=1)
 
 
@@ -145,7 +147,7 @@ def test_wrong_components_are_refused() -> None:
     loop, cart, brake = loop_of()
     room = loop.plant(Room(), step=0.1)
     wrong: list[tuple[Any, Any, str]] = [
-        (brake, room, "no input of brake or room.*inputs x, v and the signals force.*none.*warmth"),
+        (brake, room, "brake and room cannot be .*inputs x, v and the signals force.*none.*warmth"),
         (
             cart,
             brake.x,
@@ -165,7 +167,8 @@ def test_an_input_with_a_value_is_not_connected_by_its_name() -> None:
     loop = rt.Scenario("cart", until=2)
     cart, brake = loop.plant(Cart(force=1.0), step=0.1), loop.controller(Brake())
     with pytest.raises(
-        ScenarioError, match=r"cart\.force has the value 1\.0, so brake\.force is not"
+        ScenarioError,
+        match=r"cart\.force has the value 1\.0, so it cannot also be connected to brake\.force",
     ):
         loop.connect(cart, brake)
     with pytest.raises(ScenarioError, match=r"cart\.force has the value 1\.0"):
@@ -244,8 +247,8 @@ def test_wrong_runs_of_components_are_refused() -> None:
             lambda: rt.simulate(Decay()),
             r"with a Decay; .* the end of the run, in s: simulate\(Cart\(\), until=10\)",
         ),
-        (lambda: rt.simulate(loop_of()[0], step=0.1), "scenario cart has its components"),
-        (lambda: rt.simulate(loop_of()[0], Decay()), "scenario cart has its components"),
+        (lambda: rt.simulate(loop_of()[0], step=0.1), "scenario cart already has its components"),
+        (lambda: rt.simulate(loop_of()[0], Decay()), "scenario cart already has its components"),
         (lambda: rt.simulate(Decay, until=1), r"give an object: Decay\(\)"),  # type: ignore[arg-type]
         (lambda: rt.simulate(3, until=1), "3 is not a plant, a controller or processes"),  # type: ignore[arg-type]
         (lambda: rt.simulate(Decay(), Decay(), until=1), "decay is declared twice"),

@@ -92,7 +92,7 @@ def test_a_mesh_says_what_is_wrong_with_it(tmp_path: Path, monkeypatch: pytest.M
         ({"file": "arrow.obj", "up": "top"}, "axis 'top' is unknown; give one of"),
         ({"file": "arrow.obj", "up": "-x"}, "are on one axis; give two axes"),
         ({"file": "arrow.obj", "scale": -1.0}, "scale -1.0 is out of range"),
-        ({"file": "arrow.obj", "scale": 9e5}, "coordinates that are not finite or beyond"),
+        ({"file": "arrow.obj", "scale": 9e5}, "coordinates that are infinite, NaN, or at least"),
     ):
         with pytest.raises(ScenarioError, match=told):
             Mesh(**{**given, "file": tmp_path / str(given["file"])})  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_a_ground_travels_as_plain_data_and_says_what_is_wrong() -> None:
         ({"north": axis[:5]}, r"height has the shape \(40, 40\); expected \(5, 40\)"),
         ({"north": np.arange(600.0)}, "2 to 513 points"),
         ({"height": np.full((40, 40), np.nan)}, "height has values that are not finite"),
-        ({"kind": np.full((39, 39), 6)}, "known are 0 grass, 1 field"),
+        ({"kind": np.full((39, 39), 6)}, "give only the known kinds: 0 grass, 1 field"),
         ({"kind": "x"}, "kind is not an array of numbers"),
     ):
         given: Mapping[str, Any] = {"north": axis, "east": axis, "height": height, "kind": kind}

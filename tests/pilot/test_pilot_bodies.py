@@ -173,7 +173,7 @@ def test_the_window_that_looks_ahead_has_the_stick() -> None:
         (["--view", "--view", "left"], "give each time another view"),
         (["--view", "-190deg"], "no such view; give one of front, left, right"),
         (["--view=sideways"], "no such view; give one of front, left, right"),
-        (["--view", "tcp://127.0.0.1:5", "--view", "left"], "leave the other --view out"),
+        (["--view", "tcp://127.0.0.1:5", "--view", "left"], "leave the other --view options out"),
     ],
 )
 def test_views_that_do_not_go_together_are_refused(views: list[str], told: str) -> None:

@@ -75,10 +75,10 @@ def test_a_limit_passed_downwards_and_what_is_not_a_number() -> None:
     ("arguments", "told"),
     [
         ({"signal": "height", "horn": 1.0}, "is not of the form 'plant.signal'"),
-        ({"signal": "ball.height"}, "give shaker=.begins, fully., horn=, or both"),
+        ({"signal": "ball.height"}, "has shaker=None and horn=None; give two limits"),
         ({"signal": "ball.height", "shaker": (2.0, 1.0)}, "or give below=True"),
         ({"signal": "ball.height", "shaker": (1.0, 2.0), "below": True}, "or give below=False"),
-        ({"signal": "ball.height", "shaker": (1.0,)}, "begins, fully"),
+        ({"signal": "ball.height", "shaker": (1.0,)}, "has shaker=.1.0,. and horn=None"),
         ({"signal": "ball.height", "horn": math.nan}, "limits must be finite numbers"),
         ({"signal": "ball.height", "horn": 1.0, "band": -1.0}, "band must be 0 or more"),
         ({"signal": "ball.height", "horn": 1.0, "name": "a b"}, "not an identifier"),

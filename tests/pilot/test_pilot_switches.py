@@ -215,12 +215,18 @@ SWITCH = {"button": "button0", "do": "toggle"}
         ({"gear": {"switches": {"key": "v", "do": "toggle"}}}, "the window uses this key"),
         ({"gear": {"switches": {**SWITCH, "to": 2.0}}}, "to = 2 is outside the range .*0 to 1"),
         ({"gear": {"switches": {**SWITCH, "to": 0.0}}}, "both positions of the toggle are 0"),
-        ({"gear": {"switches": {"key": "g", "do": "set"}}}, "sets nothing; add to = VALUE"),
+        (
+            {"gear": {"switches": {"key": "g", "do": "set"}}},
+            "has no value to set; write 'to = VALUE'",
+        ),
         ({"gear": {"switches": {"key": "g", "do": "set", "to": 1, "else": 0}}}, "belongs to do"),
         ({"gear": {"switches": []}}, r"switches = \[\] is not valid; write 1 to 64 tables"),
         ({"gear": {"switches": ["g"]}}, "switches: element 1, 'g' .* a table: { button"),
         ({"gear": {"switches": SWITCH, "joystick": {"axis": 1}}}, "add pickup = true"),
-        ({"pitch": {"trimmers": {"button": "hat0up"}}}, "write either by or to"),
+        (
+            {"pitch": {"trimmers": {"button": "hat0up"}}},
+            "give exactly one of the keys 'by' and 'to'",
+        ),
         (
             {"pitch": {"trimmers": {"button": "hat0up", "by": 3}}},
             "by = 3 is not valid; write a number from -1 to 1",

@@ -165,7 +165,7 @@ def test_an_end_for_a_lack_is_not_the_runs_own(kind: str) -> None:
     error = lacking(kind)
     assert not ended_by_itself(run(), run(OTHER, footer={}), error)
     (note,) = error.__notes__
-    assert "had no such error: a resource that it needs is missing here" in note
+    assert "had no such error: the run needs a resource that is missing on this machine" in note
     again = lacking(kind)
     assert ended_by_itself(run(OTHER), run(OTHER, footer={}), again), "the recorded one had it too"
     assert not hasattr(again, "__notes__")

@@ -248,7 +248,7 @@ def test_events_become_a_table(result: RunResult) -> None:
 
 def test_texts_are_refused_where_a_format_has_none(tmp_path: Path) -> None:
     table = SignalTable(np.arange(1), {"kind": np.array(["Guard"], object)})
-    with pytest.raises(ScenarioError, match="holds texts"):
+    with pytest.raises(ScenarioError, match="contains texts"):
         export(table, tmp_path / "x.h5")
     assert list(tmp_path.iterdir()) == []
     export(table, tmp_path / "x.csv")

@@ -233,7 +233,7 @@ def test_a_lack_that_made_a_controller_fail_is_raised() -> None:
     recording, _ = flown(lab())
     scenario = lab()
     scenario.replace_controller("c", Lacking(), failure="hold")
-    with pytest.raises(ControllerError, match="a resource that it needs is missing here"):
+    with pytest.raises(ControllerError, match="the run needs a resource that is missing on this"):
         rerun(recording, scenario)
 
 

@@ -80,7 +80,7 @@ def test_a_missing_file_is_named_and_is_no_difference(folder: Path, command: str
     assert done.exit_code == 2, done.output
     assert "FileNotFoundError" in done.stderr
     assert "gain.txt" in done.stderr
-    assert "a resource that it needs is missing here, so the run cannot be repeated" in done.stderr
+    assert "a resource that is missing on this machine, so it cannot be repeated" in done.stderr
     assert "differs" not in done.stdout
 
 

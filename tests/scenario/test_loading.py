@@ -258,7 +258,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("--from 0.001 --to 0.0015", "give --rate for values between the rows"),
         ("--rate 0", "a rate of 0 Hz is impossible; give more than 0"),
         ("--rate nan", "a rate of nan Hz is impossible"),
-        ("--rate 1e9", "2000000001 rows; choose a lower rate"),
+        ("--rate 1e9", "2000000001 rows, but a table can have at most 500000000"),
         ("-s plant.y", "unknown signal 'plant.y' in run.mcap; did you mean plant.x"),
         ("--messages nobody", "known: controller, controller.inputs"),
         ("--messages controller --rate 3", "leave --signals, --rate, --side and --own out"),
@@ -405,7 +405,7 @@ FLOOR = (Guard("floor", -1),)
          r"reset of box \(model m\) raised at 0.35.* s: (IndexError|OutOfBounds)"),
         ({"guards": FLOOR, "guard": guard, "reset": reset},
          "guard of model m uses an element that does not exist"),
-        ({"project": project}, "project of model m uses an element that does not exist"),
+        ({"project": project}, "the function project of model m uses an element that does not"),
     ],
     ids=["update", "tick", "reset", "guard", "project"],
 )  # fmt: skip

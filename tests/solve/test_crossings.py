@@ -320,7 +320,7 @@ def test_plain_and_compiled_fire_alike() -> None:
 def test_what_cannot_be_meant() -> None:
     with pytest.raises(ModelError, match="direction 2; give -1, 0 or 1"):
         Guard("g", 2)
-    with pytest.raises(ModelError, match="needs both guards and the function guard"):
+    with pytest.raises(ModelError, match="has guards= but no guard=; give both"):
         Model("m", Signals("x"), clock, guards=(Guard("g"),))
     with pytest.raises(ModelError, match="a reset or stop function but no guards"):
         Model("m", Signals("x"), clock, reset=count)

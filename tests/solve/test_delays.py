@@ -342,9 +342,13 @@ def _short(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:
         (lambda: Delayed("x", math.inf), ModelError, "lag inf s; give 0, or a finite lag"),
         (lambda: Delayed("x", 1e-12), ModelError, "lag 1e-12 s; give 0, or a finite lag >= 1e-09"),
         (lambda: Delayed("x", _short), ModelError, r"bounds least=0\.0 and most=None"),
-        (lambda: Delayed("x", _short, least=0.1, most=math.inf), ModelError, "both finite"),
+        (
+            lambda: Delayed("x", _short, least=0.1, most=math.inf),
+            ModelError,
+            "give finite bounds with 1e-09 s <= least <= most",
+        ),
         (lambda: Delayed("x", [1]), ModelError, r"lag \[1\]; give a number in s"),  # type: ignore
-        (lambda: Delayed("x", sum_of, 1, 2), ModelError, "but v is none of its arguments"),  # type: ignore[arg-type]
+        (lambda: Delayed("x", sum_of, 1, 2), ModelError, "but v is not a possible argument"),  # type: ignore[arg-type]
         (lambda: model(Delayed("v", 1.0)), UnknownName, "no delayed signal 'v'|v.*x"),
         (lambda: model(Delayed("x", "lag")), UnknownName, "lag"),
         (lambda: model(Delayed("x", 1.0, before="past")), UnknownName, "past"),
@@ -358,7 +362,7 @@ def _short(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:
         (
             lambda: model(Delayed("y", 1.0), outputs=Signals("y"), output=all_of),
             ModelError,
-            "delays its output y; compute the signal in line",
+            "delays its output y, but outputs cannot be delayed",
         ),
         (
             lambda: model(Delayed("v", 1.0), lines=Signals("v"), line=sum_of),
@@ -368,9 +372,13 @@ def _short(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> float:
         (
             lambda: model(Delayed("v", 0, before=0.0), lines=Signals("v"), line=sum_of),
             ModelError,
-            "has the lag 0; a signal of lines needs",
+            "has the lag 0 s, but delays a line; give a lag",
         ),
-        (lambda: model(lines=Signals("v")), ModelError, "both lines and the function line"),
+        (
+            lambda: model(lines=Signals("v")),
+            ModelError,
+            "model .* has lines= but no line=; give both",
+        ),
     ],
 )
 def test_mistakes_in_a_declaration(

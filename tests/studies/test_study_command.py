@@ -441,7 +441,7 @@ def test_a_requirement_with_two_limits_is_shown_and_decides() -> None:
     [
         (("peak<0.5", "peak>0.1"), "several requirements have the name peak"),
         (("0.5<peak<0.1",), "no result peak is at least 0.5 and at most 0.1"),
-        (("0.1<peak>0.5",), "signs of two directions"),
+        (("0.1<peak>0.5",), "contains both < and >"),
         (("peak<nan",), "a limit of peak is nan"),
         (("peak=0.5",), "has no limit; write, for example, 'peak<0.2', '0.9<end<1.0'"),
         (("a<peak<0.5",), "'a' is not a number"),

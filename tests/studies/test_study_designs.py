@@ -89,7 +89,7 @@ def test_samples_of_wrong_factors_are_refused() -> None:
         (MonteCarlo(9), {"a": (2, 1)}, {}, "factor a"),
         (Grid(), {"a": (0, 1), "b": (0, 1)}, pairs, "cannot be correlated"),
         (Replications(9), {"a": (0, 1)}, {}, "changes only the seed"),
-        (Search("low"), {"a": (0, 1)}, {}, "the design search follow from the results"),
+        (Search("low"), {"a": (0, 1)}, {}, "the design search chooses the factors"),
     ]
     for design, factors, correlation, message in wrong:
         with pytest.raises(ScenarioError, match=message):

@@ -143,8 +143,8 @@ def test_alternatives_of_runs_with_weights_are_refused() -> None:
 @pytest.mark.parametrize(
     ("base", "says"),
     [
-        (CommonRandomNumbers("plant.v"), "only one factor can have alternatives; give a base such"),
-        (Search("x"), "runs of the design search follow from the results of its earlier runs"),
+        (CommonRandomNumbers("plant.v"), "only one of the two can have alternatives; give a base"),
+        (Search("x"), "the design search chooses each run from the results of earlier"),
     ],
     ids=["nested", "search"],
 )
@@ -334,5 +334,8 @@ def test_a_changed_file_of_result_functions_is_not_imported(
         mine = Job.of_text(job.check_trusted("out").to_text())
     assert mine.study == job.study.replace("functions.py", "mine.py")
     assert list(mine.reduced) == ["x"]
-    with permitted(scenario="unstable"), pytest.raises(ScenarioError, match="does not have"):
+    with (
+        permitted(scenario="unstable"),
+        pytest.raises(ScenarioError, match="unstable is not a file"),
+    ):
         job.check_trusted("out")

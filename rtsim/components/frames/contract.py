@@ -148,7 +148,10 @@ class RawType:
         if self.float_bits:
             return self._float(value, exact)
         if not math.isfinite(exact):
-            raise FrameError(f"{self.name} = {value:g} has no raw value at scale {self.scale:g}")
+            raise FrameError(
+                f"{self.name} = {value:g} is too large for the scale {self.scale:g} of the frame; "
+                "limit the value"
+            )
         raw = round(exact)
         if self.low <= raw <= self.high:
             return raw
@@ -156,7 +159,7 @@ class RawType:
             return min(max(raw, self.low), self.high)
         low, high = self.limits
         raise FrameError(
-            f"{self.name} = {value:g} is outside {low:g} to {high:g}, which the frame can hold; "
+            f"{self.name} = {value:g} does not fit the frame, which holds {low:g} to {high:g}; "
             'limit the value, or read the file with overflow="saturate"'
         )
 

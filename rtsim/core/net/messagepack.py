@@ -99,7 +99,9 @@ def check(data: bytes, limits: Limits) -> None:
             if len(left) > limits.depth:
                 raise EncodingError(f"the message is nested deeper than {limits.depth} levels")
     if at != len(data):
-        raise EncodingError(f"{len(data) - at} bytes follow the end of the value")
+        raise EncodingError(
+            f"the message continues for {len(data) - at} bytes after its value; send one value"
+        )
 
 
 def _extent(data: bytes, at: int) -> tuple[int, int]:

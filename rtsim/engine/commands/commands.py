@@ -122,7 +122,7 @@ def _values(value: object) -> Argument:
 def _count(value: object) -> float:
     number = _positive(value)
     if number != round(number) or number > MOST_TAGS:
-        raise CommandError(f"expected a whole number from 1 to {MOST_TAGS}, got {number:g}")
+        raise CommandError(f"expected a whole number of tags from 1 to {MOST_TAGS}, got {number:g}")
     return number
 
 

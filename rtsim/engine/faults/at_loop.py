@@ -92,8 +92,9 @@ class LoopFault(FaultKind):
             )
         if cls.takes is LoopFault.takes and cls.takes_time() and _AMOUNT not in cls.parameters:
             raise ScenarioError(
-                f"fault kind {cls.name!r} uses up time, but the class does not say how much; "
-                f"give {cls.__name__} a method takes, or Parameter('amount', 'seconds')"
+                f"fault kind {cls.name!r} takes wall-clock time, but the class {cls.__name__} does "
+                "not say how much; define a method takes() in the class, or add "
+                "Parameter('amount', 'seconds') to its parameters"
             )
 
     @classmethod

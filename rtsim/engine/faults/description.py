@@ -97,8 +97,8 @@ def _checked(name: str, made: object) -> type[FaultKind]:
             )
     if made.name != name:
         raise ScenarioError(
-            f"fault kind {name!r} has another name in {made.__name__}.name, {made.name!r}; "
-            "make the names equal"
+            f"the fault kind registered as {name!r} has another name in its class, "
+            f"{made.__name__}.name = {made.name!r}; make both names equal"
         )
     _check_parameters(made)
     made.check_kind()
@@ -110,8 +110,8 @@ def _check_parameters(kind: type[FaultKind]) -> None:
     for parameter in kind.parameters:
         if parameter.name in taken:
             raise ScenarioError(
-                f"fault kind {kind.name!r}: {parameter.name} is already the name of another "
-                "entry of a fault; give the parameter another name"
+                f"fault kind {kind.name!r}: parameter {parameter.name} has the same name as "
+                "another entry of its faults; give the parameter another name"
             )
         if parameter.check not in CHECKS:
             raise ScenarioError(

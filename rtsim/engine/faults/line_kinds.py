@@ -64,8 +64,8 @@ class BoardFault(_AtLine):
         super().check_kind()
         if not isinstance(getattr(cls, "needs", None), str):
             raise ScenarioError(
-                f"fault kind {cls.name!r}: {cls.__name__} needs an attribute needs = '...' with "
-                "the name of the link's method that strike() calls"
+                f"fault kind {cls.name!r}: the class {cls.__name__} does not name the method of "
+                "the link that strike() calls; write needs = 'METHOD' in the class"
             )
 
     @classmethod

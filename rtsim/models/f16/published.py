@@ -145,7 +145,8 @@ def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[
     rows = rows[np.round(rows[:, 0] * NS_PER_S) <= recording.end_ns]
     if not len(rows):
         raise RecordingError(
-            f"{recording.source} ends before the first published time; run the case for longer"
+            f"{recording.source} ends before the first time for which NASA published values; run "
+            "the case for longer"
         )
     track = recording.track("f16")
     minus = track.integer("side") == 0
@@ -154,8 +155,8 @@ def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[
     at = np.searchsorted(time, wanted)
     if not np.array_equal(time[np.minimum(at, time.size - 1)], wanted):
         raise RecordingError(
-            f"{recording.source} has no state at some published times (every 0.1 s); "
-            "run the case with a step that divides 0.1 s"
+            f"{recording.source} has no state at some times for which NASA published values (every "
+            "0.1 s); run the case with a step that divides 0.1 s"
         )
     recorded = [track.column(s)[minus][at] for s in _SIGNALS]
     recorded[-1] = recorded[-1] / FT

@@ -368,9 +368,8 @@ class ExperimentFolder:
             ) from error
         if text != experiment.text:
             raise ScenarioError(
-                f"{path} belongs to another version of the experiment; its trials would not fit "
-                f"those of the changed file. Restore the file from {copy}, or give another -o "
-                "FOLDER"
+                f"{path} was made with another version of the experiment file; restore this "
+                f"version from {copy}, or give another -o FOLDER"
             )
         return cls(path, experiment)
 

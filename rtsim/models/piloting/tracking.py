@@ -92,9 +92,9 @@ class Tracking(TaskData):
         spread = [m + i for i in range(len(self.axes)) for m in self.multiples]
         if len(set(spread)) != len(spread):
             raise ScenarioError(
-                f"multiples = {list(self.multiples)}: with {len(self.axes)} axes, two axes have a "
-                "sine in common, because the multiples of each axis are 1 higher than those of the "
-                "axis before; give multiples that are further apart"
+                f"multiples = {list(self.multiples)} give the same sine to two axes, because each "
+                "axis adds 1 to the multiples of the axis before it; give multiples that are at "
+                f"least {len(self.axes)} apart, the number of axes"
             )
         if self.measured <= 0.0 or self.begin < 0.0 or self.fade < 0.0:
             raise ScenarioError(

@@ -474,8 +474,9 @@ def _stick_of(recording: Recording, axis: str) -> str:
     if len(names) == 1:
         return f"link.inputs.{names[0]}"
     raise TaskError(
-        f"{recording.source} has no stick for the axis {axis}: the link has the inputs "
-        f"{', '.join(names) or 'none'}; add stick and link by add_flying (docs/tasks.md)"
+        f"{recording.source} contains no stick signal for the axis {axis}: the link has the inputs "
+        f"{', '.join(names) or 'none'}; call add_flying, which adds the stick and the link "
+        "(docs/tasks.md)"
     )
 
 

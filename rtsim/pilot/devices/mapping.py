@@ -245,8 +245,8 @@ def _check_takes_turns(value: Value, row: Entries) -> None:
         if source is not None and not source.rate and not value.lever:
             raise row.error(
                 key,
-                f"the axis of {key} holds the value, so that the switches have no effect; add "
-                "pickup = true, or leave one of the two out",
+                f"the axis of {key} sets the value all the time, so the switches have no effect; "
+                f"add pickup = true, or leave out {key} or the switches",
             )
 
 

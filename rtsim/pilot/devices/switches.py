@@ -33,7 +33,7 @@ OF_THE_WINDOW = frozenset(
 )  # fmt: skip
 """Keys that the window uses. :mod:`rtsim.pilot.viewer.frames` defines their effects."""
 WINDOW_COMMANDS = {
-    "help": "shows or hides the keys",
+    "help": "shows or hides the list of keys",
     "view": "changes between the views of the scene",
     "next_page": "shows further strips",
     "previous_page": "shows the strips before",
@@ -268,14 +268,15 @@ def switch_of(row: Entries, span: tuple[float, float], rest: float) -> Switch:
     """
     kind = row["do"]
     if kind == "set" and row["to"] is None:
-        raise row.error("do", "the switch sets nothing; add to = VALUE")
+        raise row.error("do", "the switch has no value to set; write 'to = VALUE'")
     if row["else"] is not None and kind != "toggle":
         raise row.error("else", "else belongs to do = 'toggle'; leave it out")
     to, other = (
         _within(row, key, default, span) for key, default in (("to", span[1]), ("else", span[0]))
     )
     if kind == "toggle" and to == other:
-        raise row.error("to", f"both positions of the toggle are {to:g}; give two values")
+        text = f"both positions of the toggle are {to:g}; give 'to' and 'else' different values"
+        raise row.error("to", text)
     return KINDS[kind](Press.of(row), to, other, rest)
 
 
@@ -291,5 +292,6 @@ def _within(row: Entries, key: str, default: float, span: tuple[float, float]) -
 def trimmer_of(row: Entries) -> Trimmer:
     """Read a trimmer from a table of a device mapping."""
     if (row["by"] is None) == (row["to"] is None):
-        raise row.error("", f"write either by or to, such as {_TRIMMER_EXAMPLE}")
+        text = f"give exactly one of the keys 'by' and 'to', as in {_TRIMMER_EXAMPLE}"
+        raise row.error("", text)
     return Trimmer(Press.of(row), row["by"] or 0.0, row["to"])

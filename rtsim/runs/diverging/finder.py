@@ -123,8 +123,8 @@ class _Search:
         self._begins = one, other
         if (None if one is None else one.ns) != (None if other is None else other.ns):
             raise CheckpointError(
-                f"the nearest checkpoints of the two runs before {Tag(ns)} are at different times; "
-                "leave --from out, or save checkpoints of both runs at the same times"
+                f"before {Tag(ns)}, the nearest checkpoints of the two runs are at different "
+                "times; leave --from out, or save checkpoints of both runs at the same times"
             )
 
     def verdict(self) -> Verdict:

@@ -51,7 +51,10 @@ def rate(passed: int, count: int, level: float = LEVEL) -> Rate:
     Pearson, Biometrika 26 (1934) 404). Impossible counts raise :class:`ScenarioError`.
     """
     if not (0 <= passed <= count and count > 0):
-        raise ScenarioError(f"{passed} of {count} is not a share; give 0 <= passed <= count")
+        raise ScenarioError(
+            f"passed={passed} of count={count} runs is impossible; give 0 <= passed <= count and "
+            "count > 0"
+        )
     from scipy.special import betaincinv
 
     tail = 0.5 * (1.0 - level)
@@ -167,8 +170,8 @@ class Design(ABC):
         """
         if not self.planned:
             raise ScenarioError(
-                f"the runs of the design {self.name} follow from the results of earlier runs; "
-                "start a study of it"
+                f"the design {self.name} chooses the factors of a run from the results of earlier "
+                "runs, so the factors are not known in advance; start a study with this design"
             )
         space = Space.of(factors, seed, correlation or {})
         self.check(space)

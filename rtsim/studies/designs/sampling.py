@@ -97,7 +97,10 @@ class Antithetic(MonteCarlo):
 
     def check_looks(self, looks: Sequence[int]) -> None:
         if any(look % 2 for look in looks):
-            raise ScenarioError("a look divides a pair of antithetic runs; give even looks")
+            raise ScenarioError(
+                "antithetic runs are pairs, but an interim analysis after an odd number of runs "
+                "divides a pair; give only even numbers in looks"
+            )
 
     def unit(self, space: Space, first: int, count: int) -> list[Vector]:
         run = np.arange(first, first + count)
@@ -344,8 +347,8 @@ class CommonRandomNumbers(Design):
             )
         if any(self.alternatives in pair[:2] for pair in space.copula.pairs):
             raise ScenarioError(
-                f"the alternatives {self.alternatives} are correlated with another factor; leave "
-                "this correlation out"
+                f"factor {self.alternatives} contains the alternatives of the design {self.name}, "
+                "so it cannot be correlated with another factor; leave this correlation out"
             )
         self._check_base(space.without(self.alternatives))
 
@@ -353,16 +356,15 @@ class CommonRandomNumbers(Design):
         base = self.base
         if not base.pooled:
             raise ScenarioError(
-                f"the base of the design {self.name} has the design {base.name}, but only one "
-                "factor can have alternatives; give a base such as monte_carlo. To compare "
-                "combinations of two factors, write an argument of scenario() whose values name "
-                "the combinations"
+                f"the base of the design {self.name} is the design {base.name}, but only one of "
+                "the two can have alternatives; give a base such as monte_carlo. To compare "
+                "combinations of two factors, give scenario() one argument whose values name the "
+                "combinations"
             )
         if not base.planned:
             raise ScenarioError(
-                f"the runs of the design {base.name} follow from the results of its earlier runs, "
-                f"so it cannot be the base of the design {self.name}; give a base such as "
-                "monte_carlo"
+                f"the design {base.name} chooses each run from the results of earlier runs, so it "
+                f"cannot be the base of the design {self.name}; give a base such as monte_carlo"
             )
         base.check(rest)
         if "weight" in base.example(rest).marks:

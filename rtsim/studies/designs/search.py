@@ -63,7 +63,7 @@ class Search(Design):
     population: int = 0
     """Number of runs in each generation. With 0, the number is five per factor, and at least 20."""
     within: float = 0.998
-    """Central share of each distribution that is searched."""
+    """Share of each distribution, around its median, in which the search chooses values."""
     stop_at_failure: bool = False
     """True to stop after the first generation with a run that misses the requirement or has no
     margin."""
@@ -94,7 +94,7 @@ class Search(Design):
         super().check(space)
         if not space.names:
             raise ScenarioError(
-                "a search needs factors, between whose bounds it searches; give at least one"
+                "the study has no factors, so a search has nothing to vary; give a factor"
             )
         self.bounds(space)
 
@@ -105,8 +105,8 @@ class Search(Design):
 
     def points(self, space: Space, first: int, count: int) -> Points:  # noqa: ARG002
         raise ScenarioError(
-            "the runs of a search follow from the results of its earlier runs, so their values "
-            "are in the results of the study only"
+            "a search chooses each run from the results of earlier runs, so the factors of its "
+            "runs are not known in advance; read them from the results of the study"
         )
 
     def example(self, space: Space) -> Points:
@@ -165,8 +165,8 @@ class Search(Design):
         for name, (low, high, _) in zip(space.names, found, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and low <= high):
                 raise ScenarioError(
-                    f"the factor {name} would be searched from {low} to {high}; give a range, or "
-                    "a smaller share of its distribution by within"
+                    f"the search range of factor {name} is {low} to {high}, which is not possible; "
+                    "give the factor a range, or give within= a smaller share of its distribution"
                 )
         lows, highs, whole = zip(*found, strict=True)
         return np.array(lows, np.float64), np.array(highs, np.float64), np.array(whole, np.bool_)

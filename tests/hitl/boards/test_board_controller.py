@@ -618,7 +618,9 @@ def test_code_without_a_clock_is_refused() -> None:
     motor = ROOT / "firmware/core/pid.toml"
     done = CliRunner().invoke(main, ["board", "clock", f"{motor}:single"])
     assert done.exit_code == 2
-    assert "is not Arduino code, so it reads no clock; write arduino = true" in done.output
+    assert (
+        "so it has no clock to measure; if it is Arduino code, write arduino = true" in done.output
+    )
     done = CliRunner().invoke(
         main, ["board", "clock", str(REGULATOR), "--board", "serial:///dev/none"]
     )

@@ -356,7 +356,7 @@ def gone(pid: int) -> bool:
         ("sys.stdout.buffer.write(b'\\xff' * 5)", "announced 4294967295 bytes; at most 1048576"),
         (
             "put('A', at[:-1])",
-            "answered with a message of 7 bytes; expected 8 bytes, and 12 more for each event",
+            "answered with a message of 7 bytes; expected 8 bytes, plus 12 bytes for each event",
         ),
         ("put('A', at + b'x')", "answered with a message of 9 bytes; expected 8"),
         ("put('A', struct.pack('<Q', target + 1))", "cycle 101; expected a cycle from 0 to 100"),
@@ -364,13 +364,13 @@ def gone(pid: int) -> bool:
         ("put('A', at + event(50, 1, 24))", "an unknown event of kind 1 at pin 24"),
         (
             "put('A', at + event(101))",
-            "cycle 101; expected at most 255, after cycle 0 and not after 100",
+            "cycle 101; expected a value from 0 to 255, at a cycle after 0 and not after 100",
         ),
         (
             "put('A', at + event(50) + event(50))",
-            "a byte 0 at cycle 50; expected at most 255, after cycle 50",
+            "the value 0 at cycle 50; expected a value from 0 to 255, at a cycle after 50",
         ),
-        ("put('A', at + event(50, 0, 0, 256))", "a byte 256"),
+        ("put('A', at + event(50, 0, 0, 256))", "the value 256"),
     ],
 )
 def test_one_that_dies_or_lies_is_named(then: str, said: str) -> None:

@@ -47,18 +47,21 @@ def test_records_land_at_their_addresses() -> None:
         (record(0, b"a") + END + record(1, b"b"), "image:3: this line comes after the end record"),
         (
             record(63, b"ab") + END,
-            "image:1: the record has the addresses 0x3f to 0x40, but the 64 bytes of flash of the ",
+            "image:1: the record has data at 0x3f to 0x40, outside the flash of the board",
         ),
         (
             record(0, b"\xff\xff", 4) + record(0, b"a") + END,
-            "image:2: the record has the addresses 0xffff0000 to 0xffff0000",
+            "image:2: the record has data at 0xffff0000 to 0xffff0000",
         ),
         (
             record(0, b"ab") + record(1, b"c") + END,
             "image:2: the record sets byte 1 of the flash, which an earlier record",
         ),
         (record(0, b"ab", 9) + END, "image:1: a record of type 9 with 2 bytes"),
-        (record(0xFFFF, b"ab") + END, "image:1: the record passes the end of its 65536 bytes"),
+        (
+            record(0xFFFF, b"ab") + END,
+            "image:1: the record extends beyond its segment of 65536 bytes",
+        ),
     ],
 )
 def test_a_damaged_image_is_refused(text: str, said: str) -> None:
@@ -183,5 +186,5 @@ def _vectors(count: int) -> str:
 def test_a_boot_loader_takes_its_part_of_the_flash(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_text(record(0x7E00, b"a") + END)
     assert len(read_image(tmp_path / "a.hex")) == 0x7E01
-    with pytest.raises(BoardError, match="the 32256 bytes of flash of an Uno are 0x0 to 0x7dff"):
+    with pytest.raises(BoardError, match=r"flash of an Uno \(32256 bytes at 0x0 to 0x7dff\)"):
         read_image(tmp_path / "a.hex", boot_loader=True)

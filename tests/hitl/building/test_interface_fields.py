@@ -164,7 +164,7 @@ def test_initial_values_of_an_array(shape: Any, given: list[Any], values: Any) -
     ],
 )  # fmt: skip
 def test_initial_values_that_are_nested_otherwise(shape: list[int], given: list[Any]) -> None:
-    with pytest.raises(ScenarioError, match="the nesting of initial does not fit shape"):
+    with pytest.raises(ScenarioError, match="the lists in initial are not nested as in shape"):
         field(shape=shape, initial=given)
 
 

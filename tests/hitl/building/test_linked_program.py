@@ -80,11 +80,11 @@ def test_the_image_has_each_byte_at_its_load_address() -> None:
 @pytest.mark.parametrize(
     ("at", "said"),
     [
-        (0x4038_0000, r"section \.more is loaded at 0x40380000 to 0x40380003.* 0x42000fff"),
-        (BEGINS - 2, r"section \.more is loaded at 0x41fffffe to 0x42000001"),
-        (BEGINS + SIZE - 2, r"section \.more is loaded at 0x42000ffe to 0x42001001"),
-        (BEGINS + SIZE, r"section \.more is loaded at 0x42001000"),
-        (0x81_0000, r"section \.more is loaded at 0x810000"),
+        (0x4038_0000, r"section \.more: its load addresses 0x40380000 to 0x40380003.* 0x42000fff"),
+        (BEGINS - 2, r"section \.more: its load addresses 0x41fffffe to 0x42000001"),
+        (BEGINS + SIZE - 2, r"section \.more: its load addresses 0x42000ffe to 0x42001001"),
+        (BEGINS + SIZE, r"section \.more: its load addresses 0x42001000"),
+        (0x81_0000, r"section \.more: its load addresses 0x810000"),
         (BEGINS + 8, r"sections \.text and \.more overlap at 0x42000008"),
         (BEGINS, r"sections (\.text and \.more|\.more and \.text) overlap at 0x42000000"),
     ],
@@ -113,7 +113,7 @@ def test_a_program_from_a_linker_with_code_in_a_ram_is_an_error(tmp_path: Path) 
     )
     memory = PICO.memory
     program = Program((tmp_path / "a.elf").read_bytes(), PICO.processor)
-    with pytest.raises(BoardError, match=r"section \.quick is loaded at 0x20000000"):
+    with pytest.raises(BoardError, match=r"section \.quick: its load addresses 0x20000000"):
         program.hex(memory.flash_begins, memory.flash, memory.beside)
 
 
@@ -144,16 +144,16 @@ def test_contents_of_other_memories_of_an_avr_are_left_out_and_named() -> None:
 def test_no_other_board_has_the_memories_of_an_avr() -> None:
     program = Program(elf(Part(".text", 0x1000_0100, b"code"), MEMORIES[0], machine=ARM))
     memory = PICO.memory
-    with pytest.raises(BoardError, match=r"section \.eeprom is loaded at 0x810000"):
+    with pytest.raises(BoardError, match=r"section \.eeprom: its load addresses 0x810000"):
         program.hex(memory.flash_begins, memory.flash, memory.beside)
 
 
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        (elf(TEXT, machine=X86), "ELF number 3, and avr has number 83"),
-        (elf(TEXT, machine=ARM), "ELF number 40, and avr has number 83"),
-        (elf(TEXT, kind=RELOCATABLE), "of type 1, and an executable program has type 2"),
+        (elf(TEXT, machine=X86), "ELF number 3, but avr has number 83"),
+        (elf(TEXT, machine=ARM), "ELF number 40, but avr has number 83"),
+        (elf(TEXT, kind=RELOCATABLE), "of type 1, but an executable program has type 2"),
         (b"\x7fELF\x02\x01" + bytes(60), "no ELF file of 32 bits"),
         (b"", "no ELF file of 32 bits"),
     ],

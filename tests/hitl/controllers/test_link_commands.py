@@ -313,8 +313,8 @@ def test_an_image_that_reaches_into_the_boot_loader_is_not_flashed(
     image.write_text("".join(f":{line}\n" for line in lines))
     done = rtsim("flash", str(image), "--port", "/dev/ttyACM0")
     assert done.exit_code == 2
-    assert f"has the addresses {ROOM - 1:#x} to {ROOM:#x}" in done.output
-    assert f"but the {ROOM} bytes of flash of an Uno are 0x0 to {ROOM - 1:#x}" in done.output
+    assert f"has data at {ROOM - 1:#x} to {ROOM:#x}" in done.output
+    assert f"the flash of an Uno ({ROOM} bytes at 0x0 to {ROOM - 1:#x})" in done.output
     assert not avrdude.exists()
 
 

@@ -39,10 +39,10 @@ def rtsim(*words: str) -> Result:
 
 def test_an_io_node_is_a_board_that_its_firmware_runs_on(tmp_path: Path) -> None:
     path = changed(tmp_path, '"board:uno"', '"board:mega"')
-    with pytest.raises(InterfaceError, match="does not run on a Mega; write board:uno"):
+    with pytest.raises(InterfaceError, match=r"a Mega cannot run .* node; write board"):
         load_rig(path)
     path = changed(tmp_path, '"board:uno"', '"serial:///dev/a?board=mega"')
-    with pytest.raises(InterfaceError, match="does not run on a Mega"):
+    with pytest.raises(InterfaceError, match="a Mega cannot run"):
         load_rig(path)
 
 

@@ -195,7 +195,7 @@ WRONG_FAULTS = [
     ('"stuck_sda"', '"stuck"', "unknown kind 'stuck'"),
     ('"controller.i2c"\nkind', '"controller.spi"\nkind', "unknown bus 'controller.spi'"),
     ("end = 0.35", "end = 0.2", "begin = 0.3 and end = 0.2 allow no time"),
-    ("end = 0.35", 'device = "imu"', "stuck_sda holds the line for all devices; remove device"),
+    ("end = 0.35", 'device = "imu"', "stuck_sda acts on all devices of the bus, not on one"),
     ("end = 0.35", "mask = 1", "mask applies only to wrong_byte"),
     ('"stuck_sda"', '"nack_data"\ndevice = "gps"', "unknown device 'gps'"),
     ('"stuck_sda"', '"wrong_byte"\nmask = 256', "write an integer from 0x01 to 0xff"),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option
@@ -98,6 +97,8 @@ def print_requirements(results: Sequence[RequirementResult], title: str = "Requi
     """Print a table with the verdict of each requirement, if there are requirements."""
     if not results:
         return
+    from rich.markup import escape  # a run without a table starts without rich
+
     rows = [
         [
             one.requirement.name,

@@ -42,7 +42,7 @@ from rtsim.runs.request import MAX, Pace
 
 
 class _WithPage(Judged):
-    """A result whose text names the HTML page if the comparison did not pass."""
+    """The result of a comparison; its text names the HTML page if the comparison did not pass."""
 
     page: Path | None
     no_page: str
@@ -51,7 +51,7 @@ class _WithPage(Judged):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Call :meth:`assert_ok`, unless the body raised an error."""
+        """Call :meth:`assert_ok`, unless the ``with`` block raised an error."""
         __tracebackhide__ = True
         if kind is None:
             self.assert_ok()

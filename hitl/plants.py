@@ -67,7 +67,7 @@ def _text(value: object) -> str:
 
 
 def reference_in(folder: Path, reference: Reference) -> Reference:
-    """Join ``folder`` and the path of a Python file; return any other reference unchanged."""
+    """Return ``folder`` / ``reference`` for the path of a Python file, else ``reference``."""
     if isinstance(reference, Path) or (isinstance(reference, str) and ".py" in reference):
         return str(folder / reference)
     return reference

@@ -35,7 +35,7 @@ _CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option ``--board=URL``, which sets the board of the fixtures board and pitl."""
+    """Add the option ``--board=URL``, the board for the fixtures ``board`` and ``pitl``."""
     parser.getgroup("rtsim").addoption(
         "--board",
         default=None,
@@ -59,7 +59,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _refuse_unseen(item: pytest.Item) -> None:
-    """Fail the test if it never read the outcome of a result; report each such result once."""
+    """Fail the test if it never asked for a result's outcome; name each such result once."""
     unseen = [one for check in item.stash.get(_CHECKS, []) for one in check()]
     if unseen:
         outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
@@ -89,8 +89,8 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., PlantFixture]]:
     """``plant("scenario.py", mass=2.0)`` runs a scenario with its reference models or C code.
 
-    The test must read the outcome of a run that did not pass, as in ``assert not motor.outcome``,
-    or the test fails. A run that ended at a guard with a declared failure did not pass.
+    The test fails if it never reads the outcome of a run that did not pass, for example by
+    ``assert not motor.outcome``. A run that ends at a guard declared as a failure does not pass.
     """
     from hitl.plants import PlantFixture
 
@@ -175,7 +175,7 @@ def _reporting(
     title: str,
     **defaults: object,
 ) -> Iterator[Callable[..., Any]]:
-    """Yield ``compare`` for paths relative to the test; cases and pages go to ``tmp_path``."""
+    """Yield ``compare`` with the test's folder for paths, and ``tmp_path`` for cases and pages."""
     stem = title.replace(" ", "-")
     results: list[tuple[str, Judged]] = []
     pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
@@ -216,7 +216,7 @@ class _Test:
 def _watched(
     test: _Test, fixture: Callable[..., Any], check: Callable[[], list[tuple[str, Judged]]]
 ) -> Iterator[Callable[..., Any]]:
-    """Yield the function ``fixture``, and fail a test that never read the outcome of a result.
+    """Yield the function ``fixture``; fail the test if it never asks for a result's outcome.
 
     The failure occurs in the test, or at the latest at its end. After the end of the test, a call
     of ``fixture`` raises an error, because the test could not check the result.

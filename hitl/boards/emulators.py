@@ -33,7 +33,7 @@ def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
     """Return the command that starts the emulator whose adapter is in the folder ``files``.
 
     Raises :class:`BoardError` if Node or the emulator is missing. The message contains the
-    installation command, which is ``get`` for the emulator.
+    installation command. The argument ``get`` is the command for the emulator.
     """
     node = find_node()
     there = library(files)

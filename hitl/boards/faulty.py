@@ -1,7 +1,7 @@
 """Wrappers that inject faults into the bytes of a link or a board.
 
-A fault acts on single bytes, at the time when the byte is on the line. For an emulated board this
-time is counted in cycles; for any other link it is read from the wall clock. The result does not
+A fault acts on single bytes, at the time when the byte is on the line. The time is counted in
+cycles for an emulated board, and read from the wall clock for any other link. The result does not
 depend on the lengths of the caller's ``advance`` and ``wait`` calls.
 """
 
@@ -132,7 +132,7 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """Return the tick at which the board is next reset or receives the next delayed byte."""
+        """Return the tick of the next reset or delayed byte to the board, whichever is earlier."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))

@@ -124,7 +124,7 @@ def _elsewhere(address: int, board: BoardDescription) -> str:
 def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
     """Raise :class:`BoardError` if the interrupt vectors are those of another AVR.
 
-    An image whose start matches no known vectors, for example from an assembler, is accepted.
+    An image without known vectors at its start, for example from an assembler, is accepted.
     """
     found = 0
     while image.startswith(_JMP, _VECTOR_BYTES * found):
@@ -143,7 +143,7 @@ def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
 
 
 def _has_vectors(board: BoardDescription, found: int) -> bool:
-    """Return True if an image for ``board`` can have ``found`` jump instructions at its start."""
+    """Return True if an image for ``board`` can begin with exactly ``found`` jump instructions."""
     jumps_follow = board.memory.flash > _NEAR_BYTES and found > board.vectors
     return found == board.vectors or jumps_follow
 

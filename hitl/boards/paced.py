@@ -182,7 +182,7 @@ class PacedLine:
         self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def count_anew(self) -> None:
-        """Restart the timing statistics; the number of openings of the port is kept."""
+        """Restart the timing statistics, but keep the count of how often the port was opened."""
         self.timing = Timing(opened=self.timing.opened)
         self._began, self._first = self._clock.now(), self._board.cycles
 
@@ -218,7 +218,7 @@ class PacedLine:
         return 0, self._cycles(SLICE_NS)
 
     def _feed(self, due: int) -> None:
-        """Send the board the host's bytes that the line transmits within :data:`ON_LINE_NS`."""
+        """Send to the board the host's bytes that the line transmits within :data:`ON_LINE_NS`."""
         if not self._inbox:
             return
         at = max(due, self._board.cycles, self._booted)
@@ -276,7 +276,7 @@ class PacedLine:
         self._port.write(bytes(out))
 
     def _look_at_baud(self) -> None:
-        """Update the firmware's baud rate on a quiet line; a read takes as long as a slice."""
+        """Read the firmware's baud rate if no answer is expected; reading takes a slice's time."""
         reached = self._board.cycles
         due = reached - self._looked > self._cycles(_LOOK_AT_BAUD_NS)
         if due and self._baud is None and not self._awaited:

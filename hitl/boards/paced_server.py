@@ -70,7 +70,7 @@ class Terminal:
         return self._near
 
     def opened(self) -> bool:
-        """Return True if a client has the port open and none had it open at the last call."""
+        """Return True if a client has the port open, but no client did at the last call."""
         events = self._poll.poll(0)
         free = bool(events) and bool(events[0][1] & _HUNG_UP) and not events[0][1] & select.POLLIN
         if self.open == (not free):
@@ -187,8 +187,8 @@ def _commands(control: int) -> bytes:
 def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int) -> None:
     """Serve the board until the parent process ends or closes the pipe.
 
-    ``link`` is a symbolic link to the port, ``control`` the file descriptor of the commands, and
-    ``parent`` the parent's process id. Raises :class:`BoardError` if the board cannot be served.
+    ``link`` is a symbolic link to the port, ``control`` is the file descriptor of the commands, and
+    ``parent`` is the parent's process id. Raises :class:`BoardError` if the board cannot be served.
     """
     with ExitStack() as stack:
         board = stack.enter_context(closing(_booted(url, firmware)))

@@ -104,8 +104,8 @@ class SerialLink:
     def _keep_others_out(self, out: bool) -> None:
         """Prevent programs that ignore pyserial's lock from opening the port.
 
-        On Windows, the system already excludes all other programs. A pseudo-terminal would keep the
-        flag ``TIOCEXCL`` after its client was killed, and exclude the next client.
+        On Windows, the system itself lets no other program open the port. A pseudo-terminal would
+        keep the flag ``TIOCEXCL`` after its client was killed, and exclude the next client.
         """
         if sys.platform != "win32" and not self._pseudo:
             with suppress(OSError):  # the device may be gone

@@ -57,7 +57,7 @@ class In(IntEnum):
 class Out(IntEnum):
     """Kinds of event on the board.
 
-    - ``BYTE``: the board has sent a byte, which is garbled if ``which`` is 1.
+    - ``BYTE``: the board has sent a byte; the byte is garbled if the field ``which`` is 1.
     - ``EDGE``: a pin has changed.
     - ``LOST``: the board's receiver has lost a byte.
     - ``RESTARTED``: the board's watchdog has reset the board.

@@ -1,4 +1,4 @@
-"""Builds of the program and the shared library of an interface file, with a cache.
+"""Build the program and the shared library of an interface file, and cache the builds.
 
 A cached build is used until one of its inputs changes: the interface, the flags, the compiler, or a
 file that the compiler or the linker has read (:mod:`hitl.building.store`).
@@ -191,7 +191,7 @@ class Compilation:
         return self.cpp and is_cpp(source)
 
     def compiled(self, source: Path, work: Path) -> Path:
-        """Return ``source``, or for a sketch a C++ file, which is written to ``work``."""
+        """Return ``source``; for a sketch, write a C++ file to ``work`` and return its path."""
         if not is_sketch(source):
             return source
         path = work / f"{source.name}.cpp"
@@ -277,7 +277,7 @@ class _Job(Compilation):
         return read.snapshot(folders, [self.here])
 
     def _add_linked(self, read: Read, work: Path) -> None:
-        """Add the files that the linker read to ``read``, and the reason if there may be others."""
+        """Add the linker's inputs to ``read``, and a reason if the linker may have read others."""
         reports = list(work.glob(f"*{REPORT}"))
         for report in reports:
             found = linked_by(report, self.here)

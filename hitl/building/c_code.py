@@ -141,7 +141,7 @@ def objects_of(interface: Interface) -> list[CppObject]:
 
 
 def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
-    """Yield the C++ code of ``objects``, as pairs: line number in the interface file or 0, code."""
+    """Yield pairs for ``objects``: a line number in the interface file, or 0, and the C++ code."""
     if not objects:
         return
     yield 0, "struct rtsim_objects {"
@@ -261,7 +261,7 @@ def at(line: int, file: str, text: str) -> str:
 
 
 def calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterator[str]:
-    """Yield C code for ``statements``, which the interface file lists as ``key`` in ``[code]``."""
+    """Yield C code for ``statements``, the entry ``key`` in ``[code]`` of the interface file."""
     for k, statement in enumerate(statements):
         yield at(interface.lines.of("code", key, k), file, f"  {statement};")
 
@@ -276,8 +276,8 @@ def over(count: int, body: str) -> str:
 def cleared(interface: Interface) -> Iterator[str]:
     """Yield C lines that give each variable of the generated unit its value in a new process.
 
-    Inputs get their initial values, all other variables 0. Otherwise a second initialisation would
-    differ from the first, because the controller cannot reset these variables.
+    Inputs get their initial values, all other variables 0. The controller cannot reset the unit's
+    variables, so without this code a second initialisation would differ from the first.
     """
     for place in filter(lambda place: place.declared, interface.fields):
         yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
@@ -308,8 +308,8 @@ def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str
     """Return the C lines of the initialisation.
 
     The first lines reset the variables of the generated unit and construct the C++ objects.
-    ``settle`` contains the lines that set the parameters, before or after the calls of
-    ``initialize`` as the interface file demands.
+    ``settle`` contains the lines that set the parameters. The interface file determines whether
+    these lines come before or after the calls of ``initialize``.
     """
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize

@@ -1,14 +1,14 @@
 """Checks of an interface file with the compiler, and short error messages.
 
-C converts a variable in a call to the parameter's type without a warning. For example,
-``y = step(level)`` with a float ``level`` also compiles for ``step(signed char)``, but computes
-other numbers. This module checks the types of plain variables in calls.
+C converts a variable in a call to the parameter's type without a warning. For example, with a
+float ``level``, ``y = step(level)`` compiles even if the parameter of ``step`` is a signed char,
+but computes other numbers. This module checks the types of plain variables in calls.
 
 C has no expression for the type of a parameter. The module writes a C file with a *probe* for each
 variable: a copy of the call, in which a structure replaces the variable. The compiler rejects the
-structure, and its error names the expected type. Only the errors of the compiler are used.
+structure, and its error names the expected type. The module uses only the compiler's errors.
 
-The flags must generate code with pointers of the same size as in this process.
+With the compiler flags, pointers must have the same size as in this process.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class _Place:
 
     @property
     def probe(self) -> str:
-        """C code of a statement in which the probe's structure replaces the variable."""
+        """A C function with the statement, in which a structure replaces the variable."""
         call = f"{self.statement[: self.begins]}{_NOTHING}{self.statement[self.ends :]}"
         return f"static void rtsim_probe(void) {{ {call}; }}"
 
@@ -227,7 +227,7 @@ def _complaint(interface: Interface, place: _Place, name: str) -> str:
 
 
 def _places(interface: Interface) -> Iterator[_Place]:
-    """Yield each argument, and each target of a call's result, that is one scalar of the unit."""
+    """Yield each argument and each result variable that is a scalar of the generated unit."""
     declared = {f.signal.name: f for f in interface.fields if f.declared and not f.signal.shape}
     statements = (
         *interface.initialize, *(step.call for step in interface.steps), *interface.terminate
@@ -316,7 +316,7 @@ def _said(
 
 
 def _nothing(number: int, cpp: bool) -> str:
-    """Return the name of the structure variable in the probe ``number``."""
+    """Return the name of the structure variable in a probe."""
     return f"{_NOTHING}_{number}" if cpp else _NOTHING
 
 
@@ -338,7 +338,7 @@ def _converted(number: int) -> str:
 
 
 def _expected(said: str) -> dict[int, str]:
-    """Return the C type that the compiler expects instead of the structure, by probe number."""
+    """Return the C type that the compiler expects in each probe, by probe number."""
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
@@ -399,10 +399,10 @@ class _Target:
     def fits(self, type: str, name: str, sets: bool) -> bool:
         """Return True if the conversion between ``type`` and the C type ``name`` keeps every value.
 
-        ``type`` is the type of a signal. If ``sets`` is True, a result of the C type is assigned to
-        the signal. If ``sets`` is False, the signal is passed to a parameter of the C type. An
-        integer may become a wider integer, because int has another size on other targets. A
-        floating-point signal must have the same type as in C, because tolerances depend on the
+        ``type`` is the type of a signal. If ``sets`` is True, a call's result of the C type is
+        assigned to the signal. If ``sets`` is False, the signal is passed to a parameter of the C
+        type. An integer may become a wider integer, because int has another size on other targets.
+        A floating-point signal must have the same type as in C, because tolerances depend on the
         type. Any integer type of C matches a bool, and an enumeration matches any integer type.
         """
         floating = name in ("float", "double", "long double")
@@ -437,10 +437,10 @@ _OTHER = "rtsim: pointers of another width"
 
 
 def check_width(interface: Interface, toolchain: Toolchain) -> None:
-    """Check that the flags of ``interface`` generate pointers as large as in this process.
+    """Check that pointers have the same size with the flags of ``interface`` as in this process.
 
-    Raises :class:`InterfaceError` for another size: no Python package provides such a libzmq for
-    the worker, and this process could not load the library (docs/decisions/113).
+    Raises :class:`InterfaceError` for another size: no Python package provides a libzmq of that
+    size for the worker, and this process could not load the shared library (docs/decisions/113).
     """
     flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
     if not flags:

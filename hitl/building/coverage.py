@@ -117,7 +117,7 @@ def measured(builds: Build | Sequence[Build], into: str | Path) -> Iterator[Cove
     """Measure the coverage of ``builds`` in a ``with`` block, and write the report to ``into``.
 
     ``builds`` are coverage builds. Processes find their counters through environment variables, so
-    measurements cannot be nested. Raises :class:`CoverageError` if a build is of another kind, a
+    measurements cannot be nested. Raises :class:`CoverageError` if a build is no coverage build, a
     tool is missing, no process ran to its end, or the report cannot be written.
     """
     listed = [builds] if isinstance(builds, Build) else list(builds)
@@ -183,7 +183,7 @@ def user_files(build: Build) -> Iterator[Path]:
 
 
 def _gcov(builds: Sequence[Build]) -> str:
-    """Return the command of a gcov that can read the files of the builds' compiler."""
+    """Return the command of a gcov that fits the compiler of ``builds``."""
     for build in builds:
         if build.kind != COVERAGE:
             raise CoverageError(

@@ -1,4 +1,4 @@
-"""Store builds in the user's cache folder, and find a build by everything that affects it.
+"""Store builds in the user's cache folder, and reuse a build while its inputs are unchanged.
 
 A stored build is a folder ``STEM-CONTENTS``. STEM contains a hash of the inputs that are known
 before the compiler runs. CONTENTS is a hash of all files that the compiler has read, including
@@ -58,10 +58,10 @@ class Snapshot:
         cls, files: Iterable[Path], rivals: Iterable[Path] = (), linked: Iterable[Path] = (),
         unknown: str = "", listed: Iterable[Path] = (),
     ) -> Snapshot:  # fmt: skip
-        """Return a snapshot of the files in ``files`` and ``linked`` with their present contents.
+        """Return a snapshot with the present contents of ``files`` and ``linked``.
 
-        A new file at a path in ``rivals`` invalidates the snapshot, unless the path exists now. A
-        name that is added to or removed from a folder in ``listed`` invalidates the snapshot.
+        If a path in ``rivals`` does not exist now, a new file at the path invalidates the snapshot.
+        A name that is added to or removed from a folder in ``listed`` invalidates the snapshot.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
@@ -115,7 +115,7 @@ def root() -> Path:
 def find(stem: str, contents: Sequence[str]) -> Path | None:
     """Return the folder of a stored build that is still valid, or ``None``.
 
-    The name of the folder begins with ``stem``. A valid build contains the files ``contents``. Its
+    The name of the folder begins with ``stem``. A valid build contains the files ``contents``, its
     manifest names all files that the tools have read, and :meth:`Snapshot.holds` is true.
     """
     for folder in sorted(root().glob(f"{stem}-*")):
@@ -152,7 +152,7 @@ def workshop() -> Iterator[Path]:
 
 
 def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapshot]) -> Path:
-    """Return the folder of a stored build, or call ``make`` and store its build.
+    """Return the folder of a stored build; if there is none, call ``make`` and store the build.
 
     ``make`` receives a temporary folder and a subfolder for the files ``contents``, and returns a
     snapshot of the files on which the build depends. See :func:`find`.
@@ -172,7 +172,7 @@ def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]
     """Move a finished build from the folder ``made`` to ``folder``.
 
     If another process has stored the same build first, that build is kept. The manifest contains
-    ``snapshot``; ``contents`` names the files of a complete build.
+    ``snapshot``. The argument ``contents`` lists the files of a complete build.
     """
     (made / _MANIFEST).write_text(json.dumps(asdict(snapshot)), encoding="utf-8")
     for _ in range(2):
@@ -289,8 +289,8 @@ class Read:
     def snapshot(self, users: Sequence[Path], here: Sequence[Path] = ()) -> Snapshot:
         """Return the hashes of the files, and the paths at which a new file would replace a file.
 
-        ``users`` are the folders of the user's own headers. The linker runs in the folders
-        ``here``, and searches them first for files that a linker script names.
+        ``users`` are the folders of the user's own headers. The linker runs in the folders of
+        ``here``. For files that a linker script names, the linker searches ``here`` first.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
         places = {*folders, *(path.parent for path in self.files)}
@@ -313,7 +313,7 @@ class Read:
             yield from (name for name, *_ in _HAS.findall(text.replace("\\\n", "")) if name)
 
     def note(self, text: str, source: Path | str) -> None:
-        """Set ``self.unknown`` if ``text`` can make a tool read files that no tool reports.
+        """Set ``self.unknown`` if a tool may read files because of ``text`` and not report them.
 
         ``source`` is the origin of the text.
         """
@@ -357,8 +357,8 @@ def rules_of(file: Path, here: Path) -> Iterator[Path]:
 def run_linker(link: Callable[[Sequence[str]], object], name: Path) -> None:
     """Call ``link`` with a flag that makes the linker report the files that it reads.
 
-    The report is ``name`` with the suffix :data:`REPORT`. If this call fails, as with an older
-    linker, ``link`` is called without the flag.
+    The report is ``name`` with the suffix :data:`REPORT`. If ``link`` fails with the flag, as with
+    an older linker, ``link`` is called without the flag.
     """
     report = name.with_name(f"{name.name}{REPORT}")
     try:
@@ -381,8 +381,8 @@ def linked_by(file: Path, here: Path) -> set[Path]:
 def named_by(flags: Iterable[str], here: Path) -> set[Path]:
     """Return the files that compiler flags name.
 
-    The name of a file is a whole flag, or follows ``=``, ``,`` or an option in a flag. No tool
-    reports the file ``kept`` of a flag such as ``-Wl,--retain-symbols-file=kept``.
+    A file name is a whole flag, or the part of a flag after ``=``, ``,`` or an option. For a flag
+    such as ``-Wl,--retain-symbols-file=kept``, no tool reports the file ``kept``.
     """
     words = {word for flag in flags for word in (flag, *re.split("[=,]", flag)[1:])}
     words |= {flag[len(o) :] for flag in flags for o in _WITH_VALUE if flag.startswith(o)}
@@ -390,7 +390,7 @@ def named_by(flags: Iterable[str], here: Path) -> set[Path]:
 
 
 def searched_by(flags: Sequence[str], here: Path, options: Sequence[str]) -> Iterator[Path]:
-    """Yield the folders that ``flags`` give for ``options``, as ``-Ifolder`` or ``-I folder``."""
+    """Yield the folders after ``options`` in ``flags``, as in ``-Ifolder`` or ``-I folder``."""
     for flag, following in zip(flags, [*flags, ""][1:], strict=True):
         for option in options:
             if flag.startswith(option):

@@ -156,7 +156,7 @@ class Toolchain:
         return [self.command, self.version, _environment(), programs]
 
     def script(self) -> str:
-        """Return a sentence that names a script among the compiler's programs, or "".
+        """If a program of the compiler is a script, return a sentence that names it, else "".
 
         A program that is no ELF, Mach-O or PE file counts as a script, which may read any file.
         """
@@ -252,7 +252,7 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
 def find_toolchain(cpp: bool = False) -> Toolchain:
     """Return the compiler that ``$CC`` names, or else cc, gcc or clang, or else that of ziglang.
 
-    With ``cpp``, cc, gcc and clang are skipped if their C++ compiler is missing. Raises
+    If ``cpp`` is True, each of cc, gcc and clang is skipped if its C++ compiler is missing. Raises
     :class:`CannotBuild` if no compiler works; the message gives the command to install one.
     """
     if wanted := os.environ.get("CC", "").strip():

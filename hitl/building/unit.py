@@ -167,7 +167,7 @@ def _entry(step: StepEntry, file: str) -> str:
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
     """Yield the C code that sets ``fields`` from ``vector``.
 
-    If the C function ``spared`` is true for a value, the variable is not set.
+    An element is not set if the C function ``spared`` returns true for its value.
     """
     at = 0
     for place in fields:

@@ -68,7 +68,7 @@ class _End:
         return "" if self.acted[fault] else why_idle(fault, ran_ns)
 
     def why_unused(self, name: str) -> str:
-        """Return a sentence that the device had no bus transfer, or "" if it had one."""
+        """Return a sentence if the device ``name`` had no bus transfer, else ""."""
         return "" if self.asked[name] else f"{name} was never {self.reached}"
 
     def _ns(self, cycle: int) -> int:

@@ -56,7 +56,7 @@ def codecs_of(url: str, frames: Described | None, names: Iterable[str]) -> tuple
 
 @dataclass(frozen=True)
 class Layout:
-    """Frames placed side by side in one vector."""
+    """The places of several frames' values in one vector."""
 
     codecs: tuple[FrameCodec, ...]
     signals: Signals
@@ -84,7 +84,7 @@ class Layout:
 
 
 class Traffic:
-    """Sender and receiver of frames on ``link``, which counts malformed frames by reason."""
+    """Sender and receiver of frames on ``link``, with a count of malformed frames by reason."""
 
     def __init__(self, link: FrameLink, sends: Layout, receives: Layout) -> None:
         self.link = link
@@ -199,7 +199,7 @@ class FrameController:
         receive: Names of the frames to receive.
         frames: File that describes the frames, unless the URL names one.
         answer: With ``"latest"``, the outputs are the latest received values.  With ``"awaited"``,
-            the controller waits after its request until all frames ``receive`` have arrived.
+            the controller waits after its request until all frames in ``receive`` have arrived.
         prefix: If True, names of signals begin with the name of their frame.
 
     Example:

@@ -132,7 +132,7 @@ coverage_option = click.option(
 
 
 def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[Path]:
-    """Write files with ``contents``, by name, into ``folder`` and return their paths.
+    """Write files into ``folder`` and return their paths; ``contents`` has the bytes by file name.
 
     If a file exists already, nothing is written, and :class:`ScenarioError` with ``remedy`` is
     raised.
@@ -162,8 +162,8 @@ def watch_of(line: ProgressLine) -> ProgressWatch:
 def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
     """Raise :class:`ScenarioError` for a latency of 0.
 
-    ``who`` names what needs time to answer. The error message suggests a latency, and ends with
-    ``otherwise``.
+    ``who`` names what needs time to answer. The error message suggests a latency, followed by the
+    text ``otherwise``.
     """
     if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
         period = component.period

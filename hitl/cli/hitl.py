@@ -195,13 +195,13 @@ def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
 
 
 def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int, str]]:
-    """Return each bus fault, the number of changed operations, and the reason for no change."""
+    """Return each bus fault, how many operations it changed, and why it changed none, or ""."""
     buses = controller.buses
     return [] if buses is None else list(zip(rig.bus_faults, buses.acted, buses.idle, strict=True))
 
 
 def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
-    """Return a text about bus faults that never acted, whose effect the run does not show."""
+    """Return a text with the bus faults that never acted; the run does not show their effects."""
     controller = _of_rig(task)
     idle = [row.in_words for row, acted, _ in _bus_faults(controller, rig) if not acted]
     return (f"faults of buses that never acted: {', '.join(idle)}",) if idle else ()

@@ -195,10 +195,10 @@ def _refused(result: BackToBack | ComparisonChain) -> list[str]:
 
 
 def comparison_options(command: F) -> F:
-    """Decorate ``command`` with the argument and options of a comparison.
+    """Add the argument and the options of comparisons to ``command``.
 
-    The decorated command receives all values as one :class:`ComparisonOptions` in its argument
-    ``asked``.
+    The decorated command has a parameter ``asked``, which receives all values as one
+    :class:`ComparisonOptions`.
     """
     return with_options_as(ComparisonOptions, "asked", command, _OPTIONS)
 
@@ -223,7 +223,7 @@ class Comparing:
     def run(
         self, stages: list[Stage], watch: ProgressWatch | None = None, **more: Any
     ) -> BackToBack | ComparisonChain:
-        """Compare ``stages`` with the request fields ``more``, and write all result files."""
+        """Compare ``stages`` and write all result files; ``more`` has other request fields."""
         asked, recorder = self.asked, None
         if asked.path is not None:
             made = open_recorder(asked.path, self.scenario.name, asked.force)
@@ -257,7 +257,7 @@ class Comparing:
         counted: Counting | None = None,
         **more: object,
     ) -> NoReturn:
-        """Print the result and exit with its status; JSON output also contains ``more``."""
+        """Print the result and exit with its status; ``more`` contains further JSON fields."""
         failed = "" if counted is None else counted.failed
         status = self.asked.status(result) or (FAILED if failed else 0)
         if as_json:

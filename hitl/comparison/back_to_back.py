@@ -163,7 +163,7 @@ def compare_chain(
 
 @dataclass
 class _Side:
-    """One side of a comparison, with its run in closed loop."""
+    """One of two compared stages, with the result of its closed-loop run."""
 
     name: str
     controllers: Mapping[str, ControllerProtocol]
@@ -187,7 +187,7 @@ class _Side:
 
 @dataclass
 class _Stepping:
-    """Open-loop runs of the side ``above`` and its reference ``below``, in the same conditions."""
+    """Open-loop runs of two stages in the same conditions; ``below`` is the reference."""
 
     conditions: Conditions
     below: _Side
@@ -199,7 +199,7 @@ class _Stepping:
         return Sides(self.below.name, self.above.name)
 
     def drive(self, name: str, source: Recording) -> OpenLoop:
-        """Run the open loop of controller ``name`` on its inputs in the recording ``source``."""
+        """Run the open loop of the controller ``name`` with its recorded inputs from ``source``."""
         conditions = self.conditions
         conditions.watch.phase(f"{name}: {self.above.name} step by step")
         layout = self.below.controllers[name].inputs
@@ -231,10 +231,10 @@ class _Stepping:
     def reach_of_design(
         self, name: str, loop: OpenLoop, stimulated: Stimulated | None
     ) -> DesignReach | None:
-        """Return which branches of the reference model of ``name`` the inputs of the loops reach.
+        """Return which branches of the reference model of ``name`` the loops' inputs reach.
 
-        Returns ``None`` if the side ``below`` is not the reference model, or if an open loop ended
-        with an error.
+        Returns ``None`` if ``below`` is not the side of the reference model, or if an open loop
+        ended with an error.
         """
         loops = [loop, *(() if stimulated is None else stimulated.loops)]
         if self.below.name != DESIGN or any(one.error for one in loops):
@@ -244,7 +244,7 @@ class _Stepping:
         return reach_of(self.below.controllers[name], steps)
 
     def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
-        """Return which branches of ``name`` the open loop and then the stimuli reach.
+        """Return which branches of ``name`` are reached in the open loop, and then by the stimuli.
 
         Returns ``None`` if the controller is not C code on the host, or if a loop ended with an
         error.
@@ -265,7 +265,7 @@ class _Stepping:
 def _flight(
     conditions: Conditions, below: _Side, above: _Side, rules: dict[str, Tolerance]
 ) -> LoopComparison:
-    """Compare the closed-loop runs of the side ``above`` and its reference, the side ``below``."""
+    """Compare the closed-loop runs of two stages; ``below`` is the reference of ``above``."""
     designs, sides = conditions.designs(), Sides(below.name, above.name)
     result = above.result
     assert result is not None

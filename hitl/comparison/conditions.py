@@ -39,8 +39,8 @@ from rtsim.scenario.standard_components import ControllerComponent, taking_over
 class ProgressWatch:
     """Callbacks that report the progress of a comparison.
 
-    ``phase`` is called with the name of each phase at its beginning, ``flight`` with the progress
-    of a run, and ``steps`` with the numbers of completed and of all open-loop steps.
+    ``phase`` is called with the name of each phase when the phase begins. ``flight`` is called with
+    the progress of a run, ``steps`` with the numbers of completed and of all open-loop steps.
     """
 
     phase: Callable[[str], None] = lambda _: None
@@ -365,7 +365,7 @@ def signals_of(recording: Recording) -> list[str]:
 
 
 def in_terms_of(designs: Mapping[str, ControllerProtocol], recording: Recording) -> Recording:
-    """Return ``recording`` with units and kinds of the reference models, as C can lack them."""
+    """Return ``recording`` with the reference models' units and kinds, which C code can lack."""
     tracks = dict(recording.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
@@ -392,7 +392,7 @@ _FAILED = "Failed"
 def environment_failure_of(
     run: LoopRun, targets: Mapping[str, OnTarget] | None = None
 ) -> EnvironmentFailure | None:
-    """Return the failure of the environment that affected a run, or ``None``.
+    """Return the environment failure of a run, or ``None`` if there was none.
 
     ``targets`` contains the measurements of each board in the run, by controller.
 
@@ -420,9 +420,9 @@ def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
 def _pending(run: LoopRun) -> Iterator[int]:
     """Yield the time (ns) of each request that was pending when the run ended.
 
-    The recording contains no answer to a pending request, so the comparison fails from the time of
-    the request on, before the end of the run. Requests of a controller whose C code failed, and
-    requests with late answers, are omitted.
+    The recording contains no answer to a pending request, so the comparison fails from the
+    request's time on, although the run ends later. Requests of a controller whose C code failed,
+    and requests with late answers, are omitted.
     """
     tracks, events = run.recording.tracks, run.recording.events
     for name, controller in run.started.items():
@@ -467,9 +467,9 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Environ
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
     """Return True if this host delayed the answers of an emulated board for too long.
 
-    The delay is too long if the longest exchange, counted in board cycles, was in time but the
-    delay exceeds the remaining time. The host adds delay when the emulator falls behind, and when
-    the bytes are sent late.
+    The delay is too long if the longest exchange, counted in board cycles, was in time, and the
+    delay exceeds the rest of the allowed time. The host adds delay when the emulator falls behind,
+    and when the bytes are sent late. If an emulator hung or was ended, the result is also True.
     """
     if board is None:
         return False

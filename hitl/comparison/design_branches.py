@@ -66,7 +66,7 @@ def _clipped(row: Sequence[Any]) -> Ways:
 
 @dataclass(frozen=True)
 class _Call:
-    """The branches of a function such as ``max``; ``ways`` finds the branches that a call takes."""
+    """A function with branches, such as ``max``; ``ways`` returns the branches of one call."""
 
     count: int
     """Number of operands; 0 for two or more."""
@@ -141,7 +141,7 @@ Steps = tuple[NDArray[np.float64], Sequence[tuple[int, int]]]
 
 
 def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignReach:
-    """Measure which branches a reference model takes, started again for each input sequence."""
+    """Measure which branches a reference model takes; it is started for each input sequence."""
     if not isinstance(design, PythonController):
         return DesignReach(why="it is not a function of Python")
     watch = _Watch()
@@ -326,7 +326,7 @@ class _Watch:
 
 
 class _Reporting(types.ModuleType):
-    """A copy of a module such as numpy; functions such as ``clip`` report their branches."""
+    """A copy of a module such as numpy, in which functions such as ``clip`` report branches."""
 
     def __init__(self, module: types.ModuleType, watch: _Watch) -> None:
         super().__init__(module.__name__)

@@ -101,7 +101,7 @@ class Execution:
         )
 
     def cells(self) -> tuple[str, ...]:
-        """Return the cells of a table row: min, mean, p99, max, step of max, fraction of period."""
+        """Return table cells: min, mean, p99, max, number of longest step, fraction of period."""
         return (
             duration(self.min),
             duration(self.mean),
@@ -202,8 +202,8 @@ class OnTarget:
     def too_long(self, name: str) -> str:
         """Return a clause if the longest exchange does not fit the period of ``name``, else "".
 
-        The estimate combines the longest frames with the longest observed step. A longer exchange
-        that an emulated board measured replaces the estimate.
+        The estimate combines the longest frames with the longest observed step. If an emulated
+        board measured a longer exchange, the measured time replaces the estimate.
         """
         longest, budget = self.budget.answered_ns, self.budget
         if self.exchange is not None and self.exchange.clock == TARGET:
@@ -224,7 +224,7 @@ class OnTarget:
         return {k: v for k, v in counts.items() if v}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, with times in ns and execution also in cycles."""
+        """Return plain data with times in ns; the execution time is also given in cycles."""
         few = self.cycles if len(self.cycles) else np.zeros(1, np.int64)
         return {
             "url": self.url,

@@ -39,7 +39,7 @@ class Exercise:
     def of(
         cls, design: ControllerProtocol, inputs: NDArray[np.float64], outputs: NDArray[np.float64]
     ) -> Exercise:
-        """Return which inputs and outputs of the reference controller ``design`` changed.
+        """Return which inputs and outputs changed in a run of the reference controller.
 
         ``inputs`` (k, m) and ``outputs`` (k, n) have one row per step.
         """
@@ -59,7 +59,7 @@ class Exercise:
 
     @property
     def idle(self) -> list[str]:
-        """A text such as ``y never moved`` for each output unchanged in the run or never finite."""
+        """A text like ``y never moved`` for each output constant in the run or never finite."""
         return [
             *(f"{column} never moved" for column in self.never_moved),
             *(
@@ -97,12 +97,12 @@ class Exercise:
 
     @property
     def never_moved(self) -> list[str]:
-        """Names of the output columns that changed neither in the run nor on a stimulus."""
+        """Names of the output columns that never changed, in the run or with any stimulus."""
         return [name for name in self.still_outputs if name not in self.stimulated_outputs]
 
     @property
     def never_changed(self) -> list[str]:
-        """Names of the input columns that changed neither in the run nor in a stimulus."""
+        """Names of the input columns that never changed, in the run or in any stimulus."""
         return [name for name in self.still_inputs if name not in self.stimulated_inputs]
 
     def to_json(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Count the compared signals, and the rows of ``paired``, which both runs contain."""
+        """Count the compared signals, and the rows that both runs contain (``paired``)."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}

@@ -90,7 +90,7 @@ def compare_flights(
 def first_late(candidate: Recording) -> int | None:
     """Return the time (ns) of the first request with a late answer, or ``None``.
 
-    A request is omitted if the run waited for its late answer.
+    A request is not counted if the run waited for the late answer.
     """
     asked = [
         e.tag.ns - int(e.values["allowed"])
@@ -136,7 +136,7 @@ def _end(recording: Recording) -> int:
 
 
 def _had_rows(recording: Recording, signal: str) -> bool:
-    """Return True if the track that ``signal`` names before its last dot has rows."""
+    """Return True if the track of ``signal`` (the part before the last dot) has rows."""
     track = recording.tracks.get(signal.rpartition(".")[0])
     return track is not None and len(track) > 0
 
@@ -176,7 +176,7 @@ def _problem(
 ) -> SignalResult | None:
     """Return a failed result for a row without a pair.
 
-    A pair is not required for rows ``x+`` of ``a``, nor for rows of ``b`` in tracks with ``x+``.
+    Rows ``x+`` of ``a`` need no pair. In a track with rows ``x+``, rows of ``b`` need no pair.
     """
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
@@ -271,7 +271,7 @@ class LoopComparison(Judged):
 
     @property
     def slipped(self) -> int:
-        """Time (ns) by which emulated boards fell behind the wall clock on this slow host."""
+        """Time (ns) by which emulated boards fell behind the wall clock, as this host was slow."""
         paced = [t.pacing for t in self.targets.values() if t.pacing is not None]
         return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
 

@@ -293,12 +293,12 @@ class OfBoards(Judged):
 
     @property
     def idle(self) -> list[str]:
-        """Texts such as ``motor.voltage never moved`` about unchanged and never finite outputs."""
+        """Texts like ``motor.voltage never moved`` for constant or never finite outputs."""
         return [f"{self.host.name}.{words}" for words in self.host.exercise.idle]
 
     @property
     def nothing(self) -> str:
-        """Why equal outputs are no evidence, or "" if C code that does nothing would differ."""
+        """Why equal outputs prove nothing, or "" if C code without effect would differ."""
         found = self.host.exercise
         if found.any:
             return ""

@@ -157,7 +157,7 @@ class Driven:
         )
 
     def _remedy(self) -> str:
-        """Return the reason for different answers after the second initialisation, and a remedy."""
+        """Return why the answers differ after the second initialisation, and a remedy."""
         interface = interface_of(self.translation)
         resets = (
             "initialize does not reset everything that a run changes; reset the rest there, or, "
@@ -186,7 +186,7 @@ class Driven:
     def _answer(self, step: int) -> Vector:
         """Return the compared controller's outputs (n,) for ``step``, in the reference's order.
 
-        Outputs that the translation does not have are NaN.
+        An output is NaN if the compared controller does not have the output.
         """
         answer = _exchange(self.translation, self._tag(step), self.inputs[step][self.sent])
         out = np.full(self.design.outputs.size, np.nan)
@@ -222,7 +222,7 @@ def _exchange(controller: ControllerProtocol, tag: Tag, inputs: Vector) -> Vecto
 
 
 def _order(ours: Signals, theirs: Signals) -> list[int]:
-    """Return the index of each input in ``theirs`` among ``ours``, the inputs of the reference."""
+    """For each input in ``theirs``, return its index among the reference's inputs, ``ours``."""
     for column in theirs.columns:
         if column not in ours.columns:
             raise UnknownName("input", column, ours.columns, "the reference model")
@@ -238,7 +238,7 @@ class First(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OpenLoop(Judged):
-    """The result of k steps in open loop; rows of ``translation`` without an answer are NaN."""
+    """The result of k steps in open loop; in ``translation``, steps without an answer are NaN."""
 
     name: str
     signals: list[OutputResult]
@@ -271,7 +271,10 @@ class OpenLoop(Judged):
     exercise: Exercise = Exercise()
 
     def _judge(self) -> Outcome:
-        """Return FAILED for a wrong answer or check, UNDECIDED if the environment failed."""
+        """Return FAILED for a wrong answer, a failed check or an error of the controller.
+
+        Otherwise return UNDECIDED if the environment failed or equal answers prove nothing.
+        """
         differs = any(s.reason and (s.step is None or s.step < self.answered) for s in self.signals)
         if differs or any(check.problem for check in self.checks):
             return Outcome.FAILED
@@ -296,7 +299,7 @@ class OpenLoop(Judged):
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
-        """Return the failing outputs, then the others; each group begins with the largest share."""
+        """Return the failing, then the passing outputs, each by decreasing share of tolerance."""
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
@@ -548,8 +551,8 @@ def drive(
 ) -> OpenLoop:
     """Start both controllers, run :func:`open_loop` on them, and close them.
 
-    ``options`` are further arguments of :func:`open_loop`. If the translation cannot be initialised
-    or closed, the result contains the error.
+    ``options`` are further arguments of :func:`open_loop`. If the controller ``translation`` cannot
+    be initialised or closed, the result contains the error.
     """
     with ExitStack() as stack:
         ours = stack.enter_context(closing(fresh(name, design)))

@@ -1,4 +1,4 @@
-"""The verdict on one output of a translation, with its first and its largest difference."""
+"""The verdict on one output of a compared controller, with its first and largest difference."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REFERENCE_MODEL = "reference model"
 
 
 class Sides(NamedTuple):
-    """The names of the compared side ``translation`` and of its reference ``design``."""
+    """The names of two compared sides; ``design`` is the reference for ``translation``."""
 
     design: str = DESIGN
     translation: str = "C"
 
     @property
     def aim(self) -> str:
-        """Text for the expected behaviour, such as ``what its reference model does``."""
+        """A text for the expected behaviour, for example ``what its reference model does``."""
         whose = f"its {REFERENCE_MODEL}" if self.design == DESIGN else f"the {self.design}"
         return f"what {whose} does"
 
@@ -60,7 +60,7 @@ class Sides(NamedTuple):
 
 
 def displayed(side: str) -> str:
-    """Return the name of ``side`` that messages display."""
+    """Return the name that messages display for ``side``."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 
@@ -93,7 +93,7 @@ class OutputResult(SignalResult):
     """``angle`` for an angle, which wraps around. Quaternions are compared element by element."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
-        """Return an object that measures the output's differences in steps with ``tags`` (n, 2)."""
+        """Return an object that measures the output's difference at each of ``tags`` (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
     def to_json(self) -> dict[str, object]:
@@ -206,7 +206,7 @@ def missing(column: str, unit: str) -> OutputResult:
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quaternions ``given`` (n, 4), negated if the negative is nearer to ``wanted``."""
+    """Return ``given`` (n, 4); negate each quaternion whose negative is nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 
@@ -236,7 +236,7 @@ def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[
 
 
 def _shares(gap: Vector, allowed: Vector) -> Vector:
-    """Return the difference divided by the tolerance, which is infinite for a tolerance of 0."""
+    """Return difference / tolerance; if the tolerance is 0, any difference gives infinity."""
     some = (allowed > 0) & np.isfinite(gap)
     with np.errstate(over="ignore"):
         return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)

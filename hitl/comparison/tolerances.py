@@ -74,7 +74,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """Return the default tolerance of a C output, in fractions if its type is floating-point."""
+    """Return a C output's default tolerance: fractions for a floating-point type, else absolute."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -83,9 +83,10 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
 
 
 def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
-    """Return the tolerance of one step in the unit of the output, from the fractions ``default``.
+    """Return the tolerance of one step in the unit of the output, from ``default``.
 
-    ``values`` (n, 1) are those of the reference model.
+    ``default`` is in fractions if the output is floating-point. ``values`` (n, 1) are those of the
+    reference model.
     """
     if not signal.type.startswith("float"):
         return default
@@ -111,8 +112,8 @@ def of_signals(
     :func:`for_tracks` has converted. The absolute tolerance is the same fraction of the range for
     each signal. If a rule allows a larger fraction in one step, the closed loop allows 1000 times
     this fraction, but at most a tenth. A rule's own fraction above a tenth, as in level flight with
-    a small range, applies without the factor, but at most 1. The relative tolerance is the same as
-    in one step, because the closed loop does not amplify an offset.
+    a small range, applies in the closed loop without the factor 1000, but at most 1. The relative
+    tolerance is the same as in one step, because the closed loop does not amplify an offset.
     """
     steps = list(_stated_shares(stated, baseline))
     share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])
@@ -129,7 +130,7 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """Yield the tolerance of each message signal with a rule, as a fraction of the range."""
+    """Yield tolerance / range for each message signal that moves and has a rule in ``stated``."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]
@@ -232,7 +233,7 @@ INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """A condition that a comparison checks, and the problem, or "" if the condition is met."""
+    """A condition that a comparison checks; ``problem`` is "" if the condition is met."""
 
     what: str
     problem: str = ""

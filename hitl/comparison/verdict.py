@@ -64,10 +64,10 @@ class Stimulated(Judged):
         return cls(name, stimuli, tuple(loops))
 
     def beside(self, run: OpenLoop) -> OpenLoop:
-        """Return the result ``run``, with the names of the signals that only stimuli changed.
+        """Return ``run``, extended by the names of the signals that changed only in stimuli.
 
-        A stimulus changes a signal that is constant in the run if the signal has another value in
-        an answered step of the stimulus.
+        A signal counts as changed by a stimulus if the signal is constant in the run, but has
+        another value in an answered step of the stimulus.
         """
         still, outputs = run.exercise, [signal.name for signal in run.signals]
         answers = [loop.design[: loop.answered] for loop in self.loops]
@@ -131,7 +131,7 @@ class Stimulated(Judged):
 def _moved(
     columns: Sequence[str], still: Sequence[str], run: Table, stimuli: Sequence[Table]
 ) -> tuple[str, ...]:
-    """Return the columns with a constant value in ``run`` and another value in ``stimuli``."""
+    """Return the columns that are constant in the run and have another value in a stimulus."""
     at = {name: columns.index(name) for name in still}
     return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))
 
@@ -147,9 +147,9 @@ def mismatches(
 ) -> Iterator[str]:
     """Yield sentences on the differences between both versions of controller ``name``.
 
-    With the scenario's ``period``, the function also reports a different period in the interface
-    file. A comparison omits the argument ``period``, because :mod:`hitl.comparison.tolerances`
-    checks the period.
+    If the scenario's period is given as ``period``, a different period in the interface file is
+    also reported. A comparison omits the argument ``period``, because
+    :mod:`hitl.comparison.tolerances` checks the period.
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
@@ -163,10 +163,10 @@ def mismatches(
 
 
 def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
-    """Raise :class:`InterfaceError` if an incomplete interface file ended the run of ``loop``.
+    """Raise :class:`InterfaceError` if ``loop`` ended because the interface file is incomplete.
 
-    A comparison with an incomplete interface file proves nothing about the C code, unless an
-    earlier answer differs.
+    A comparison with an incomplete interface file proves nothing about the C code, unless an answer
+    differs before the end of the run.
     """
     interface = interface_of(translation)
     if interface is not None and replace(loop, environment=True).outcome is Outcome.UNDECIDED:
@@ -195,7 +195,7 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """Return the text ``; but ...`` with all doubts about a passed result, or "" without doubts."""
+    """Return ``; but`` and the reservations about a passed result, or "" if there are none."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""
 
@@ -230,7 +230,7 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """This comparison in a tuple, as in :attr:`ComparisonChain.pairs`."""
+        """A tuple of this comparison only, for use like :attr:`ComparisonChain.pairs`."""
         return (self,)
 
     def _judge(self) -> Outcome:
@@ -274,7 +274,7 @@ class BackToBack(Judged):
     def closed_in_words(self) -> str:
         """A sentence on why the closed loop did not pass, or "".
 
-        The output of a process is omitted if the open loop shows the same error.
+        If the open loop shows the same error, the sentence omits the output of the process.
         """
         flight = self.flight
         if flight is None or flight.ok:
@@ -304,7 +304,7 @@ class BackToBack(Judged):
 
     @property
     def statement(self) -> str:
-        """The verdict as a clause, such as ``the C does what its reference model does``."""
+        """The verdict in words, such as ``the C does what its reference model does``."""
         who = f"the {self.sides.translation}"
         if self._judge() is not Outcome.UNDECIDED:
             passed = self._judge() is Outcome.PASSED
@@ -355,7 +355,7 @@ class BackToBack(Judged):
 
     @property
     def never_acted(self) -> list[str]:
-        """A clause about the faults that never acted; empty if all acted."""
+        """A list with one text that names the faults that never acted; empty if all acted."""
         never = [fault.name for fault in self.faults if not fault.activations]
         return [f"these faults never acted: {', '.join(never)}"] if never else []
 
@@ -477,7 +477,7 @@ def _when(loop: OpenLoop) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonChain(Judged):
-    """Comparisons of neighbouring stages, beginning with the reference model."""
+    """Comparisons of each stage with the previous one; the first stage is the reference model."""
 
     pairs: tuple[BackToBack, ...]
 
@@ -516,12 +516,12 @@ class ComparisonChain(Judged):
 
     @property
     def doubts(self) -> list[str]:
-        """The reasons in :attr:`BackToBack.doubts` of all pairs, without duplicates."""
+        """The reasons from :attr:`BackToBack.doubts` of all comparisons, without duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
 
     @property
     def in_words(self) -> str:
-        """The verdict, followed by the first failures of each failing pair."""
+        """The verdict, followed by the first failures in each comparison."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
         if self._judge() is Outcome.PASSED:

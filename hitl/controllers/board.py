@@ -149,8 +149,8 @@ def warmed(
 ) -> BoardLink:
     """Open a link with ``open_link`` and warm up its emulator.
 
-    If the warm-up fails, a second link without warm-up is returned. For example, the emulator can
-    end at a warm-up input that never occurs in the run.
+    If the warm-up fails, a second link without warm-up is returned. For example, a warm-up input
+    that never occurs in the run can end the emulator.
     """
     link = open_link()
     if not isinstance(link, PacedLink):
@@ -170,8 +170,8 @@ def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: fl
     """Execute steps over ``link`` and reset the board, in :data:`ROUNDS` rounds.
 
     The inputs are random values around the initial inputs, within their ranges. V8 compiles only
-    those branches of the emulator that were executed. The first board instruction of a new kind
-    causes another compilation.
+    those branches of the emulator that were executed. When the board first executes a new kind of
+    instruction, V8 compiles again.
 
     ``meet`` returns a controller that is connected to the board. ``silence`` is the time to wait
     for the answer to one step (s). After a failed step, the remaining warm-up rounds use the
@@ -516,7 +516,7 @@ class BoardController(LoggedController):
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
 
     def _waited(self, first_ns: int) -> int:
-        """Return the total time of the waits before the repeats of the latest request, ns.
+        """Return the sum of the waiting times (ns) before the repeats of the latest request.
 
         The first repeat waits for ``first_ns``.
         """
@@ -532,7 +532,7 @@ class BoardController(LoggedController):
         return self.explained(tag, SilentBoard(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with the inputs of its step and a way to repeat the step on the host."""
+        """Return ``error`` with the failed step's inputs and a way to repeat it on the host."""
         if isinstance(error, BoardReset):
             self._failures.again = "to repeat the steps on the host, without the reset"
         by = "" if self._spoiled is None else self._spoiled.reset_by
@@ -597,7 +597,7 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
 
 
 def _reading(interface: Interface, url: str) -> int:
-    """Run firmware that sends a clock reading as its outputs, and return the reading, µs."""
+    """Run firmware whose outputs are the bytes of a clock reading, and return the reading (µs)."""
     controller = BoardController(interface, url=url, cases=None).fresh()
     said = bytearray()
     with closing(controller):
@@ -631,6 +631,6 @@ def _with_clock(interface: Interface, first_step: bool) -> Interface:
 
 
 def _declaration(field: Field) -> str:
-    """Return the C declaration of an output variable, to which the C code still assigns."""
+    """Return the C declaration of a replaced output variable, which the C code still sets."""
     dimensions = "".join(f"[{n}]" for n in field.signal.shape)
     return f"rtsim_{field.signal.type} {field.signal.name}{dimensions}"

@@ -49,7 +49,7 @@ class GivenParameters:
         return out
 
     def learn(self, own: Vector) -> None:
-        """Store the values ``own`` (k,) that the C code has reported.
+        """Store ``own`` (k,), the parameter values that the C code has reported.
 
         Raises :class:`ControllerError` if a float64 cannot represent a value in use.
         """
@@ -136,7 +136,7 @@ class Restartable(Protocol):
     """A controller whose C code can be initialised a second time."""
 
     def restart(self) -> bool:
-        """Initialise the C code again; return False if it has no entry point for this."""
+        """Initialise the C code again; return False if the C code has no entry point to do so."""
         ...
 
 

@@ -75,7 +75,7 @@ class Case:
     def save(self, path: Path) -> Path:
         """Write the case to the file ``path``, without rounding its numbers.
 
-        The file is not compressed, because a run in real time may be waiting.
+        The file is not compressed, because a run in real time may wait until the file is written.
         """
         about = {
             "interface": self.interface,

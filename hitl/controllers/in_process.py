@@ -1,4 +1,4 @@
-"""A C controller that is loaded into this process, which is fast but not isolated.
+"""A C controller that is loaded into this process: fast, but not isolated.
 
 If the C code crashes or loops endlessly, the Python process also crashes or hangs. Test a
 controller as a :class:`hitl.controllers.sil.SilController` first.
@@ -80,8 +80,8 @@ class CalledStepLog:
     def take(self, steps: int) -> CalledSteps:
         """Return the first ``steps`` recorded steps.
 
-        If compiled code called ``steps + 1`` steps, the log stores the last step and its answer.
-        Until :meth:`repeated` discards the stored step, compiled code calls no further step.
+        If compiled code called one step more than ``steps``, the log stores the last step and its
+        answer. Compiled code calls no further step until :meth:`repeated` discards the stored one.
         """
         called = int(self.values[_ROW_COUNT])
         assert steps <= called <= steps + 1, f"{called} steps were called, {steps} were counted"
@@ -232,7 +232,7 @@ class InProcess(CController):
         self._history.add(tag, inputs)
 
     def _repeated(self, kept: KeptStep, tag: Tag) -> int:
-        """Return the status of a step that compiled code has called, and write its answer to y."""
+        """Write the answer of a step that compiled code has called to y; return its status."""
         if not kept.repeats(tag, self._u):
             raise ControllerError(
                 f"compiled code ran the step of {kept.tag} of {self.name}, but the interpreter "
@@ -247,8 +247,8 @@ class InProcess(CController):
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
         """Return the address of the C step function, and the vectors for its arguments.
 
-        Returns None if the C code is not loaded, or if the controller has no outputs, because the C
-        code reports a failed step by NaN in the first output.
+        Returns None if the C code is not loaded or the controller has no outputs. At least one
+        output is necessary, because the C code reports a failed step by NaN in the first output.
         """
         if self._library is None or not self.outputs.size:
             return None

@@ -1,6 +1,6 @@
 """Controllers restored from their description in a recording, and repetition of saved cases.
 
-C code from outside of rtsim and the user's project needs permission (:mod:`rtsim.scenario.trust`).
+C code outside rtsim and outside the user's project needs permission (:mod:`rtsim.scenario.trust`).
 """
 
 from __future__ import annotations

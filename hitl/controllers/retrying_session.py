@@ -60,7 +60,7 @@ class BoardLine(ABC):
         """Set the time to 0 at the start of the run, if the line's clock can be set."""
 
     def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
-        """Return the time to which ``tag`` advances a board; ``None`` if it runs by itself."""
+        """Return the time to which ``tag`` advances a board, ``None`` if it has its own clock."""
         return None
 
     def anchor(self, tag: Tag) -> None:  # noqa: B027
@@ -140,7 +140,7 @@ class CycleLine(BoardLine):
 
 
 class WallLine(BoardLine):
-    """The line to a board that runs by itself, in real time."""
+    """The line to a board that runs in real time, by its own clock."""
 
     repeat_ns = 10_000_000
 
@@ -194,12 +194,12 @@ def line_to(link: BoardLink, paced: bool, silence_ns: int) -> BoardLine:
 
 
 def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
-    """Return the time (ns) between repeat number ``repeats`` of a request and the next repeat."""
+    """Return the time (ns) until the next repeat of a request repeated ``repeats`` times."""
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
 def as_failure(error: BoardError, before: str = "") -> BoardFailure:
-    """Convert a line error to a controller error, whose text begins with ``before``."""
+    """Convert an error of the line to a controller error; the new text begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out
@@ -258,7 +258,7 @@ class RetryingSession:
         self._pass(until_ns, stop=True)
 
     def drift(self, until_ns: int) -> None:
-        """Wait until the time ``until_ns``, even after the answer, or until an error occurs."""
+        """Wait until ``until_ns``, even if an answer arrives earlier, or until an error occurs."""
         self._pass(until_ns, stop=False)
 
     def _pass(self, until_ns: int, stop: bool) -> None:
@@ -278,7 +278,7 @@ class RetryingSession:
             self.error = as_failure(error)
 
     def _next_ns(self) -> int:
-        """Return the time of the next repeat if nothing arrives."""
+        """Return the time at which the request is repeated if nothing arrives."""
         if self.session.state is SessionState.CONNECTING:
             return self.line.now() + HELLO_EVERY_NS
         return self._again_ns if self.session.waiting else FAR

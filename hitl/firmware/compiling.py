@@ -200,7 +200,7 @@ class Job:
         return image
 
     def make(self, work: Path, made: Path) -> store.Snapshot:
-        """Build the image in the folder ``made``; return a snapshot of the files that it needs."""
+        """Build the image in the folder ``made``; return a snapshot of the build's input files."""
         core = self.tools.archive()
         objects, warnings = self.objects(work)
         self._link(work, made, objects if core is None else [*objects, core], warnings)

@@ -65,7 +65,7 @@ class Exported:
         """Write the files to ``folder/NAME`` and return that path; replace an older export.
 
         Raises :class:`BoardError` if the path exists but is no export, or cannot be written.
-        Without ``force``, an edited file that would be replaced is also an error.
+        Without ``force``, also raises the error if an edited file would be replaced.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():

@@ -117,11 +117,11 @@ class Program:
     def hex(self, begins: int, size: int, beside: Mapping[str, tuple[int, int]] = NOTHING) -> str:
         """Return the program's bytes in the flash as Intel HEX.
 
-        The flash has ``size`` bytes and begins at the address ``begins``. ``beside`` maps each
-        memory other than flash and RAM, by name, to its first address and the address after its
-        end. Bytes in the memories ``beside`` are omitted; see :meth:`left_out`. Raises
-        :class:`BoardError` if other bytes of the program lie outside the flash, or if two sections
-        overlap, because the image would be incomplete.
+        The flash has ``size`` bytes and begins at the address ``begins``. ``beside`` contains, by
+        name, the first address and the address after the end of each memory other than flash and
+        RAM. Bytes in these memories are omitted; see :meth:`left_out`. Raises :class:`BoardError`
+        if other bytes of the program lie outside the flash, or if two sections overlap, because the
+        image would be incomplete.
         """
         lines, upper = [], 0
         for address, data in self._flash(begins, begins + size, beside):

@@ -160,7 +160,7 @@ class _Gathering:
         self._taken = set(taken)
 
     def named(self, path: Path) -> str:
-        """Return the name of ``path`` in the folder; queue the file at its first use."""
+        """Return the name that the file ``path`` gets in the folder; queue a new file."""
         if path not in self.names:
             name = path.name
             if path not in self.sources and path.suffix.lower() in _COMPILED:
@@ -342,7 +342,7 @@ def unit_support_of(interface: Interface) -> tuple[str, ...]:
 def unit_text(interface: Interface, build: int) -> str:
     """Return the C unit of ``interface``; ``build`` is the build number in HELLO.
 
-    The unit must be in a folder next to ``rtsim/``, because it includes headers from that folder.
+    The unit's folder must be next to ``rtsim/``, from which the unit includes headers.
     """
     file = interface.path.name
     parameters = Codec(interface.parameter_fields).bytes
@@ -376,7 +376,7 @@ def _start(interface: Interface, file: str) -> Iterator[str]:
 
 
 def _step(interface: Interface, file: str) -> Iterator[str]:
-    """Yield the C code of a step; the measured time includes all entry points that are due."""
+    """Yield the C code of a step; the code measures the total time of the due entry points."""
     yield (
         "int16_t rtsim_step(uint64_t rtsim_ns, const uint8_t *rtsim_u, uint8_t *rtsim_y,\n"
         "                   uint32_t *rtsim_took)\n{\n  (void)rtsim_ns, (void)rtsim_u;"
@@ -399,8 +399,8 @@ def _always(step: StepEntry) -> bool:
 def _entry(k: int, step: StepEntry, file: str) -> Iterator[str]:
     """Yield the C code of an entry point.
 
-    A counter of the remaining ticks replaces a division, because a division takes longer on an AVR
-    than the step of many controllers.
+    The code uses a counter of the remaining ticks, because a division on an AVR takes longer than a
+    whole step of many controllers.
     """
     call = at(step.line, file, f"  {step.call};")
     if _always(step):

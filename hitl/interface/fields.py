@@ -298,7 +298,7 @@ def read_field(table: str, name: str, row: Entries, real: str) -> Field:
 
 
 def _specials(table: str, row: Entries, signal: Signal) -> tuple[float, ...]:
-    """Return the infinities and NaN that the row of an input in the file allows explicitly."""
+    """Return which of the infinities and NaN an input's entry in the file explicitly allows."""
     floating = table == "inputs" and signal.type.startswith("float")
     if "nan" in row.given and not floating:
         raise ValueError(
@@ -337,8 +337,8 @@ def _signal(name: str, row: Entries, real: str) -> Signal:
 def _check_initial(place: Field) -> None:
     """Check the initial value of a signal.
 
-    A parameter without an initial value is checked with 0, because tools that use a board without a
-    scenario send 0.
+    If a parameter has no initial value, the value 0 must be valid, because tools that use a board
+    without a scenario send 0.
     """
     signal = place.signal
     hint = "" if place.given else "; give initial = ..."

@@ -154,7 +154,7 @@ _CLOCK = {
 
 
 class _Arduino(Key):
-    """The key ``arduino``, which converts True or a table to an :class:`ArduinoClock`."""
+    """The key ``arduino``; its value, True or a table, becomes an :class:`ArduinoClock`."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         if isinstance(given, bool):
@@ -200,7 +200,7 @@ def check_sources(top: Entries, language: Language, sources: tuple[Path, ...]) -
 
 
 def check_pins(top: Entries, language: Language, tables: Mapping[str, Sequence[Field]]) -> None:
-    """Raise an error if a signal has a pin outside Arduino code, or two signals share a pin.
+    """Raise an error for a pin in an interface without Arduino code, or for two signals at a pin.
 
     Within one table each pin may have one signal.
     """
@@ -255,7 +255,7 @@ _STEP = {
 
 
 class _Step(Key):
-    """The key of an entry point; the value of the key is a C statement or a table."""
+    """A key whose value, a C statement or a table, describes an entry point."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         row = {"call": given} if isinstance(given, str) else given

@@ -10,7 +10,7 @@ FIRMWARE = _CHECKOUT if (_CHECKOUT / "src" / "rtsim" / "board.h").is_file() else
 
 
 def found(path: Path) -> Path:
-    """Return ``path``, or the shipped file for a path below ``firmware/`` that does not exist."""
+    """Return ``path``; for a missing file below ``firmware/``, return the shipped file, if any."""
     if path.parts[:1] == ("firmware",) and not path.exists():
         shipped = FIRMWARE.joinpath(*path.parts[1:])
         return shipped if shipped.exists() else path

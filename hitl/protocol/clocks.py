@@ -2,8 +2,8 @@
 
 The board takes its time stamp after the host sends the request and before the host receives the
 answer. If a round trip takes longer than the shortest one, one direction was delayed, but it is
-unknown which direction. The midpoint of a round trip is therefore uncertain by half of the time
-beyond the shortest round trip. The fit of a straight line weights each round trip accordingly.
+unknown which direction. The midpoint of a round trip is therefore uncertain by half of the
+difference to the shortest round trip. The fit of a straight line weights the trips accordingly.
 
 Round trips cannot reveal a constant difference between the delays of the two directions. A constant
 difference between the delays shifts the estimated offset by at most half of the shortest round
@@ -96,10 +96,10 @@ def _middle_twice(trip: RoundTrip) -> int:
 
 
 def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
-    """Fit the board's clock to round trips in the order of sending.
+    """Fit the board's clock to ``trips``, which must be in the order of sending.
 
     ``tick_ns`` is the resolution of the board's clock, ns.  Raises :class:`ControllerError` for
-    fewer than 3 trips, for a negative delay, and if all trips have the same time.
+    fewer than 3 round trips, for a negative delay, and if all round trips have the same time.
     """
     if len(trips) < FEWEST:
         raise ControllerError(

@@ -77,8 +77,8 @@ class _Run:
     def unpack(self, data: bytes, at: int, values: Vector) -> int:
         """Unpack ``data`` from the index ``at`` on into this part of ``values``; return a status.
 
-        The status is 0, or ``1 + k`` if the integer with the index ``k`` in this part is the first
-        that a float64 cannot represent exactly.
+        The status is 0, or ``1 + k`` if a float64 cannot represent some integer exactly; ``k`` is
+        the index, within this part, of the first such integer.
         """
         raw = np.frombuffer(data, self.format, self.count, at)
         if self.type in _GREATEST:
@@ -145,8 +145,8 @@ class Codec:
     def unpack(self, data: bytes) -> tuple[Vector, int]:
         """Unpack ``data`` and return ``(values, status)``, with ``values`` of shape (n,).
 
-        ``status`` is 0, or ``-1 - k`` if the integer with the index ``k`` is the first that a
-        float64 cannot represent exactly. Raises ValueError if the number of bytes is wrong.
+        ``status`` is 0, or ``-1 - k`` if a float64 cannot represent some integer exactly; ``k`` is
+        the index of the first such integer. Raises ValueError if the number of bytes is wrong.
         """
         if len(data) != self.bytes:
             raise ValueError(

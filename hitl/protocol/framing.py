@@ -125,7 +125,7 @@ class Parser:
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """Store ``piece``, up to one byte more than the longest frame, to detect a longer frame."""
+        """Store ``piece``; at most one byte more than the longest frame, to detect a longer one."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:

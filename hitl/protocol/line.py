@@ -49,7 +49,7 @@ class BaudRate:
 
     @property
     def steps(self) -> int:
-        """The divider whose rate is nearest to ``baud``, in units of ``1 / line.fractions``."""
+        """The divider, in units of ``1 / line.fractions``, whose rate is nearest to ``baud``."""
         clock = self.clock_hz * self.line.fractions / self._samples
         below = max(int(clock // self.baud), self.line.fractions)
         return min(below, below + 1, key=lambda n: abs(clock / n - self.baud))
@@ -189,7 +189,7 @@ class Budget:
 
     @property
     def exchange_ns(self) -> int:
-        """Time for request, controller step and reply, ns, without the firmware's handling."""
+        """Time for request, controller step and reply, ns, without ``handling_ns``."""
         return self.request_ns + self.execution_ns + self.reply_ns
 
     @property

@@ -89,8 +89,8 @@ class Started(NamedTuple):
 class Stepped(NamedTuple):
     """Event: the board answered a step.
 
-    The board measured ``cycles`` (execution time) and ``stack`` (bytes).  ``unanswered`` is the
-    number of steps before this one that the board executed, but whose replies never arrived.
+    The board measured ``cycles`` (execution time) and ``stack`` (bytes).  ``unanswered`` counts
+    earlier steps that the board executed, but whose replies never arrived.
     """
 
     tag: Tag
@@ -451,7 +451,7 @@ class Session:
         self._hello(now_ns)
 
     def start(self, parameters: Vector, now_ns: int) -> None:
-        """Set the parameters, shape (k,), and initialise the controller.
+        """Initialise the controller with ``parameters``, shape (k,).
 
         The parameters are split into as many pieces as the board requires.  Raises
         :class:`ControllerError` if a parameter does not fit its C type or there are too many.

@@ -111,7 +111,7 @@ def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
 def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
     """Return the names of the outputs; those that fail in any comparison come first.
 
-    Both groups have the order of :meth:`OpenLoop.worst_first` in the last comparison.
+    Within both groups, the order is that of :meth:`OpenLoop.worst_first` in the last comparison.
     """
     order = [s.name for loop in reversed(loops) for s in loop.worst_first()]
     failed = {s.name for loop in loops for s in loop.failures}
@@ -203,7 +203,7 @@ def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
 
 
 def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
-    """Return ``ok``, or the failures with the names of the compared sides."""
+    """Return the failures, each with the name of its compared stage, or ``ok`` without failures."""
     return "; ".join(f"{who}: {why}" for who, why in verdicts_by_side if why != "ok") or "ok"
 
 
@@ -232,7 +232,7 @@ def closed_cells(result: SignalResult) -> tuple[str, ...]:
 
 
 def verdict(result: OutputResult) -> str:
-    """Return ``ok``, with a remark if there is one, or the first failed step and its reason."""
+    """Return the first failed step and its reason; for a passed output, ``ok`` and any remark."""
     if not result.reason:
         return result.verdict
     if result.step is None or "step" in result.reason:
@@ -241,7 +241,7 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``share`` in percent, or ``beyond`` if infinite, for example at a tolerance of 0."""
+    """Return ``share`` in percent; an infinite share, as at a tolerance of 0, gives ``beyond``."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"
 
 
@@ -251,8 +251,8 @@ def percent(share: float) -> str:
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
     """Return the compiler warnings of each controller.
 
-    The key is the controller's name; for several comparisons, the key also names the compared side.
-    A controller without warnings has no entry.
+    The key is the controller's name, and for several comparisons also names the compared stage. A
+    controller without warnings has no entry.
     """
     out: dict[str, str] = {}
     for pair in pairs:

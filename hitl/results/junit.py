@@ -31,8 +31,8 @@ def write_junit(
 def junit_xml(result: BackToBack | ComparisonChain, strict: bool = False) -> str:
     """Return the XML document.
 
-    With ``strict``, each fault that never acted is a failure, and so is each other reason for which
-    ``--strict`` rejects a passed comparison.
+    With ``strict``, each fault that never acted is a failure. Each other reason for which
+    ``--strict`` rejects a passed comparison is also a failure.
     """
     root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:
@@ -102,7 +102,7 @@ def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
 
 
 def _faults(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
-    """Add a test case for each fault; if a fault never acted, skip or, with ``strict``, fail it."""
+    """Add a case for each fault; skip the case (``strict``: fail it) if the fault never acted."""
     found = faults_of(result.pairs)
     if not found:
         return

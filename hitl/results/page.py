@@ -74,7 +74,7 @@ class Traces:
 
     @property
     def chain(self) -> list[Traces]:
-        """The traces of the signal at this level, and then at each next level."""
+        """The traces of the signal at this level and at all levels after it, in order."""
         return [self, *(self.then.chain if self.then is not None else ())]
 
 
@@ -148,7 +148,7 @@ def _say_equal(figure: go.Figure) -> None:
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
-    """Return the plotted values of an output in open loop, for each pair of compared levels."""
+    """Return the plotted values of an output in open loop, for each comparison in ``loops``."""
     above = stepped_traces(loops[1:], signal) if loops[1:] else None
     return _stepped(loops[0], next(s for s in loops[0].signals if s.name == signal), above)
 

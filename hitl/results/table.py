@@ -144,7 +144,7 @@ def whose(clock: str) -> str:
 def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:
     """Yield controller, loop and execution times.
 
-    With several pairs of levels, the text for the controller also names the compared level.
+    For several comparisons, the text for the controller also names the compared stage.
     """
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""

@@ -112,7 +112,7 @@ class NodeReader:
     """Converter from the node's answers to the signals in ``[from_pins]``.
 
     Times of edges are converted to simulated time (s). The node stamps each edge and each request
-    with its own clock. A request is sent at its tag and takes ``request_ns`` on the line, so the
+    with its own clock. A request is sent at its tag and takes ``request_ns`` to transmit, so the
     simulated time of its stamp is known. The time of an edge follows from the difference between
     the stamps of the edge and of the request. The node's clock therefore needs to be accurate only
     from one request to the next.
@@ -136,8 +136,8 @@ class NodeReader:
     def values(self, tag: Tag, found: Vector, begun_ns: Sequence[int] = (0,)) -> Vector:
         """Return the signals (n,) from ``found``, the node's answer to the request of ``tag``.
 
-        ``begun_ns`` contains the times at which the request and its repetitions began on the line,
-        in ns since the tag.
+        ``begun_ns`` contains the times, in ns since the tag, at which the line began to transmit
+        the request and each repetition.
         """
         node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
         self.silences += (node["silences"][0] - self.silences) % 256
@@ -154,8 +154,8 @@ class NodeReader:
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
         """Return the simulated time (ns) at which the node stamped the request.
 
-        For a repeated request, return the time of the copy that fits the node's clock best. For the
-        first request of a run, return the time of the last copy.
+        If the request was repeated, return the time of the copy that agrees best with the node's
+        clock. For the first request of a run, return the time of the last copy.
         """
         taken_ns = copies_ns[-1]
         if self._taken is not None:
@@ -258,9 +258,9 @@ def node_interface(
 def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
     """Power up the emulated boards of ``rig`` and wire them together.
 
-    ``probe`` is called with each voltage between boards. Raises :class:`InterfaceError` for a
-    sketch that cannot be compiled, and :class:`hitl.boards.contract.BoardError` if a board cannot
-    be opened.
+    ``probe`` is called each time a voltage between boards is set. Raises :class:`InterfaceError`
+    for a sketch that cannot be compiled, and :class:`hitl.boards.contract.BoardError` if a board
+    cannot be opened.
     """
     image = firmware(
         node_interface(board=rig.description), baud=rig.baud, board=rig.description

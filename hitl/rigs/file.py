@@ -119,7 +119,7 @@ _NEVER = -1.0
 
 
 def read_channel(name: str, row: Entries, node: IoNode) -> Channel:
-    """Return the channel of the signal ``name`` from the table ``row`` of the rig file.
+    """Return the channel of the signal ``name``; ``row`` is the signal's table in the rig file.
 
     ``node`` describes the abilities of the pins. Raises :class:`InterfaceError` with the line of
     the signal.
@@ -202,7 +202,7 @@ WIRE = {"from": _END, "to": _END, "resistance": _POSITIVE, "capacitance": _POSIT
 
 
 def read_wires(rows: Iterable[Entries], rig: Rig) -> Rig:
-    """Return ``rig`` with the wires from the tables ``rows`` of the rig file."""
+    """Return ``rig`` with the wires that the rig file's tables (``rows``) describe."""
     wires: list[RigWire] = []
     for row in rows:
         wire = _wire(row, rig)

@@ -365,7 +365,7 @@ class Rig:
     def check_watchdog(self, period: Period) -> None:
         """Raise :class:`InterfaceError` if the rig's watchdog is not longer than ``period``.
 
-        A shorter watchdog would set the fail-safe values in each period.
+        A watchdog no longer than the period would set the fail-safe values in each period.
         """
         if self.watchdog_ms * NS_PER_S // 1000 <= period.ns:
             raise InterfaceError(

@@ -1,9 +1,9 @@
 """Emulated boards that are wired pin to pin and together behave like one board, the I/O node.
 
 All boards advance together, in slices. A level change at a pin reaches the other end of the wire
-exactly one slice later. Within a slice no board depends on another, so the order of the boards does
-not matter. Times are cycles of the I/O node. A board with a different clock advances by whole
-cycles, and never past the time of the node.
+after exactly one slice of time. Within a slice no board depends on another, so the order of the
+boards does not matter. Times are cycles of the I/O node. A board with a different clock advances by
+whole cycles, and never past the time of the node.
 
 Voltages and the duty of a PWM are computed at the end of each slice and held during the next slice.
 Slices begin at multiples of their length since power-on. A stop within a slice, at a received byte
@@ -40,7 +40,7 @@ class Capacitor:
         self.held = 0.0
 
     def volts(self, cycle: int) -> float:
-        """Return the voltage (V) at ``cycle``, not before the cycle of the latest :meth:`drive`."""
+        """Return the voltage (V) at ``cycle``, which must not precede the latest :meth:`drive`."""
         decayed = math.exp(-(cycle - self._cycle) / self._cycles)
         return self.held + (self._volts - self.held) * decayed
 
@@ -108,7 +108,7 @@ class WiredBoards:
 
     @property
     def pins(self) -> EmulatedPins:
-        """Pins of the node. The edges go to the wires; a caller cannot read the edges."""
+        """Pins of the node. Level changes go to the wires; a caller cannot read the changes."""
         return self._node.pins
 
     @property
@@ -212,7 +212,7 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Set the voltages of the low passes after a slice; the next slice does not change them."""
+        """Set the low passes' voltages after a slice; they stay constant in the next slice."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:

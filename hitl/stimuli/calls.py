@@ -1,8 +1,8 @@
 """Count the branches of a helper function separately for each chain of calls.
 
-A helper such as ``limited(x, low, high)`` is called at many places. If one call reaches ``low`` and
-``high``, another call may still reach neither limit. The branches of a function therefore count
-once for each chain of calls that leads to it, as if the function were a macro.
+A helper such as ``limited(x, low, high)`` is called at many places. One call may reach both limits,
+``low`` and ``high``, and another call neither. The branches of a function therefore count once for
+each chain of calls that leads to it, as if the function were a macro.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Calls:
                     yield caller, call
 
     def chains(self, key: Key) -> tuple[Chain, ...]:
-        """Return the chains of calls that lead to a function, or :data:`ANY`."""
+        """Return the chains of calls to a function, or :data:`ANY` if all calls count together."""
         if key in self._chains:
             return self._chains[key]
         function = self._functions.get(key)
@@ -172,14 +172,14 @@ class Calls:
         ]
 
     def offset(self, caller: Key, number: int) -> int | None:
-        """Return the index of the called function's first call chain that ends with this call."""
+        """Return the index of the called function's first chain whose last call is this call."""
         for key in self._functions:
             self.chains(key)
         return self._offsets.get((caller, number))
 
 
 def sites(function: Node) -> Iterator[tuple[int, Node]]:
-    """Yield number and node of each call of a named function, numbered as in :class:`Calls`."""
+    """Yield each call of a named function: its number, as in :class:`Calls`, and its node."""
     for number, name in _called(function):
         if name.parent is not None:
             yield number, name.parent

@@ -84,7 +84,7 @@ def _with_plain_types(text: bytes) -> bytes:
     """Return ``text`` with ``int`` and spaces for each ``typeof (...)``, at the same positions.
 
     The grammar cannot parse ``typeof`` of an expression, such as ``__typeof__ (0.0) __y``. Macros
-    such as ``MAX`` and some versions of ``isless`` expand to this form.
+    such as ``MAX`` and some versions of ``isless`` expand to code with ``typeof`` of an expression.
     """
     out = text
     for found in _TYPEOF.finditer(text):
@@ -134,7 +134,7 @@ def without_middle(node: Node) -> bool:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield the nodes whose code runs, in the order of the text."""
+    """Yield the nodes whose code runs, in the order of the source text."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -183,7 +183,8 @@ COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
 class Sides:
     """The two sides of a call that decides; ``{0}``, ``{1}`` and ``{2}`` are its operands.
 
-    If the comparison ``left relation right`` is true, the call takes side ``one``, else ``other``.
+    If the comparison of ``left`` with ``right`` by ``relation`` is true, the call takes the side
+    ``one``. If the comparison is false, the call takes the side ``other``.
     """
 
     one: str
@@ -238,8 +239,8 @@ def decisions(function: Node, cpp: bool, own: Collection[str] = ()) -> list[Deci
     """Return the decisions in a function, sorted by their positions in the source text.
 
     Decisions are conditions, comparisons, operands of ``!``, and calls such as ``fmin``, but no
-    literals. Calls of the user's functions ``own`` are omitted, because rtsim analyses their source
-    text.
+    literals. Calls of ``own``, the user's functions, are omitted, because rtsim analyses the source
+    text of these functions.
     """
     out = {node.id: Decision(node) for node in conditions(function)}
     for node in walk(function):

@@ -306,8 +306,8 @@ class Ranges:
     """The ranges of all input columns, with values that are likely to reach branches.
 
     A range follows from the interface file (``low``, ``high``) and the C type. Without limits in
-    the file, a float or a wide integer gets a symmetric range, which :func:`usual_of` derives from
-    the ``inputs`` (k, m) of a run and from ``numbers``, the numbers in the C source.
+    the file, a float or a wide integer gets a symmetric range. :func:`usual_of` derives it
+    from ``inputs`` (k, m), the inputs of a run, and from ``numbers``, the numbers in the C source.
     """
 
     def __init__(
@@ -327,7 +327,7 @@ class Ranges:
         return len(self.columns)
 
     def fitted(self, table: Table) -> Table:
-        """Return a copy of ``table`` (k, m) with the nearest allowed values."""
+        """Return a copy of ``table`` (k, m) in which each value is the nearest allowed one."""
         out = np.array(table, np.float64)
         for at, one in enumerate(self.columns):
             changes = np.flatnonzero(np.r_[True, out[1:, at] != out[:-1, at]])

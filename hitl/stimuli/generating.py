@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Open:
-    """A branch that no sequence reached, and the nearest values of its comparison."""
+    """A branch that no sequence reached, and the two compared values that came nearest."""
 
     branch: Branch
     distance: float
@@ -60,7 +60,7 @@ class Open:
 
     @property
     def nearest(self) -> str:
-        """A clause that states how close the search came to the branch."""
+        """A text that states how close the search came to the branch."""
         if np.isinf(self.distance):
             return "its condition was never evaluated"
         if not self.branch.switched:
@@ -193,7 +193,7 @@ def generate(
     ``run`` (k, m) contains the inputs of a recorded run, in the order of the interface file.
     ``values`` contains parameters by name. ``goes_on`` is called between rounds. If ``goes_on()``
     returns False, the search ends early, and the result depends on the number of runs so far. The
-    file of the stimuli names ``origin`` as the scenario of the recorded inputs. Raises
+    stimuli file gives ``origin`` as the scenario of the recorded inputs. Raises
     :class:`StimuliError` and the errors of a build.
     """
     limits.check()
@@ -293,7 +293,7 @@ def _shortened(
 
 
 def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
-    """Return a short sequence for each pair of failure and hazard; the hazard -1 means none."""
+    """Return a short sequence for each combination of failure and hazard; -1 means no hazard."""
     out = {}
     for (how, at), trial in search.failures.items():
         needed = np.zeros(search.runner.goals, np.bool_)
@@ -304,7 +304,7 @@ def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
 
 
 def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return indices (k,) of comparison branches that ran, but never with nearly equal sides."""
+    """Return indices (k,) of comparison branches that ran, but never with nearly equal values."""
     taken, closely = reached.reshape(2, -1)
     return np.array([b for b in sorted(found.edges) if taken[b] and not closely[b]], np.int64)
 
@@ -312,7 +312,7 @@ def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _open(
     search: Search, found: Probed, left: NDArray[np.int64], first: int = 0
 ) -> tuple[Open, ...]:
-    """Return the branches ``left`` (k,), sorted by file; branch b has the goal ``first`` + b."""
+    """Return the branches with indices ``left`` (k,), by file; branch b has goal ``first`` + b."""
     out = [Open(found.branches[b], *search.closest[first + b]) for b in left]
     return tuple(sorted(out, key=lambda one: one.branch))
 
@@ -378,7 +378,7 @@ class Reach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Texts about branches that were not reached or not measured, for a passed verdict."""
+        """Texts for a passed verdict about branches that were not reached or not measured."""
         if self.why:
             return [f"which branches of the C code ran was not measured: {self.why}"]
         left, out = len(self.open), []
@@ -409,7 +409,7 @@ class Reach:
         return f"{path}{variant}"
 
     def lacking(self, stimuli: Stimuli, first: int) -> Iterator[str]:
-        """Yield a message for each stimulus that does not reach all branches in ``reaches``.
+        """Yield a message for each stimulus that misses a branch listed in its ``reaches``.
 
         The first stimulus has the row index ``first`` in the array ``hits``. If the line number of
         a branch has changed, the text of its condition identifies the branch. The text must then be

@@ -169,10 +169,10 @@ class Instrumenter:
     """Instrumenter that inserts probes into the preprocessed texts of one controller.
 
     ``files`` are the user's sources and headers; functions from other files get no probes. A
-    function that several sources include counts once. In C++, operators can be functions of
+    function counts once, even if several sources include it. In C++, operators can be functions of
     classes. C++ probes therefore use references to the operands, and report no distance for objects
-    of classes. To count each call of a user's function separately, first call :meth:`read` with
-    each text.
+    of classes. To count each call of a user's function separately, first pass each text to
+    :meth:`read`.
     """
 
     def __init__(self, files: Collection[Path], probes: Probes | None = None) -> None:
@@ -226,7 +226,7 @@ class Instrumenter:
         return at
 
     def decided(self, function: Node, cpp: bool, own: Collection[str]) -> list[Decision]:
-        """Return the decisions in a function that get a probe."""
+        """Return those decisions of a function that get a probe."""
         found = decisions(function, cpp, own)
         return found if self.probes.calls else [one for one in found if not one.value]
 
@@ -301,7 +301,7 @@ class _OneText:
         return b"".join([*out, self.lines.text[at:]])
 
     def visit(self, function: Node, own: Collection[str]) -> None:
-        """Insert the probes of a function; ``own`` are the names of the user's functions."""
+        """Insert the probes of a function; ``own`` contains the names of the user's functions."""
         self._key = (*self.lines.place(function), name_of(function))
         self._chains = self.owner.calls_of.chains(self._key)
         self._parameters = parameters(function) if len(self._chains) > 1 else []
@@ -345,7 +345,7 @@ class _OneText:
             stack.extend(node.children)
 
     def _begin(self, body: Node) -> None:
-        """Insert code at the start of a function that stores the chain of calls to the function."""
+        """At the start of a function, insert code that stores the chain of calls to it."""
         text = " const unsigned rtsim_here = rtsim_site; rtsim_site = 0;"
         at = body.start_byte + 1
         self._edits.append(_Edit(at, at, 0, 0, text))
@@ -384,11 +384,11 @@ class _OneText:
         *ways: str,
         edges: bool = False,
     ) -> str:
-        """Return a C expression for the index of branch ``ways[0]`` in the current chain of calls.
+        """Return a C expression for the index of branch ``ways[0]`` in the current call chain.
 
         ``read`` contains the expressions that decide. If the literal operands of a call determine
-        all of them, only one result is possible, and calls with such operands count together.
-        ``edges`` is True if the decision compares two values, which can be nearly equal.
+        all expressions in ``read``, only one result is possible, and calls with such operands count
+        together. ``edges`` is True if the decision compares two values, which can be nearly equal.
         """
         file, line = self.lines.place(node)
         first = []
@@ -474,7 +474,7 @@ class _OneText:
         self._edits.append(_Edit(one.operands[-1].end_byte, one.node.end_byte, 0, -depth, last))
 
     def _hazard(self, node: Node) -> None:
-        """Insert probes for the possible errors of ``node``, without repeated side effects."""
+        """Insert probes for the possible errors of ``node``; the probes repeat no side effects."""
         operator, left, right = operands_of(node)
         if operator in _RESULTS:
             self._result(node, operator, left, right)
@@ -582,7 +582,7 @@ class _OneText:
 
 
 def _way(way: str, operands: Sequence[Node], written: Sequence[str]) -> str:
-    """Insert the source text of the operands into the pattern ``way``, in parentheses if needed."""
+    """Insert the operands' source texts, in parentheses if needed, into the template ``way``."""
     plain = "-" not in way
     inside = [
         text if plain or node.type in _SIMPLE else f"({text})"

@@ -47,8 +47,8 @@ MOST_SEQUENCES = 10_000
 class Reached(Judged):
     """The goals that one sequence reached.
 
-    For n branches there are g = 2 n goals. The first n goals are the branches. Each of the other n
-    goals requires that a comparison leads to the branch with nearly equal sides, as defined in
+    The search has g = 2 n goals for n branches. The first n goals are the branches. Each of the
+    other n goals is to reach a branch by a comparison of nearly equal values, as defined in
     ``stimuli.c``.
     """
 
@@ -335,7 +335,7 @@ class _Job(Compilation):
         cpp: bool,
         before: list[str] | None = None,
     ) -> _Text:
-        """Preprocess ``source``; ``before`` replaces ``flags`` for the preprocessor only."""
+        """Preprocess ``source`` with the flags ``before``, if given, instead of ``flags``."""
         plain = self.work / f"{name}.i"
         self.run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
         return _Text(name, plain.read_bytes(), cpp, flags)

@@ -2,9 +2,9 @@
 
 For each goal that no sequence has reached, the search stores the sequences with the smallest
 distances. Each round changes one of the sequences in many ways, runs each changed sequence, and
-keeps the sequences that came nearer or reached a new goal. A successful change is repeated in the
-same direction, like in the "alternating variable method" (Korel, "Automated software test data
-generation", 1990; McMinn's survey, 2004).
+keeps the sequences that came nearer to a goal or reached a new goal. A successful change is
+repeated in the same direction, like in the "alternating variable method" (Korel, "Automated
+software test data generation", 1990; McMinn's survey, 2004).
 
 All decisions depend only on the seed and on the controller, never on the clock.
 """
@@ -30,7 +30,7 @@ _GAPS = (1.0, -1.0, 1.01, -1.01, 0.5, 2.0, -2.0, 10.0, -10.0)
 
 
 def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
-    """Yield ``table`` plus each of several multiples of ``change``, within ``ranges``."""
+    """Yield the sums of ``table`` and several multiples of ``change``, within ``ranges``."""
     with np.errstate(all="ignore"):
         for factor in _ON:
             on = ranges.fitted(table + factor * change)
@@ -56,8 +56,8 @@ class Mutations:
     def changed(self, table: Table, sides: Vector | None, others: Sequence[Table]) -> Table:
         """Return ``table`` with one to three changes.
 
-        ``sides`` (2,) contains the two compared values at the smallest distance to the wanted
-        branch. ``others`` are further sequences whose rows can be copied.
+        ``sides`` (2,) contains the two compared values that came nearest to the branch that is to
+        be reached. ``others`` are further sequences whose rows can be copied.
         """
         out = table
         for _ in range(1 + int(self.rng.integers(3))):
@@ -98,7 +98,7 @@ class Mutations:
         return self._longer(table, sides) if self.rng.random() < 0.3 else table
 
     def _hinted(self, table: Table, sides: Vector | None) -> Table:
-        """Set an input near a compared value, or add a multiple of the values' difference to it."""
+        """Set an input near one of the compared values, or add a multiple of their difference."""
         if sides is None or not np.isfinite(sides).all():
             return self._added(table, sides)
         left, right = sides.tolist()
@@ -216,7 +216,7 @@ class Search:
         return self.hits[: self.runner.branches]
 
     def begin(self, run: Table | None) -> None:
-        """Record the goals that the inputs ``run`` (k, m) reach, and begin with these inputs."""
+        """Record the goals that the inputs ``run`` (k, m) reach, and run the first sequences."""
         first = [np.tile(self.ranges.rest, (rows, 1)) for rows in (1, 2, min(10, self.rows))]
         if run is not None and len(run):
             (all_of_it,) = self.runner.run([run])
@@ -321,7 +321,7 @@ class Search:
             self._near(int(goal), trial)
 
     def _keeps(self, goal: int) -> bool:
-        """Return True to keep the older of two sequences with equal distances to a goal."""
+        """Return True if, of two sequences equally near to a goal, the older one is kept."""
         return goal in self.hazards or self.rng.random() > 0.2
 
     def _near(self, goal: int, trial: Trial) -> None:
@@ -380,10 +380,11 @@ class Shortening:
         return there and (reached.failure == self.failure if self.failure else reached.ok)
 
     def _first_good(self, trial: Trial, tables: Sequence[Table]) -> Trial | None:
-        """Return the first sequence of ``tables`` that has the required effect.
+        """Return the first sequence in ``tables`` with the required goals and failure, or ``None``.
 
-        A sequence is rejected if its least relative difference of compared values is below
-        :data:`NEAR_A_TIE` and below the least difference in ``trial``.
+        If no failure is required, the sequence must not fail. A sequence is rejected if its least
+        relative difference of compared values is below :data:`NEAR_A_TIE` and below the least
+        difference in ``trial``.
         """
         if not tables or self._left < len(tables):
             return None
@@ -480,9 +481,9 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
 def covering(
     trials: Sequence[Trial], open_: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return few trials that together reach each goal in ``open_`` (g,) that any trial reaches.
+    """Return a few ``trials`` that together reach the same goals of ``open_`` (g,) as all.
 
-    Each trial is returned with the goals (g,) for which it was chosen.
+    The result pairs each trial with the goals (g,) for which the trial was chosen.
     """
     left = open_.copy()
     out = []

@@ -17,7 +17,7 @@ _DUES = 50
 
 
 def check_bus_device(name: str, made: type[BusDevice]) -> None:
-    """Check the class ``made``, which must be registered as ``name``.
+    """Check the bus-device class ``made``, which must be registered under the name ``name``.
 
     The device receives random operations and values, with a fixed seed.  Raises
     :class:`AssertionError` with the rule that the device breaks.
@@ -83,7 +83,7 @@ def _check_values(made: type[BusDevice]) -> None:
 def _answers(made: type[BusDevice], seed: int, stops: int) -> list[object]:
     """Return the answers of a new device to random operations.
 
-    ``stops`` is the number of extra calls of ``advance()`` between two operations.
+    Before each operation, the device receives ``stops`` extra calls of ``advance()``.
     """
     draw, device, now = random.Random(seed), made(), 0
     operate = _OPERATE[made.bus](device, draw)

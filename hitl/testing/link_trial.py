@@ -69,7 +69,7 @@ class LinkTrial(Judged):
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
     def _judge(self) -> Outcome:
-        """Return passed if every request had exactly one answer, and nothing else arrived."""
+        """Return PASSED if each of >= 1 requests had exactly one answer and nothing else came."""
         if self.lost or self.repeated or self.garbage:
             return Outcome.FAILED
         return Outcome.PASSED if self.sent else Outcome.UNDECIDED

@@ -32,7 +32,7 @@ MISFIT = "the interface file does not fit the code: "
 
 
 def misfit(thrown: str) -> str:
-    """Return why the interface file does not fit, or "" if ``thrown`` has another cause."""
+    """Return why the interface file does not fit the code, or "" if the error has another cause."""
     for sign in (_UNDECLARED, _WRAPPED):
         _, found, lacking = thrown.partition(sign)
         if found:
@@ -201,7 +201,7 @@ class Stopped(ControllerError):
 
 
 class Died(ControllerError):
-    """Raised if a worker ended with an error, or before it was requested to end."""
+    """Raised if a worker ended with an error, or ended without being requested to end."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending

@@ -132,8 +132,8 @@ class WorkerLink:
         """Return the next message, or None if none arrives in time.
 
         The method waits until the time ``until_ns`` of the stopwatch, for at most :data:`LOOK_NS`.
-        If this time has passed, the method returns at once. In waits below 1 ms, the resolution of
-        zmq, the method spins instead of sleeping.
+        If this time has passed, the method returns at once. The method sleeps for whole
+        milliseconds, the resolution of zmq, and spins for the rest.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -446,7 +446,7 @@ _TAG, _SEQUENCE, _AT_ONCE = Tag(0), 1, 0.0
 
 
 class ExchangeWarmUp:
-    """Warm-up that wakes the worker, and exchanges one step over a separate link.
+    """Warm-up that wakes the worker and also exchanges one step over a separate link.
 
     The calling process holds both ends of the separate link. The sizes of the messages follow from
     ``interface``. The worker receives no message, and the recorded steps of its controller do not

@@ -78,7 +78,7 @@ class MalformedMessage:
 
 
 def parse(data: bytes, most: int) -> WorkerMessage | MalformedMessage:
-    """Parse one message with at most ``most`` values."""
+    """Parse one message with at most ``most`` values (a FAULT message has its own limit)."""
     if len(data) < HEADER_BYTES:
         return MalformedMessage(f"it has {len(data)} bytes, a header has {HEADER_BYTES}")
     magic, version, kind, _, status, count, schema, sequence, ns, step, began, took = (

@@ -123,7 +123,7 @@ class WorkerProxy(ABC):
     def greeted(
         self, heard: WorkerMessage | MalformedMessage | None, patience: float
     ) -> WorkerMessage:
-        """Check that ``heard`` is a HELLO from a worker with the same interface, and return it.
+        """Return the message ``heard`` if it is a HELLO from a worker with the same interface.
 
         ``patience`` is the timeout in s, for the error message.  Raises :class:`ControllerError`
         for any other message and for None.

@@ -119,7 +119,7 @@ _QUIET_NS = NS_PER_S
 
 
 class Server:
-    """A server at ``endpoint`` that runs ``build``, and reports each event with ``say(text)``."""
+    """A server that listens at ``endpoint``, runs ``build`` and reports events by ``say(text)``."""
 
     def __init__(
         self,

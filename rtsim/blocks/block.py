@@ -1,4 +1,4 @@
-"""Base class and parts of blocks: ports, wires, units, and equations as text.
+"""Base class of blocks, with ports, wires, units and equations (as text).
 
 A block gives its equations as Python statements that use the names of its ports, states, memory and
 parameters, and ``t`` (s). A diagram replaces the names, and combines the statements of all blocks
@@ -121,8 +121,8 @@ class When:
     - ``then``: statements that run after all other statements of the same instant. Such a statement
       may only write one element of a memory array. The index of the element may be an expression.
       The assigned value must be a name that the statements in ``do`` have set.
-    - ``rest``: stop-mode statements, which replace ``do`` if the crossings of the guards in ``on``
-      accumulate (Zeno).
+    - ``rest``: stop-mode statements. If the crossings of the guards in ``on`` accumulate (Zeno),
+      the statements in ``rest`` replace those in ``do``.
     """
 
     on: tuple[str, ...]
@@ -151,7 +151,7 @@ class Equations:
     - ``output`` sets the signal outputs.
     - ``rate`` sets the derivative ``d_NAME`` of each state NAME.
     - ``guard`` sets each of ``guards``.
-    - ``functions`` are functions and constant arrays that the text uses.
+    - ``functions`` contains the functions and constant arrays that the equations use.
 
     Elements of an array are ``name[0]``, ``name[1]``, … The vectors ``states[:]``, ``rates[:]`` and
     ``parameters[:]`` contain all states, rates and parameters of the block.  Names of temporary
@@ -182,7 +182,7 @@ class Block:
     """Base class of all blocks, both rtsim's and your own.
 
     ``inputs`` and ``outputs`` are fixed. The results of :meth:`carries` and :meth:`equations` can
-    depend on the connected wires. For example, the wires determine the size of a sum.
+    depend on the connected wires. For example, a sum takes its size from the wires.
     """
 
     inputs: tuple[Port, ...] = ()
@@ -217,7 +217,7 @@ class Block:
                 Period.of(value)
 
     def check(self, name: str, wires: Wires) -> None:
-        """Raise :class:`ScenarioError` if the block cannot work with these wires."""
+        """Raise :class:`ScenarioError` if the block cannot work with the connected wires."""
 
 
 def each(size: int, text: str) -> str:

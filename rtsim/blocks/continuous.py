@@ -46,8 +46,8 @@ class Integrator(Block):
       ``u``. If both events occur at one instant, the reset comes first.
     - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away from
       it. The solver locates when the state reaches or leaves a limit.
-    - If the crossings that set the state accumulate (Zeno), the state stays at ``rest``, if given.
-      After the next event at ``reset`` or ``impulse``, the state follows ``u`` again.
+    - If ``rest`` is given and the crossings that set the state accumulate (Zeno), the state stays
+      at ``rest``. After the next event at ``reset`` or ``impulse``, the state follows ``u`` again.
     """
 
     initial: Numbers = 0.0
@@ -190,9 +190,9 @@ def _released(when: When) -> When:
 class Differential(Block):
     """A system of differential equations: a :class:`Model` with one port for each signal.
 
-    The outputs are the model's outputs or, if it has none, its states. rtsim finds in the source of
-    the output function which output depends directly on which input. If the source does not show
-    the dependences, rtsim assumes that each output depends on all inputs.
+    The outputs are the model's outputs or, if the model has none, its states. In the source of the
+    output function, rtsim finds which output depends directly on which input. If the source does
+    not show the dependences, rtsim assumes that each output depends on all inputs.
 
     ``feedthrough`` can then declare the dependences: ``False`` for none, or the inputs of each
     output, as in ``{"force": ("speed",), "angle": ()}``. An output that is not listed depends on

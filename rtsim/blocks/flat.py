@@ -258,7 +258,7 @@ def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list
 
 
 def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return one loop of the nodes that ``ordered`` lacks, in the direction of the signals."""
+    """Return one loop among the nodes that ``ordered`` lacks, in the direction of the signals."""
     done = set(ordered)
     stuck = {node for node in nodes if node not in done}
     path: list[N] = []
@@ -408,7 +408,7 @@ def flatten(diagram: WiredBlocks) -> Flat:
 
 
 def _check_inputs(flat: Flat, scope: Scope) -> None:
-    """Check the size and unit of the inputs of a nested diagram, which may also carry events."""
+    """Check the size and unit of a nested diagram's inputs. An input may also carry events."""
     assert scope.outer is not None
     for signal in scope.diagram.signals:
         end = scope.outer.diagram.wires.get((scope.name, signal.name))

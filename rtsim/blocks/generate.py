@@ -348,7 +348,7 @@ def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
 
 
 def _meets(place: Place, own: Timer, makers: Makers) -> bool:
-    """Return whether the event, after its first occurrence, occurs at every tick of ``own``."""
+    """Return whether the event, once it has occurred, occurs at every tick of the timer ``own``."""
     return any(
         all(_at_ticks(placed, cause, own, makers) for cause in on) for placed, on in makers(place)
     )
@@ -397,7 +397,7 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """The interface through which :class:`Events` uses the generator of a model."""
+    """The part of a model's generator that :class:`Events` uses."""
 
     flat: Flat
     layout: Layout
@@ -432,7 +432,7 @@ class Events:
             generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
     def named(self, node: Node) -> str:
-        """Return the clause's name for messages: the path of its block and first event output."""
+        """Return a name for messages: the block's path and the clause's first event output."""
         placed, when = self._clause(node)
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))
@@ -442,7 +442,7 @@ class Events:
         return placed, placed.equations.when[int(node[1])]
 
     def add_nodes(self) -> None:
-        """Add each clause and the nodes that it needs to the evaluation order."""
+        """Add each clause to the evaluation order, with the nodes on which the clause depends."""
         for name, placed in self._of.placed.items():
             for i, when in enumerate(placed.equations.when):
                 run = (*statements(when.do), *statements(when.rest))
@@ -524,7 +524,7 @@ class Events:
         return f"{block}_{port}_on != 0.0"
 
     def _locals(self, placed: PlacedBlock) -> dict[str, list[str]]:
-        """Map each state and memory signal that the block's clauses set to its local variables."""
+        """Return the local variables of each state and memory signal that the clauses set."""
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {

@@ -82,8 +82,8 @@ class PlacedBlock:
     def check_names(self, kinds: Mapping[str, str]) -> None:
         """Check that the equations use only declared names.
 
-        Without this check, a misspelt target of an assignment would become a local variable of the
-        generated function. The assigned value would be lost. ``kinds`` maps each output to
+        Without the check, a misspelt target of an assignment would become a local variable of the
+        generated function, and the assigned value would be lost. ``kinds`` maps each output to
         ``"signal"`` or ``"event"``.
 
         Raises :class:`UnknownName` for an undeclared name. Raises :class:`ModelError` for a

@@ -2,9 +2,9 @@
 
 This module contains samplers, holds, unit delays, level crossings and PID controllers.
 
-A sampler reads the value of its signal before the instant of the sample (x-). Blocks that events
-connect react at the same instant. A hold turns an event into a signal. The new value of the signal
-is valid after the instant of the event (x+).
+A sampler reads the value of its signal before the instant of the sample (x-). A block reacts to an
+event of another block at the instant of the event. A hold turns an event into a signal. The new
+value of the signal is valid after the instant of the event (x+).
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class ZeroOrderHold(_Held):
 
 @dataclass(frozen=True)
 class FirstOrderHold(_Held):
-    """Extrapolate linearly from the last two events at ``u``; constant after the first event.
+    """Extrapolate linearly from the last two events at ``u``; constant after only one event.
 
     With ``period`` (s), ``u`` is a signal, which the block samples.
     """

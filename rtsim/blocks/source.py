@@ -34,10 +34,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]) -> str:
-    """Return the text of ``def name(arguments)`` with the lines of ``items``.
+    """Return the source text of the function ``name``, whose body is the lines in ``items``.
 
-    All lines of one entry in ``items`` stay in the same piece of the function. The vector ``w``
-    passes numbers to later pieces.
+    A long function is split into several functions. All lines of one entry in ``items`` stay in
+    the same function. The vector ``w`` passes numbers to later functions.
     """
     pieces = _pieces(items)
     if len(pieces) == 1:
@@ -290,7 +290,7 @@ def _is_foreign_target(node: ast.AST) -> bool:
 
 
 def needed_for(names: Iterable[str], of: Sequence[Statement]) -> tuple[list[Statement], set[str]]:
-    """Return the statements on which ``names`` depend, in order, and the names that they read."""
+    """Return the statements on which ``names`` depend, in order, and all names read there."""
     wanted, out = set(names), []
     for statement in reversed(of):
         if statement.sets & wanted:
@@ -318,7 +318,7 @@ class _Renamer(ast.NodeTransformer):
 
 
 def renamed(statement: Statement, element: Element) -> str:
-    """Return the text of a statement in which ``element`` has replaced names and elements."""
+    """Return the text of a statement, with names and elements replaced by ``element``."""
     return ast.unparse(_Renamer(element).visit(_copy(statement.tree)))
 
 

@@ -1,4 +1,4 @@
-"""Sources, which are blocks without inputs.  Each jump or bend of a source creates a tag."""
+"""Sources, which are blocks without inputs.  Each jump or bend of a source occurs at a tag."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _end(why: str) -> NoReturn:
 class Commands(click.Group):
     """Group of commands, each of which is given as the text ``module:command``.
 
-    ``known`` returns the mapping of name to ``module:command``, in the order of the help.
+    ``known()`` returns a mapping of name to ``module:command``, in the order of the help.
     """
 
     def __init__(self, *, known: Callable[[], Mapping[str, str]], **options: Any) -> None:

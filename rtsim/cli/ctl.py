@@ -56,7 +56,8 @@ def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
 def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., At | None]], Any]:
     """Return a decorator that adds a function to ``ctl`` as a command.
 
-    The function gets the run in progress, and may return the tag of its effect, which is printed.
+    The function gets the run in progress. If the function returns the tag at which the command
+    takes effect, the tag is printed.
     """
 
     def add(function: Callable[..., At | None]) -> Any:

@@ -137,7 +137,7 @@ def _print_place(verdict: Verdict, place: Place, show_all: bool) -> None:
 
 
 def in_words(place: Place) -> str:
-    """Return one line with the kind, name, moment (such as ``x-``) and tag of ``place``."""
+    """Return one line about ``place``: kind, name, moment (such as ``x-``) and tag."""
     of = f", of a message initiated at {place.initiated}" if _is_sent(place) else ""
     return f"{place.what} {place.name} ({place.moment}) at {place.tag}{of}"
 

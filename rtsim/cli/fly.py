@@ -117,7 +117,7 @@ def fly(
 def task_settings(
     flyable: Flyable, settings: tuple[str, ...], task: str | None, latency: str | None
 ) -> tuple[str, ...]:
-    """Return ``settings`` with ``task`` and ``latency`` as arguments of the scenario.
+    """Add the scenario's arguments ``task`` and ``latency`` to ``settings``, and return the result.
 
     Raises :class:`ScenarioError` if the scenario does not have these arguments.
     """

@@ -335,7 +335,7 @@ def calibrated_values(stick: Signals) -> Signals:
     """Return the signals of ``stick`` that can be calibrated.
 
     A signal can be calibrated if an axis moves the signal, or if the signal has no default mapping.
-    A switch, such as the switch of the autopilot, has only keys, so there is nothing to measure.
+    A switch, such as the autopilot switch, has only keys and therefore no axis to calibrate.
     """
     tables = own_tables(stick)
     axes = {"joystick", "gamepad"}

@@ -16,7 +16,7 @@ from rtsim.core.errors import ScenarioError
 
 
 def option(name: str, **changes: Any) -> Callable[[F], F]:
-    """Return the click option ``name`` from :data:`SHARED`, with ``changes`` to its attributes.
+    """Return the option ``name`` of :data:`SHARED`; ``changes`` replace or add attributes.
 
     For example, ``help`` can describe what the option means for one command.
     """
@@ -34,10 +34,11 @@ def with_options(command: Callable[..., Any], options: Iterable[Callable[[Any], 
 def with_options_as(
     into: type[Any], argument: str, command: F, options: Iterable[Callable[[Any], Any]]
 ) -> F:
-    """Add ``options`` to ``command``, which receives their values as one object in ``argument``.
+    """Add ``options`` to ``command``, and pass their values to the command as one object.
 
-    The object is an instance of the dataclass ``into``, which has a field for each option. A field
-    keeps its default if its option is not in ``options``, or if its metadata has ``typed`` False.
+    The command receives the object in its parameter ``argument``. The object is an instance of the
+    dataclass ``into``, which has a field for each option. A field keeps its default if its option
+    is not in ``options``, or if its metadata has ``typed`` False.
     """
     names = [one.name for one in fields(into) if one.metadata.get("typed", True)]
 
@@ -68,7 +69,7 @@ def scenario_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete SCENARIO with the names of 'rtsim scenarios' and with file names."""
+    """Return completions for SCENARIO: the names of 'rtsim scenarios', and file names."""
     from rtsim.scenario.loading import known_scenarios
 
     names = [CompletionItem(n) for n in sorted(known_scenarios()) if n.startswith(incomplete)]
@@ -80,10 +81,10 @@ def setting_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Complete ``--set`` with ``NAME=`` for the scenario that was typed before this option.
+    """Return completions ``NAME=`` of ``--set`` for the scenario that was typed before this option.
 
-    The names are the scenario's arguments and the values of its components. The names of a scenario
-    in a file are not completed, because completion must not execute the file.
+    The completions are the scenario's arguments and the values of its components. A scenario in a
+    file has no completions, because completion must not execute the file.
     """
     from rtsim.core.errors import RtsimError
     from rtsim.scenario.loading import find_maker, known_scenarios, load_scenario
@@ -224,7 +225,7 @@ def trust_option(command: F) -> F:
 
 
 def trust_options(command: F) -> F:
-    """Decorate a command that runs code named in files: add ``--scenario`` and ``--trust``."""
+    """Add ``--scenario`` and ``--trust`` to ``command``, which runs code that a file names."""
 
     @wraps(command)
     def asked(instead: str | None, trust: bool, **options: Any) -> Any:

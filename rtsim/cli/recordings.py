@@ -270,7 +270,7 @@ def _print_undecided(verdict: Comparison) -> None:
 def print_signals(verdict: Comparison, show_all: bool) -> None:
     """Print a table of the failing signals, the worst first.
 
-    If all signals pass, print those that have a remark. With ``show_all``, print all signals.
+    If all signals pass, print the signals that have a remark. With ``show_all``, print all signals.
     """
     out = console()
     remarked = [r for r in verdict.worst_first() if r.remark]
@@ -311,8 +311,8 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
 def report(recordings: tuple[Path, ...], output: Path | None, after: str, as_json: bool) -> None:
     """Write a self-contained HTML page about RECORDING: views, messages, timing.
 
-    With several RECORDINGS the page shows their views over each other, and the differences of the
-    later runs from the first one.
+    With several RECORDINGS, the page overlays the views of all runs, and shows how the later runs
+    differ from the first run.
 
     \b
     Examples:
@@ -581,7 +581,7 @@ class FoundMessages:
         """Find the messages whose topic matches ``pattern``.
 
         ``inputs`` includes the requests of controllers. ``changes`` omits each message whose
-        payload equals the previous one. Raises :class:`UnknownName` if no topic matches.
+        payload equals the previous payload. Raises :class:`UnknownName` if no topic matches.
         """
         topics = [n.removeprefix(_PREFIX) for n in recording.tracks if n.startswith(_PREFIX)]
         chosen = [
@@ -651,7 +651,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """For each piece of the track, return the smallest sort key from this piece to the end."""
+        """For each piece of the track, return the smallest sort key of this and later pieces."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):

@@ -400,11 +400,11 @@ def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
 def take_over(
     recorded: Recording, times: list[int | None], options: RunOptions, as_json: bool
 ) -> None:
-    """Continue a recorded run live from a time within it, and exit with its status.
+    """Continue a recorded run live from a time within it; exit with the status of the new run.
 
     ``times`` are ``--from`` and ``--to`` in ns. The run continues live from ``--to``, or from
-    ``--from`` if ``--to`` is missing. With both options, the run is first replayed from ``--from``
-    to ``--to`` at the new pace. ``options`` apply to the continued run.
+    ``--from`` if ``--to`` is missing. If ``--from`` and ``--to`` are given, the part between the
+    two times is first replayed at the new pace. ``options`` apply to the continued run.
     """
     first, last = times
     at = last if last is not None else first
@@ -459,9 +459,9 @@ def overrun_replay(
 ) -> None:
     """Write a fault file that reproduces the overruns of RECORDING (docs/realtime.md).
 
-    RECORDING is the recording of a paced run. The command writes one fault for each frame that
-    made the loop late: a stall, a slow job or a late wake-up. The last line printed is the command
-    that runs the scenario with these faults.
+    RECORDING is the recording of a paced run. For each frame that made the loop late, the command
+    writes a fault into the file: a stall, a slow job or a late wake-up. The last line printed is
+    the command that runs the scenario with these faults.
 
     \b
     Examples:

@@ -72,7 +72,7 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints; if ``told`` is True, commands can request more during the run."""
+    """The requested checkpoints.  If ``told`` is True, commands can request more during the run."""
 
     every: str | None
     at: tuple[str, ...]
@@ -365,13 +365,13 @@ def run_options(command: F) -> F:
 
 
 def optional_run_options(command: F) -> F:
-    """Decorate ``command`` like :func:`run_options`, with an optional SCENARIO (default: empty)."""
+    """Add what :func:`run_options` adds, but with an optional SCENARIO (default: empty)."""
     argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
     return _with_options(command, argument)
 
 
 def person_options(command: F) -> F:
-    """Add the options of a run that a person controls to ``command``; see :func:`run_options`.
+    """Add options to ``command`` for a run that a person controls; see :func:`run_options`.
 
     The run is in real time, and time lost in a stall is not caught up.
     """

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunResult:
     """Run all segments of a run; return the last result, which contains the earlier ones.
 
-    ``request`` contains the recorder of the first segment. Later recorders are entered into
-    ``stack``. The rate at the end of a segment is the pace of the next one. Raises the error that
-    ends the run. A failure of only the recording does not raise an error.
+    The recorder in ``request`` records the first segment. Later recorders are entered into
+    ``stack``. A later segment begins at the rate at which the previous segment ended. Raises the
+    error that ends the run. A failure of only the recording does not raise an error.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder

@@ -65,7 +65,7 @@ class Composed:
     stop: str | None = None
 
     def study(self, scenario: str, design: Design | None = None) -> Study:
-        """Return the file's study changed by the options, or a new study if the file has none.
+        """Return the study of the file, or a new study if it has none, changed by the options.
 
         ``design`` replaces the design of the file, and also its rule for an early stop.
         """
@@ -96,7 +96,7 @@ class Composed:
         return Study(**changes) if found is None else replace(found, **changes)
 
     def _required(self, before: Sequence[Limit]) -> tuple[Limit, ...]:
-        """Add the options' requirements to ``before``, or replace requirements of the same name."""
+        """Return ``before`` and the options' requirements, which replace those of the same name."""
         typed = [Limit.of_text(text) for text in dict.fromkeys(self.requirements)]
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
@@ -201,7 +201,7 @@ def composing_options(command: F) -> F:
 
 
 def search_options(command: F) -> F:
-    """Add the options of a search to ``command``, which receives their values as ``composed``."""
+    """Add the options of a search to ``command``, as the argument ``composed``."""
     others = [one for one in _COMPOSING if one not in (_DESIGN, _RUNS, _STOP)]
     return with_options_as(Composed, "composed", command, [_MOST_RUNS, *others])
 
@@ -229,7 +229,7 @@ _WHERE = (
 
 
 def where_options(command: F) -> F:
-    """Add the options for workers to ``command``, which receives their values as ``where``."""
+    """Add the options for workers to ``command``, as the argument ``where``."""
 
     @wraps(command)
     def collected(workers: int | None, cluster: str, scheduler_file: str, **options: Any) -> Any:
@@ -460,7 +460,7 @@ def _extremes(one: dict[str, Any]) -> str:
 
 
 def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """For each state except ok and failed, return the first run with its cause."""
+    """For each state except ok and failed, return the first run and the cause of its state."""
     told = ("ok", "failed")
     wanted = [state for state, many in found["states"].items() if many and state not in told]
     if not wanted:
@@ -629,7 +629,7 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
 def _carry_out(
     folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
 ) -> None:
-    """Carry out the missing runs, and show the results; :func:`carry_out` explains ``named``."""
+    """Carry out the missing runs, and show the results.  See :func:`carry_out` for ``named``."""
     line = StudyProgress(
         TerminalLine() if sys.stderr.isatty() and not as_json else None, first_ns=0
     )

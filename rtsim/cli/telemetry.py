@@ -132,7 +132,7 @@ def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) 
 
 
 def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """Return the counts of messages by tool and of lost samples; empty without telemetry."""
+    """Return each tool's message counts and the number of lost samples; empty without telemetry."""
     found: Mapping[str, Any] = getattr(inbox, "telemetry", {})
     if not found:
         return {}
@@ -140,7 +140,7 @@ def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
 
 
 def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
-    """Return one line with the counts of messages and of dropped samples (``looks``)."""
+    """Return one line with the counts of messages and the number ``looks`` of dropped samples."""
     told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
         + (f", then {counts['failure']}" if "failure" in counts else "")

@@ -69,8 +69,8 @@ def print_long_table(
 ) -> None:
     """Print a table like :func:`print_table`, for any number of rows.
 
-    Only one page of rows is in memory. The column headings are printed once. A column becomes
-    wider from page to page if a cell needs the space.
+    The rows are printed page by page, and only one page is in memory. The column headings are
+    printed once. A column becomes wider from page to page if a cell needs the space.
     """
     pages = _pages(rows)
     page = next(pages)
@@ -95,7 +95,7 @@ def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
 def _print_page(
     out: Console, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print rows without column headings, each as one line, which a narrower terminal wraps."""
+    """Print each row on one line, without column headings.  A narrower terminal wraps the line."""
     gap = " " * _GAP
     lines = [
         gap.join(

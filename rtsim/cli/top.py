@@ -98,7 +98,7 @@ class Dashboard:
     def frame(self, width: int, height: int | None = None, said: str = "") -> RenderableType:
         """Return the screen, ``width`` columns wide and at most ``height`` lines high.
 
-        ``said`` is the answer to the last command. Without ``height``, the screen contains all
+        ``said`` is the answer to the last command. If ``height`` is None, the screen contains all
         signals, but neither the answer nor the keys.
         """
         if self._glance is None:
@@ -290,7 +290,7 @@ def top(
 
 
 def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
-    """Return the signals that match ``wanted``, or all signals, beginning with those in views."""
+    """Return the signals that match ``wanted``, or all (those in views first), up to a limit."""
     known = list(run.signals)
     names = []
     for pattern in wanted:
@@ -302,7 +302,7 @@ def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
 
 
 def in_views(known: Sequence[str], views: object) -> list[str]:
-    """Return the names ``known``: first the names in ``views`` (plain data), then the other names.
+    """Return all names in ``known``, beginning with the names that occur in ``views`` (plain data).
 
     If a view contains an array, the result contains the elements, such as ``f16.position_0``.
     Invalid views are omitted.

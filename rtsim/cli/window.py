@@ -1,4 +1,4 @@
-"""The window of a run: options, viewer process, FlightGear, summary, and ``rtsim view``."""
+"""The window of a run (options, viewer process, FlightGear, summary) and ``rtsim view``."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Viewable(click.Command):
     """Command whose option ``--view`` accepts an optional view or an address ``tcp://HOST:PORT``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Use an address or a viewpoint that follows ``--view`` as the value of the option."""
+        """If an address or a viewpoint follows ``--view``, use it as the value of the option."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and (is_place(word) or is_viewpoint(word)):
@@ -196,9 +196,9 @@ def place_options(command: F, view: str = "") -> F:
 def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Return where the windows are, and the views of the windows on this machine.
 
-    The first result is :data:`HERE` for this machine, an address for other machines, or "" for no
-    window. Raises :class:`ScenarioError` for an unknown view, for a repeated view, and for an
-    address together with another ``--view``.
+    The first result is :data:`HERE` for windows on this machine, an address for windows on other
+    machines, or "" if there is no window. Raises :class:`ScenarioError` for an unknown view, for a
+    repeated view, and for an address together with another ``--view``.
     """
     views = tuple(one for one in given if one != HERE and not is_place(one))
     for one in views:
@@ -333,7 +333,7 @@ class Viewed:
         return {} if self._outside is None else {"flightgear": self._outside.to_json()}
 
     def seen(self, reason: str) -> dict[str, Any]:
-        """Return the statistics of the window as the entry ``view``. Empty without a window."""
+        """Return the window's statistics under the key ``view``. Empty without a window."""
         return {} if self._window is None else {"view": self.figures(reason)}
 
     def figures(self, reason: str) -> dict[str, Any]:
@@ -440,7 +440,7 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
 
 
 def flightgear_options(command: F) -> F:
-    """Add the options of FlightGear to ``command``, which receives them as ``outside``."""
+    """Add the options of FlightGear to ``command``, as the argument ``outside``."""
 
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:

@@ -102,7 +102,7 @@ Allowed = Duration | Empirical
 
 
 def allowing(latency: Allowed) -> LatencyModel:
-    """Return the latency model for a number of seconds, ``NAME:VALUES``, or measured delays."""
+    """Return the latency model for seconds, for a text ``NAME:VALUES`` or for measured delays."""
     if isinstance(latency, str) and names_a_model(latency):
         return read_latency_model(latency)
     return latency if isinstance(latency, Empirical) else Fixed(latency)

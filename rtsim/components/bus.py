@@ -249,11 +249,11 @@ class Bus:
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Set the :meth:`position` of a topic after its messages were sent without :meth:`send`."""
+        """Set the :meth:`position` of a topic after messages were sent without :meth:`send`."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return a list of the first arrival (ns) on topics not in ``names``, or an empty list."""
+        """Return the first arrival (ns) on topics not in ``names``: a list of at most one time."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
@@ -264,7 +264,7 @@ class Bus:
         return [e[-1] for e in sorted(taken, key=lambda e: e[:5])]
 
     def put(self, messages: Iterable[Message]) -> None:
-        """Add ``messages`` to the messages in transit; no message may be a second copy."""
+        """Add ``messages`` to the messages in transit; second copies of messages are forbidden."""
         for message in messages:
             self._put(message)
 

@@ -232,7 +232,7 @@ class CanFrame:
         return Transmission(priority, takes, whole - takes, failed, payload)
 
     def _positions(self, signals: Signals, codec: FrameCodec, topic: str) -> list[int]:
-        """Return the position of each element of a message in the values of the codec."""
+        """For each element of a message, return its index in the vector that the codec encodes."""
         names = dict(self.names)
         for given in names:
             if given not in signals:
@@ -284,7 +284,7 @@ class PeriodicFrame(NamedTuple):
 
 
 def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
-    """Return the worst-case latency of each frame of one bus, ns, by sender.
+    """Map each sender to the worst-case latency of its frame on one bus, in ns.
 
     The latency lasts from the time at which the frame is ready until its arrival.  A latency is
     None if the frame and the frames of higher priority need all the time of the bus.
@@ -302,7 +302,7 @@ def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
 
 
 def _worst(own: PeriodicFrame, higher: Sequence[PeriodicFrame], blocking: int) -> int:
-    """Return the longest latency among all instances of ``own`` in the longest busy period."""
+    """Return the longest latency among the instances of ``own`` in the longest busy period."""
     bit = own.frame.bus.ns(1)
 
     def interference(t: int) -> int:

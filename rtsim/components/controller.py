@@ -166,14 +166,14 @@ class PythonController:
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
-        """The control law with the controller's vectors bound; a call passes only the time t."""
+        """The control law as a function of only the time t, bound to the controller's vectors."""
         vectors = (self._u, self.s, self.p, self._y)
         return first_checked(
             self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
         )
 
     def ready(self, compile: Compilation) -> PythonController:
-        """Return a new copy (:meth:`fresh`), compiled according to ``compile``.
+        """Return a new copy (see :meth:`fresh`).  The argument ``compile`` selects the compilation.
 
         A controller made with ``compile=False`` always runs in plain Python.
         """
@@ -240,11 +240,11 @@ class PythonController:
 
     @cached_property
     def checked(self) -> bool:
-        """True if the law's first call was checked or needs no check."""
+        """True if the first call of the control law was checked or needs no check."""
         return not self._native.unchecked
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return address and vectors (u, s, p, y) of the law, or None if it is not compiled."""
+        """Return the law's address and vectors (u, s, p, y), or None if the law is not compiled."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
@@ -253,7 +253,7 @@ class PythonController:
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
         """Set the pending request, or ``None``; compiled code has already computed its answer.
 
-        All other memory of the controller is in the vectors that the compiled code has used.
+        The rest of the controller's memory is in the vectors that the compiled code has used.
         """
         self._pending = request
 
@@ -265,7 +265,7 @@ class PythonController:
 
     @property
     def resettable(self) -> bool:
-        """True only for this class; a subclass without further memory can override the property."""
+        """True only for this class; a subclass that adds no memory can override the property."""
         return type(self) is PythonController
 
     def save(self) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class ControllerTask(Ticking):
     def adopt_compiled_state(
         self, counts: Mapping[str, int], request: ControllerRequest | None = None
     ) -> None:
-        """Set the state after ticks in compiled code; ``request`` is a pending request, if any."""
+        """Set the state after ticks in compiled code; ``request`` is a pending request or None."""
         before = self.sequence
         super().adopt_compiled_state(counts)
         steps, self.request = self.sequence - before, request

@@ -266,7 +266,7 @@ class Empirical:
         return (self.samples[int(stream.integers(len(self.samples)))],)
 
     def quantile(self, share: float) -> int:
-        """Return the smallest sample (ns) that is >= at least ``share`` * n of the n samples."""
+        """Return the smallest sample (ns) that at least ``share`` of all samples do not exceed."""
         rank = math.ceil(share * len(self.samples) - 1e-9)
         return sorted(self.samples)[max(rank, 1) - 1]
 
@@ -306,7 +306,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Decorator that sends, with ``probability``, a second copy ``gap`` s later.
+    """Decorator that sends a second copy ``gap`` s later, with the given ``probability``.
 
     Example:
         Duplicate(Fixed(0.002), probability=0.01, gap=0.001)

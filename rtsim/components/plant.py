@@ -33,7 +33,7 @@ class TooSlow(Exception):
 class RunningPlant:
     """One plant of a run.
 
-    ``values`` is the vector ``[x, z, u, y]``, so that one copy records everything.  ``x``, ``z``,
+    ``values`` is one vector, ``[x, z, u, y]``, so that one copy records all parts.  ``x``, ``z``,
     ``u`` and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
     """
 
@@ -204,7 +204,7 @@ class RunningPlant:
     def take_steps(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
         """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
 
-        The caller ensures that no other event lies between these steps.  Results equal those of
+        The caller ensures that no other event lies between the steps.  Results equal those of
         single steps.
 
         Returns the times (k,), ns, and ``values`` at each time (k, n).  Returns None if the solver
@@ -263,9 +263,9 @@ class RunningPlant:
         return self.ns, self._k
 
     def adopt_compiled_state(self, ns: int, k: int) -> None:
-        """Continue after compiled code took steps up to ``ns``; discard a provisional step.
+        """Set the plant's time to ``ns`` after steps in compiled code; discard a provisional step.
 
-        ``ns`` and ``k`` are the plant's :attr:`position` after the compiled steps.
+        After the compiled steps, the plant's :attr:`position` is ``(ns, k)``.
         """
         moved = ns != self.ns
         self.ns, self._k = ns, k

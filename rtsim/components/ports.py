@@ -51,7 +51,7 @@ class SignalPort:
         self.put_early(payload)
 
     def put_early(self, payload: Vector) -> None:
-        """Write an answer for the later controllers of a declared order and for no other reader."""
+        """Write an answer that only the later controllers of a declared order can read."""
         self.early[:] = payload
         for held in self.held_early:
             held[:] = payload
@@ -59,7 +59,7 @@ class SignalPort:
     def hold(self, where: slice, values: Vector, early: bool) -> Vector:
         """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy.
 
-        Until the first :meth:`put`, the elements ``where`` of the copy are ``values``.
+        Until the first :meth:`put`, the slice ``where`` of the copy contains ``values``.
         """
         held = self.value.copy()
         held[where] = values
@@ -99,7 +99,7 @@ class Wiring:
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
         """Connect the sources to the elements of ports; return the names of the ports.
 
-        ``early`` names the controllers that precede the wiring's component in a declared order.
+        ``early`` contains the names of the controllers before the component in a declared order.
         """
         runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):

@@ -1,9 +1,9 @@
 """Optional protocols of controllers, in addition to ``ControllerProtocol``.
 
-Each protocol describes one ability of a controller. A controller has this ability if the controller
-has all members of the protocol; inheritance is not necessary. If a controller has only some members
-of a protocol, the scenario cannot be built (:func:`check_controller`). The last column of the table
-describes controllers without the protocol.
+Each protocol describes one ability of a controller. Any controller that has all members of the
+protocol has the ability; inheritance is not necessary. If a controller has only some members of a
+protocol, the scenario cannot be built (:func:`check_controller`). The last column of the table
+describes what happens if a controller lacks the protocol.
 
 ================  =====================================  ==========================================
 protocol          members                                without it
@@ -88,7 +88,7 @@ class OwnTime(Protocol):
 
 @runtime_checkable
 class Patient(Protocol):
-    """A controller with its own timeout in lockstep."""
+    """A controller that defines its own timeout for lockstep."""
 
     @property
     def silence(self) -> float:
@@ -128,7 +128,7 @@ class Resettable(Protocol):
 
     @property
     def resettable(self) -> bool:
-        """True if restoring the state saved before a run gives the state of a new copy.
+        """True if restoring the state from before a run makes the controller equal to a new copy.
 
         If the controller is also a :class:`ByAddress` controller, the vectors of ``by_address()``
         must contain all its memory.
@@ -159,7 +159,7 @@ class WarmedUp(Protocol):
     """A controller that can run its code before a paced run, without an effect on the run."""
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function of less than 40 us that the pacer calls after a sleep, or ``None``."""
+        """Return a function of less than 40 us for the pacer to call after a sleep, or ``None``."""
         ...
 
 
@@ -257,7 +257,7 @@ class Prompt(Protocol):
 
 @runtime_checkable
 class ByAddress(Protocol):
-    """A controller whose step can be called by compiled code instead of ``send``.
+    """A controller whose step compiled code can call directly, instead of ``send``.
 
     Compiled code may call a step and then leave the step to the interpreter. The interpreter calls
     ``send`` with the same tag and inputs. If a controller has memory outside its vectors, ``send``

@@ -1,7 +1,8 @@
 """Log of all requests to an external controller, to restore the controller's memory.
 
 The memory of an external controller cannot be read. A new controller that receives the same inputs
-in the same order has the same memory afterwards. A checksum shows whether its answers are the same.
+in the same order has the same memory afterwards. A checksum shows whether the answers of the new
+controller are the same.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class RequestLog:
         return rows[: len(rows) - self._spare]
 
     def save(self) -> dict[str, Any]:
-        """Return the log as plain data and vectors, which later requests do not change."""
+        """Return the log as plain data and vectors, both unaffected by later requests."""
         return {
             "steps": self.steps,
             "open": self.open,
@@ -157,7 +158,7 @@ class RequestLog:
 def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag, Vector]]:
     """Return tag and inputs (m,) of every step of a saved log.
 
-    Missing first steps or a different number of inputs raise :class:`ControllerError`.
+    Raises :class:`ControllerError` if first steps are missing or the number of inputs differs.
     """
     tags = _rows(saved["tags"], 2, np.int64)
     inputs = _rows(saved["inputs"], width, np.float64) if width else np.empty((len(tags), 0))

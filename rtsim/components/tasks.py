@@ -1,8 +1,8 @@
 """Tasks that react at tags: discrete updates, timers, sensors and noise.
 
-A reaction reads the values from before its microstep.  The writes of all reactions take effect
-together at the end of the microstep (:meth:`Environment.write`).  The task of a controller is in
-:mod:`rtsim.components.controller_task`.
+A reaction reads the values that were valid before its microstep.  The writes of all reactions take
+effect together at the end of the microstep (:meth:`Environment.write`).  The task of a controller
+is in :mod:`rtsim.components.controller_task`.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Task(Protocol):
 
 
 class Ticking:
-    """The ticks of a task at ``offset + round(k * period)``; without a period, there are none."""
+    """The ticks of a task, at ``offset + round(k * period)``.  Without a period, there are none."""
 
     counts: tuple[str, ...] = ("k",)
     """Names of integer attributes that checkpoints save and compiled code updates.
@@ -155,7 +155,7 @@ class Ticking:
         self.next_ns = self._tick()
 
     def adopt_compiled_state(self, counts: Mapping[str, int]) -> None:
-        """Set the state after ticks in compiled code; ``counts`` has the new values by name."""
+        """Set the task's state after ticks in compiled code; ``counts`` has new values by name."""
         vars(self).update(counts)
         self.next_ns = self._tick()
 
@@ -255,7 +255,7 @@ class TimerTask:
         self.bind()
 
     def bind(self) -> None:
-        """Bind the plant's function for timers to the vectors of this task."""
+        """Prepare the plant's timer function for calls with the vectors of this task."""
         tick = self.plant.bound.tick
         self._fast = tick.on(self._due, *self._vectors)
         self._tick = self._checked if tick.unchecked else self._fast

@@ -7,8 +7,8 @@ busy-waits for the rest.  :mod:`rtsim.testing` contains a third clock, for tests
 :func:`stopwatch`.
 
 Do not mix the two time scales. *Simulated* time starts at 0 ns. The clock's *own* time (``now()``,
-``wall(ns)``) starts at an arbitrary value. The own time of a :class:`WallClock` differs from
-``CLOCK_MONOTONIC`` by years.
+``wall(ns)``) starts at an arbitrary value. The own time of a :class:`WallClock` and the time of
+``CLOCK_MONOTONIC`` are years apart.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Timeline:
 
     @property
     def words(self) -> tuple[int, int, int, int]:
-        """Reference point (simulated ns, own ns) and rate (numerator, denominator)."""
+        """Reference point (simulated and clock time, ns) and rate (numerator, denominator)."""
         return self._simulated, self._own, self._numerator, self._denominator
 
     def wall(self, ns: int) -> int:
@@ -123,7 +123,7 @@ class Calls:
 class Wait:
     """Parameters for compiled code that waits on a clock. All times are in ns.
 
-    On ``CLOCK_MONOTONIC``, the simulated time ``s`` is due at
+    The simulated time ``s`` is due when ``CLOCK_MONOTONIC`` shows
     ``own - (simulated - s) * denominator / numerator``. ``offset`` is the clock's own time minus
     ``CLOCK_MONOTONIC``.
     """
@@ -207,9 +207,9 @@ _EASE_NS = 20  # each sleep that ends in time shortens the window by this
 class Wake:
     """An event that ends a wait early. Any thread and any signal handler may call :meth:`set`.
 
-    The event stays set until the waiting side clears it. The waiting side must clear the event
-    first and then read its inputs, so that no later input is lost. The event uses one lock and no
-    file descriptor. Clocks call only :meth:`is_set` and :meth:`wait`, so a subclass may use a file
+    The event stays set until the thread that waits clears it. The thread must clear the event
+    before it reads its inputs, so that no later input is lost. The event uses one lock and no file
+    descriptor. Clocks call only :meth:`is_set` and :meth:`wait`, so a subclass may use a file
     descriptor.
     """
 
@@ -223,7 +223,7 @@ class Wake:
             self._gate.release()
 
     def clear(self) -> None:
-        """Clear the event.  Only the waiting side may call this method."""
+        """Clear the event.  Only the thread that waits may call this method."""
         self._gate.acquire(blocking=False)
 
     def is_set(self) -> bool:
@@ -261,7 +261,7 @@ class Clock(Protocol):
     def anchor(self, ns: int, own: int | None = None) -> None:
         """Set the reference point: simulated ``ns`` is due now, or when the clock shows ``own``.
 
-        The loop calls this method at the start, and after a pause, a restore or a slip.
+        The loop calls this method, for example, at the start, after a pause, and to skip lost time.
         """
         ...
 
@@ -370,7 +370,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point; without ``own``, ``ns`` is due within one scheduler tick."""
+        """Set the reference point; if ``own`` is None, ``ns`` is due within one scheduler tick."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -425,7 +425,7 @@ class WallClock:
     def lend(self) -> Wait | None:
         """Return the parameters with which compiled code waits on this clock.
 
-        Returns None if the system does not support this, or if the clock does not wait.
+        Returns None if compiled code cannot wait on this system, or if the clock does not wait.
         """
         calls = system_calls()
         if calls is None or not self.paced:
@@ -437,7 +437,7 @@ class WallClock:
         )  # fmt: skip
 
     def returned(self, spin_ns: int, most_spin_ns: int) -> None:
-        """Set the busy-wait window to the values that compiled code tuned [ns]."""
+        """Set the present and the longest busy-wait window [ns], as adjusted by compiled code."""
         self.spin_ns, self.most_spin_ns = spin_ns, most_spin_ns
 
     def spend(self, ns: int) -> None:
@@ -448,10 +448,10 @@ class WallClock:
             pass
 
     def _retune(self, left_ns: int) -> None:
-        """Adapt the busy-wait window to a sleep that ended ``left_ns`` before its deadline.
+        """Adjust the busy-wait window after a sleep that ended ``left_ns`` before its deadline.
 
-        ``left_ns`` is negative for a late sleep. If even the longest allowed window would have been
-        too short, the window does not change.
+        ``left_ns`` is negative for a late sleep. The busy-wait window does not change if even the
+        longest allowed window would have been too short.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -508,10 +508,10 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     the next tick.  Ticks occur at multiples of ``tick_ns`` of ``CLOCK_MONOTONIC``.  If the period
     and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
 
-    The best phase for a tick is the start of the busy-wait window. A tick at this phase takes the
-    CPU from another thread just as the loop wakes up. The loop begins with a new time slice, and
-    all other ticks occur while the loop sleeps. In a short window, the duration of the tick would
-    make the loop late, so the best phase is the middle of the loop's sleep.
+    Ticks disturb the loop least at the start of the busy-wait window. At the start of the window, a
+    tick takes the CPU from another thread just as the loop wakes up. The loop begins with a new
+    time slice, and all other ticks occur while the loop sleeps. If the window is so short that the
+    tick would make the loop late, the middle of the loop's sleep is best for a tick.
 
     ``now_ns`` is the present time and ``tail_ns`` the length of the window. Returns 0 if the common
     divisor of both periods is shorter than two busy-wait windows.
@@ -526,7 +526,7 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:
-    """Return the busy-wait window [ns] for sleeps that ended too late by ``late`` [ns].
+    """Return the busy-wait window [ns] for sleeps with the delays ``late`` [ns].
 
     :meth:`WallClock.calibrate` explains the rule.
     """

@@ -68,8 +68,8 @@ def stratified(
     ``shares`` are the fractions of the population in each stratum and must sum to 1. The share of a
     stratum does not depend on the number of its samples. The variance is the sum of share^2 s_h^2 /
     n_h. The interval is Student's with Satterthwaite's degrees of freedom (Cochran, Sampling
-    Techniques, 3rd ed., 1977, sections 5.3 and 5.4). A stratum with equal samples adds nothing to
-    the interval, so take enough samples of each stratum.
+    Techniques, 3rd ed., 1977, sections 5.3 and 5.4). If all samples of a stratum are equal, the
+    stratum counts as exactly known, so take enough samples of each stratum.
     """
     if len(strata) != len(shares) or not strata:
         raise ScenarioError(
@@ -120,7 +120,7 @@ def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> E
     """Return the mean of a long, stationary, autocorrelated series (n,), with its interval.
 
     The series is split into equal batches, and their means count as independent samples.  A batch
-    must be much longer than the correlation time.  Surplus values at the start are not used.
+    must be much longer than the correlation time.  The first ``n % batches`` values are not used.
     """
     series = _finite(values)
     each = series.size // batches

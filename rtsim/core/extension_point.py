@@ -19,7 +19,7 @@ Check = Callable[[str, object], T]
 
 
 class ExtensionPoint(Mapping[str, T], Generic[T]):
-    """A mapping from names to objects that other packages can extend.
+    """A mapping from names to objects, to which other packages can add objects.
 
     Args:
         group: the group of the entry points.  An entry point is imported at its first use.
@@ -40,10 +40,10 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         self._loaded: dict[str, T] = {}
 
     def add(self, name: str, made: T) -> None:
-        """Add the object ``made`` for this process; replace an earlier addition of the same name.
+        """Add an object for this process, or replace an object added earlier under the same name.
 
-        Raises :class:`ScenarioError` if rtsim ships an object of this name, or if the object
-        ``made`` is unsuitable.
+        Raises :class:`ScenarioError` if rtsim ships an object of this name, or if the new object is
+        unsuitable.
         """
         if name in self._shipped:
             raise ScenarioError(

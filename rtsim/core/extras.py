@@ -13,7 +13,7 @@ from rtsim.core.errors import ScenarioError
 
 
 def extra(module: str, name: str, what: str) -> Any:
-    """Import and return an optional ``module``, which the extra ``name`` of rtsim installs.
+    """Import and return an optional module that rtsim's extra ``name`` installs.
 
     ``what`` names the feature that needs the module.  Raises :class:`ScenarioError` with the
     command to install the extra if the import fails.
@@ -36,10 +36,10 @@ def needs(name: str, what: str) -> Iterator[None]:
 
 
 def installed(module: str, name: str, what: str) -> ModuleSpec:
-    """Return the location of the optional top-level ``module`` without an import.
+    """Return the location of an optional top-level module, but do not import the module.
 
-    Raises :class:`ScenarioError`, as :func:`extra` does, if the module is missing. Commands call
-    this function before they begin their work.
+    Raises the :class:`ScenarioError` of :func:`extra` if the module is missing. Commands call this
+    function before they begin their work.
     """
     found = importlib.util.find_spec(module)
     if found is None:

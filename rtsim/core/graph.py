@@ -109,7 +109,7 @@ def _word(path: str) -> str:
 
 @dataclass(frozen=True)
 class _Forms:
-    """Templates of a drawing language for nodes and groups.
+    """Templates for nodes and groups in one drawing language.
 
     The placeholders are ``path``, ``word`` (only word characters), ``text``, ``cluster`` and
     ``more``.

@@ -1,7 +1,7 @@
 """Packages whose public names are imported at their first use.
 
-The recorder's process and ``rtsim --help`` also import rtsim.  A program that never compiles must
-not load a compiler.
+The recorder's process and ``rtsim --help`` also import rtsim.  Only a program that compiles may
+load a compiler.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Outcome(Enum):
 class Judged:
     """Base class of objects that have an outcome.
 
-    A subclass implements ``_judge`` and describes the outcome in ``in_words``.  The code of
-    ``in_words`` must call ``_judge``, because reading ``outcome`` sets ``looked``.
+    A subclass implements ``_judge`` and describes the outcome in ``in_words``.  In ``in_words``,
+    call ``_judge``; do not read ``outcome``, because reading ``outcome`` sets ``looked``.
     """
 
     looked = False
@@ -81,7 +81,7 @@ class Judged:
         return self.ok
 
     def assert_ok(self) -> None:
-        """Raise :class:`AssertionError` if the outcome is failed, :class:`Undecided` if undecided.
+        """Raise :class:`AssertionError` if failed, and :class:`Undecided` if undecided.
 
         The message is :attr:`in_words`.
         """

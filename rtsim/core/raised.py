@@ -120,7 +120,7 @@ def interrupt(*_: object) -> NoReturn:
 def on_signals(
     handler: Callable[[int, FrameType | None], object], numbers: tuple[int, ...] = ENDING
 ) -> Iterator[None]:
-    """Call ``handler`` for each signal in ``numbers`` until the end of the ``with`` block.
+    """Handle the operating-system signals ``numbers`` by ``handler`` until the ``with`` block ends.
 
     Outside the main thread, the context has no effect.  An ignored SIGHUP stays ignored, as
     ``nohup`` requires.

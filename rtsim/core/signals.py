@@ -277,7 +277,7 @@ class Signals:
         return out
 
     def slice(self, name: str) -> slice:
-        """Return the range of the signal ``name`` in the flat vector.
+        """Return the slice of the flat vector that contains the signal ``name``.
 
         Raises :class:`UnknownName` for an unknown name.
         """

@@ -42,7 +42,7 @@ class Tag(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start of the run, rounded; to compare two times, compare their tags."""
+        """Seconds since the start of the run, rounded.  Compare tags instead of rounded seconds."""
         return self.ns / NS_PER_S
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class Period:
         return offset_ns + (2 * k * n + d) // (2 * d)
 
     def ticks_before(self, limit_ns: int, k: int, most: int) -> list[int]:
-        """Return the times [ns] of at most ``most`` ticks from ``k`` on, before ``limit_ns``."""
+        """Return the times [ns] of up to ``most`` ticks before ``limit_ns``, from tick ``k`` on."""
         n, d = self._ratio
         if d == 1:
             return list(range(k * n, min(limit_ns, (k + most) * n), n))

@@ -56,7 +56,7 @@ class Lines:
     """Line numbers of the keys in the file ``path``, by table and key.
 
     ``text`` is the content of the file and must be valid TOML.  The table of the second
-    ``[[fault]]`` is ``fault[1]``.  The first call of :meth:`of` scans the text.
+    ``[[fault]]`` is ``fault[1]``.  The text is scanned at the first call of :meth:`of`.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -85,7 +85,7 @@ class Lines:
         return True
 
     def _headed(self, dotted: str, number: int, array: bool) -> str:
-        """Record the header of a table; return the table's name with the indices of its arrays."""
+        """Record the header of a table; return the table's full name, such as ``fault[1]``."""
         *outer, last = (part.strip().strip("\"'") for part in dotted.split("."))
         table = ""
         for name in outer:
@@ -168,8 +168,8 @@ class Place:
     """The file and line of a table, for error messages.
 
     ``error_class`` is the class of the errors.  The text of an error begins with ``file`` and
-    ``label``.  If ``lines`` is given, the line number follows ``file``.  ``moved`` maps each key
-    that another table of the file defines to the name of that table.
+    ``label``.  If ``lines`` is given, the line number follows ``file``.  For each key that another
+    table of the file defines, ``moved`` contains the name of the other table.
     """
 
     file: str = ""
@@ -200,7 +200,7 @@ class Place:
         return f"{self.file}:{line}" if line else self.file
 
     def error(self, key: str, text: object, element: int | None = None) -> RtsimError:
-        """Return an error that begins with the place of ``key`` or of its element."""
+        """Return an error that begins with :meth:`at` for ``key`` or its ``element``."""
         said = ": ".join(filter(None, (self.at(key, element), self.label, str(text))))
         error = self.error_class(said)
         error.placed = True
@@ -321,8 +321,8 @@ class Key:
     """Declaration of a key of a table.
 
     ``wanted`` describes a valid value in error messages.  ``default`` is the value if the user
-    omits the key.  ``convert`` converts the given value, and its errors, such as ValueError, become
-    part of the message.
+    omits the key.  ``convert`` converts the given value. If ``convert`` raises an error, such as
+    ValueError, the text of the error becomes part of the message.
     """
 
     wanted: str = "a value"
@@ -330,7 +330,7 @@ class Key:
     convert: Callable[[Any], Any] = _same
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        """Convert and return the value ``given`` of the key ``name``, or of its ``element``."""
+        """Convert and return ``given``, the value of the key ``name`` or of its ``element``."""
         try:
             return self.convert(given)
         except UnknownName as error:
@@ -365,7 +365,7 @@ def number(
     above: float = -math.inf,
     unit: str = "",
 ) -> Key:
-    """Return a key for a finite number from ``low`` to ``high`` that also exceeds ``above``."""
+    """Return a key for a finite number from ``low`` to ``high`` and greater than ``above``."""
 
     def convert(given: Any) -> float:
         if isinstance(given, bool) or not isinstance(given, int | float):
@@ -446,7 +446,7 @@ def text(
 def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> Key:
     """Return a key for one of ``names``.
 
-    The error for any other text suggests similar names; ``what`` is the noun in the message.
+    The error for any other value suggests similar names; ``what`` is the noun in the message.
     """
 
     def convert(given: Any) -> str:
@@ -515,7 +515,7 @@ class Entries(Mapping[str, Any]):
 def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
     """Return the values of the table ``data``, whose allowed keys are ``keys``.
 
-    The error for an unknown key names the table by the text ``of``.
+    The text ``of`` is the name of the table in the error for an unknown key.
     """
     for name in data:
         if name not in keys:
@@ -531,9 +531,9 @@ def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str
 class TableKey(Key):
     """Declaration of a key whose value is a table.
 
-    ``keys`` declares the allowed keys of the table.  If ``of`` is given, the table may also contain
-    any other key, and ``of`` converts the value.  If ``default`` is not given, an absent table is
-    read as an empty table.
+    ``keys`` declares the allowed keys of the table.  The declaration ``of``, if given, allows all
+    other keys and converts their values.  If ``default`` is not given, an absent table is read as
+    an empty table.
     """
 
     keys: Mapping[str, Key] = field(default_factory=dict)

@@ -122,7 +122,7 @@ class Payload:
     def put(self, name: str, value: object, what: str, ns: int) -> None:
         """Convert ``value`` and write it to the elements of the signal ``name``.
 
-        In error messages, ``what`` precedes the topic's name, and ``ns`` is the simulated time.
+        Error messages put ``what`` before the topic's name; ``ns`` is their simulated time.
         """
         signals, where = self.signals, f"{what} {self.name}"
         if name not in signals:
@@ -349,7 +349,7 @@ class Agenda(simpy.Environment):
         return self._crossings[guard]
 
     def random(self, stream: str) -> np.random.Generator:
-        """Return the random generator of this name, independent of all other names."""
+        """Return the random generator ``stream``, independent of generators with other names."""
         return self._streams.stream(f"processes/{self.name}/{stream}")
 
     def _check_on(self, name: str, what: str) -> None:
@@ -397,9 +397,10 @@ class Agenda(simpy.Environment):
     def run_batch(self, limit_ns: int, most: int, loop: Loop) -> tuple[list[Effect], int]:
         """Run at most ``most`` reactions, each at the time of an event before ``limit_ns``.
 
-        The first reaction that raises an error or calls :meth:`change` ends the batch.  When the
-        run reaches the tag of this reaction, :meth:`react` returns its effects or raises its error.
-        Returns the effects and the number of all other reactions of the batch.
+        The batch ends with the first reaction that raises an error or calls :meth:`change`.  When
+        the run reaches the tag of this reaction, :meth:`react` returns its effects or raises its
+        error. Returns the effects and the number of the reactions, without the reaction that ended
+        the batch.
         """
         queue, effects, complete, reactions = self._events, self.effects, 0, 0
         try:

@@ -112,12 +112,13 @@ def population(
 ) -> Model:
     """Return a model of ``count`` agents, which are all updated at the same time.
 
-    Each agent has the scalar signals ``each``.  The arrays ``before`` and ``after`` of ``rule``
-    have one row per signal in ``each`` and one column per agent.  The model has no continuous
-    states: declare it as a plant with an ``update_period``.
+    Each agent has the scalar signals ``each``.  The function ``rule`` receives the arrays
+    ``before`` and ``after``, each with one row per signal and one column per agent.  The model has
+    no continuous states: declare it as a plant with an ``update_period``.
 
     With ``in_turn=True``, the agents are updated one after the other, and each reads the new values
-    of the agents before it.  ``in_turn=True`` is a known modelling error, offered for comparison.
+    of the agents before it.  An update in turn is a known modelling error; ``in_turn=True`` exists
+    for comparison.
 
     Raises :class:`ScenarioError` if there is no agent or no scalar signal, or if ``rule`` is
     invalid.

@@ -178,7 +178,7 @@ class ProcessesTask:
         """Do nothing, because the agenda determines the time of the next reaction."""
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Store a message for the next reaction, or a fired guard if ``payload`` is None."""
+        """Store a message for the next reaction; a ``payload`` of None means a fired guard."""
         self._heard.append((name, payload))
 
     def react(self, tag: Tag, environment: Environment) -> None:
@@ -202,8 +202,8 @@ class ProcessesTask:
         """Run up to ``most`` reactions before ``limit_ns``.
 
         The caller must ensure that no other component acts before ``limit_ns``.  ``event`` is
-        called with each event for the recording. The result excludes a reaction that fails or
-        changes another component.  :meth:`react` handles this reaction at its tag.
+        called with each event for the recording. The result does not include a reaction that fails
+        or that changes another component.  :meth:`react` handles this reaction at its tag.
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))

@@ -1,7 +1,7 @@
 """Interface of engines, which run several tags at once without the interpreter.
 
-The main loop calls each engine in turn.  If no engine runs the next tag, the interpreter runs this
-tag.  The interpreter defines the result of all engines.
+The main loop calls each engine in turn.  The interpreter runs each tag that no engine runs.  Each
+engine must give the same results as the interpreter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Engine(Protocol):
     """Interface of the compiled engine and of a batch of processes, which run many tags at once."""
 
     def advance(self, loop: Loop) -> bool:
-        """Run the tags before ``loop.limit_ns()`` until a tag needs the interpreter.
+        """Run the tags before ``loop.limit_ns()``, but stop at a tag that needs the interpreter.
 
         Returns False if no tag was run.
         """

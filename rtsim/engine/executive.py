@@ -46,7 +46,7 @@ class Executive:
     For a restored system, ``before`` contains the number of rows of each track and the number of
     events in earlier recordings of the run.  ``checkpoints`` takes checkpoints between two tags.
     ``engine`` is one of :data:`~rtsim.engine.compiled.eligibility.ENGINES`, or the compiled engine
-    of an earlier run of this system, which has been reset.
+    of an earlier run of this system, after a reset.
     """
 
     def __init__(
@@ -321,7 +321,7 @@ class Executive:
         """Store when and why the recording failed, and return both as a text.
 
         ``cause`` is the reason.  The rows up to ``kept_ns`` are recorded.  ``kept_ns=None`` means
-        that the recorded rows are unknown.  With ``end``, the run ends after this tag.
+        that the recorded rows are unknown.  If ``end`` is True, the run ends after the present tag.
         """
         since = "perhaps from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
         self.unrecorded = f"{since}: {cause}"
@@ -334,7 +334,7 @@ class Executive:
     def _begin(self, before_ns: int) -> bool:
         """Begin the run; return whether its first tag has run.
 
-        After a restore, the first tag has already run, and all pending requests are sent again.
+        After a restore, the first tag has already run, and pending requests count as sent now.
         """
         system = self.system
         if not self._running:

@@ -108,7 +108,7 @@ class Microsteps:
         self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
-        """Run all microsteps at ``ns``; without ``discrete``, only external inputs can change."""
+        """Run all microsteps at ``ns``; ``discrete`` is false if no discrete event is due."""
         tag = Tag(ns)
         system = self._system
         if discrete and system.take_inserted(ns):
@@ -327,7 +327,7 @@ class Microsteps:
     def _refresh(self, tag: Tag) -> None:
         """Read the inputs of all plants at ``tag``, and record each plant that changed.
 
-        All plants read before any plant changes, so the order of plants does not matter.
+        All plants read inputs before any plant changes, so the order of plants does not matter.
         """
         here = [
             p

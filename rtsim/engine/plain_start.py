@@ -3,9 +3,9 @@
 Compilation of a model takes 1 to 14 s of processor time, and many runs end sooner.  A run without a
 wall clock begins in plain Python if plain Python gives the same bits as machine code
 (:mod:`rtsim.equations.same_bits`).  The processor time that all runs of one process spend in plain
-Python is limited.  At the limit, the present run compiles its functions between two tags and
-continues.  A run therefore takes at most this limit longer than a run that compiles at its start.
-A process with many runs compiles each function only once.
+Python is limited.  When the limit is reached, the present run compiles its functions between two
+tags and continues.  Compared with compilation at the start, a run therefore takes longer by at most
+the limit.  A process with many runs compiles each function only once.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class PlainStart:
 
     @staticmethod
     def of(system: System) -> PlainStart | None:
-        """Return a plain start, or ``None`` if the run has no function to compile later."""
+        """Return a :class:`PlainStart`, or ``None`` if the run has no function to compile later."""
         later = any(plant.bound.later for plant in system.plants)
         later = later or any(controller.later for controller in _controllers(system))
         return PlainStart(system) if later else None
 
     def resume(self) -> None:
-        """Exclude processor time since the last measurement, in which the run stood still."""
+        """Exclude processor time since the last measurement, as the run did not advance then."""
         self._seen = processor_time()
 
     @property

@@ -2,9 +2,9 @@
 
 At some instants, only processes react, and only to their own events.  The messages that the
 processes send at microstep 0 arrive at microstep 1.  If no component reacts to the messages, the
-instant is complete.  :class:`ProcessBatch` runs many instants of this kind in one call of the task
-and records the messages as one batch.  :class:`rtsim.engine.microsteps.Microsteps` runs all other
-instants, and is the reference for the results of a batch.
+instant is complete.  With one call of a task, :class:`ProcessBatch` runs many instants of this
+kind, and records their messages together.  :class:`rtsim.engine.microsteps.Microsteps` runs all
+other instants, and is the reference for the results.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ProcessBatch:
     def of(cls, system: System, trace: Trace) -> ProcessBatch | None:
         """Return the batch of an unpaced run, or None if no task can run in a batch.
 
-        A run with plants, faults, external inputs or event inputs has no batch, because these
-        components act at each tag.
+        The result is also None for a run with plants, faults, external inputs or event inputs,
+        because these components act at each tag.
         """
         if system.plants or system.faults or system.external_inputs or system.wake is not None:
             return None

@@ -43,7 +43,7 @@ class Change:
 class Changeable:
     """A value that can change during a run.
 
-    ``signals`` declares the value under the name ``name``, and ``vector`` contains the value.
+    The value is declared as the signal ``name`` of ``signals``, and is stored in ``vector``.
     ``owner`` is as in :class:`Change`.
     """
 
@@ -62,7 +62,7 @@ class Changeable:
 
 @dataclass(frozen=True)
 class InitialValue:
-    """A value of a component that can be set before the run: the signal ``name`` of ``signals``."""
+    """Initial value of a component's signal ``name``; the value can be set before the run."""
 
     name: str
     signals: Signals
@@ -88,7 +88,7 @@ class MessageListener(Protocol):
         ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Receive a message of topic ``name``; with ``payload`` None, the guard ``name`` fired."""
+        """Receive a message of topic ``name``; if ``payload`` is None, the guard ``name`` fired."""
         ...
 
 
@@ -140,7 +140,7 @@ class System:
     def next_discrete_ns(self, until_ns: int, but: Collection[Task] = ()) -> int:
         """Return the time of the next event that is not a grid step of a plant, ns.
 
-        Ticks of the tasks in ``but`` are ignored.
+        The parameter ``but`` contains tasks whose ticks are ignored.
         """
         ns = min(self.bus.next_ns, self.bus.next_transmission_ns)
         if until_ns < ns:
@@ -167,7 +167,7 @@ class System:
         return self.changes[first : self.next_change]
 
     def change(self, ns: int, target: str, value: object) -> Change:
-        """Return the change of ``target`` to ``value`` at ``ns``.
+        """Return a change that sets ``target`` to ``value`` at ``ns``.
 
         A wrong target or a value out of range raises :class:`ScenarioError`.
         """
@@ -248,7 +248,7 @@ class System:
         }
 
     def _held(self) -> dict[str, list[list[float]]]:
-        """Return, by port, the values of readers that have an initial value of their own."""
+        """Return, for each port, the values for readers that have their own initial value."""
         return {
             name: [vector.tolist() for vector in (*port.held, *port.held_early)]
             for name, port in self.ports.items()
@@ -258,7 +258,7 @@ class System:
     def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
         """Restore the data from :meth:`save` in a system built from the same scenario.
 
-        If a replay gives tags of event inputs, ns, in ``inserted``, they replace the saved tags.
+        Tags (ns) of event inputs that a replay gives in ``inserted`` replace the saved tags.
         """
         if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
             t.name for t in self.tasks

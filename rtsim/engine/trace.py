@@ -99,12 +99,12 @@ class Trace:
         self._recorder.event(tag, kind, source, text, values)
 
     def links(self) -> list[str]:
-        """Return links of a :class:`Tally`: topics except requests, and controllers with stamps."""
+        """Return the links: topics except requests, and controllers that measure response times."""
         topics = [n for n in self._topics if not n.endswith(REQUESTS)]
         return [*topics, *(f"measured/{name}" for name in self._measured)]
 
     def position(self) -> dict[str, int]:
-        """Return the present number of rows of each track that a replay records again."""
+        """For each track that a replay records again, return the present number of rows."""
         tracks = (
             *self._plants.values(), *self._topics.values(), *self._external_inputs.values(),
             *self._given.values(),
@@ -132,7 +132,7 @@ class Trace:
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: RunningPlant, steps: int) -> None:
-        """Record that the error of ``steps`` steps is unbounded: the solver exceeded its budget."""
+        """Record that the solver exceeded its budget: errors of ``steps`` steps are unbounded."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
@@ -230,7 +230,7 @@ class Trace:
 
 
 def _unseen(system: System) -> list[str]:
-    """Return each port that has faults at its readers and whose values are in no other track.
+    """Return the ports that faulty inputs read and whose values no other track records.
 
     A source needs no track, because its values are in the header and in the recorded changes.
     """

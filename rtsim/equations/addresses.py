@@ -1,8 +1,8 @@
 """Calls of compiled functions by machine address, and arrays that are passed by address.
 
 A solver is compiled once for all models. The solver receives the address of each model function and
-calls the function with :func:`call_equation`. The same source also runs as plain Python, with
-functions in place of addresses. :mod:`rtsim.equations.lowering` contains the compiled forms of the
+calls the function with :func:`call_equation`. In plain Python, the same source receives functions
+instead of their addresses. :mod:`rtsim.equations.lowering` contains the compiled forms of the
 functions of this module.
 
 An argument table is an array with the addresses of functions and arrays and the lengths of the
@@ -79,12 +79,12 @@ def call_project(handle: Any, x: Any) -> None:
 
 
 def call_step(handle: Any, words: Any, t: float, h: float) -> int:
-    """Call a solver's step function; ``handle`` is its address, or the function."""
+    """Call a solver's step function; ``handle`` is its address or the Python function."""
     return int(handle(words, t, h))
 
 
 def call_drive(handle: Any, words: Any, table: Any, begin: int, end: int) -> int:
-    """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is the address or the Python function."""
+    """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is its address or the Python function."""
     return int(handle(words, table, begin, end))
 
 
@@ -171,7 +171,7 @@ Shape = tuple[Size, ...]
 class PlainTable(list[Any]):
     """An argument table for plain Python, with functions and arrays in place of their addresses.
 
-    Each function and array has the same index as in compiled code, and is also an attribute.
+    Indices are as in compiled code. Each function and array is also an attribute of the table.
     """
 
 
@@ -229,7 +229,7 @@ class Layout:
     ) -> dict[str, NDArray[np.float64]]:
         """Return ``arrays``, completed by zeros for each declared array that is missing.
 
-        A length that ``sizes`` lacks is taken from a given array, as :meth:`check` describes.
+        If ``sizes`` lacks a length, the length is taken from a given array (see :meth:`check`).
         """
         known = dict(sizes)
         for name, array in arrays.items():
@@ -249,7 +249,7 @@ class Layout:
         """Return the argument table for compiled code.
 
         ``functions`` are machine addresses in the declared order. ``owner`` is the object that
-        keeps the code of the functions loaded. See :meth:`check` for ``sizes`` and for errors.
+        keeps the machine code in memory. See :meth:`check` for ``sizes`` and for errors.
         """
         checked = self.check(functions, arrays, sizes)
         places = [word for array in checked for word in (array.ctypes.data, *array.shape)]
@@ -283,8 +283,8 @@ class Layout:
     ) -> tuple[NDArray[np.float64], ...]:
         """Return the arrays in the declared order, after a check of their types and shapes.
 
-        ``sizes`` gives lengths by name. A length that ``sizes`` lacks is taken from the first array
-        that declares an axis by only the name of the length, such as ``"states"``.
+        ``sizes`` gives lengths by name. If ``sizes`` lacks a length, it is the length of the first
+        axis that is declared by only this name, such as ``"states"``.
 
         Raises :class:`TypeError` for an array that is not contiguous float64, and
         :class:`ValueError` for a wrong shape and for a function or array that is missing or extra.
@@ -306,7 +306,7 @@ class Layout:
     def _checked(
         self, name: str, array: NDArray[np.float64], sizes: dict[str, int]
     ) -> NDArray[np.float64]:
-        """Return ``array`` after a check of type and shape; add new lengths to ``sizes``."""
+        """Return ``array`` after a check of type and shape; add missing lengths to ``sizes``."""
         if array.dtype != np.float64 or not array.flags.c_contiguous:
             raise TypeError(
                 f"{name} of {self.what} must be a contiguous float64 array; got {array.dtype}"

@@ -54,9 +54,9 @@ def evaluate(words: Any, t: float) -> int:
 
 @in_both
 def call_at(words: Any, equation: Any, t: float, x: Any, out: Any) -> None:
-    """Call an equation at time ``t`` (s) and state ``x``; the table ``words`` contains z, u and p.
+    """Call an equation with ``t`` (s), ``x``, and the vectors z, u and p of the table ``words``.
 
-    ``equation`` is the address or the Python function.
+    ``equation`` is the address of a compiled function, or a Python function.
     """
     call_equation(equation, t, x, words.z, words.u, words.p, out)
 
@@ -115,7 +115,7 @@ def first_checked(
     """Return ``native.on(*arrays)`` with a check of the first call.
 
     The first call raises :class:`IndexError` if an index is outside its array. If all indices are
-    valid, the first call also calls ``keep`` with a function without the check, for later calls.
+    valid, the first call also passes the unchecked function to ``keep``, for later calls.
     """
     fast = native.on(*arrays)
     if not native.unchecked:
@@ -132,8 +132,7 @@ def first_checked(
 def check(native: Native, *arguments: Any) -> None:
     """Raise :class:`IndexError` if this call would use an array element that does not exist.
 
-    Other exceptions of the check are ignored, because the call after the check raises them. The
-    arguments are not changed.
+    The check ignores other exceptions, which the call itself raises. The arguments are not changed.
     """
     if not native.unchecked:
         return

@@ -69,9 +69,9 @@ def plainly() -> Iterator[None]:
 class Compiled:
     """A helper function that is compiled into the equations that call it.
 
-    A call from Python runs compiled code, which checks the array indices of the helper itself. If
-    ``with_caller`` is true, a call from Python runs plain Python. numba is imported only when the
-    helper is compiled.
+    A call from Python runs compiled code that checks array indices in the helper, but not in
+    helpers that it calls. If ``with_caller`` is true, or in the context :func:`plainly`, the call
+    runs plain Python. numba is imported only when the helper is compiled.
     """
 
     targetoptions = MappingProxyType({"error_model": "numpy"})
@@ -208,7 +208,7 @@ class Native:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing, in place of a function that a model does not define."""
+    """Do nothing, in place of a function that the model does not define."""
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -384,15 +384,15 @@ _KEPT = 4
 def _place(function: Callable[..., Any], signature: Signature, checked: bool = False) -> Path:
     """Return the path of the file for the machine code of ``function``.
 
-    The file name is a hash of the function with everything that it uses, and of its module, its
-    signature, ``checked``, the compiler and the processor.
+    The file name is a hash. The hash covers the function, everything that the function uses, the
+    function's module and signature, ``checked``, the compiler and the processor.
     """
     text = f"{hash_of(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
 def _here(place: Path, plain: Callable[..., Any]) -> Path:
-    """Return the path for machine code that contains the source file and line of ``plain``.
+    """Return the path for machine code in which the source file and line of ``plain`` are stored.
 
     Without separate files, two installations of rtsim with a common cache would overwrite each
     other's machine code.

@@ -4,11 +4,11 @@ A model with constraints (an index-1 DAE) is
 
     M(t, x, y) x' = derivative(t, x, y, z, u, p),    0 = residual(t, x, y, z, u, p)
 
-:func:`explicit` returns the ordinary model. Its derivative, guards and output solve the residuals
-for ``y`` by Newton's method, in each stage of a solver. The ordinary model stores the algebraic
-values as its last discrete signals. At each tag, the residuals are solved for the algebraic
-variables. In the next step, Newton's method begins at the algebraic values of the tag. The
-derivative is therefore a pure function.
+:func:`explicit` returns the ordinary model, without constraints. Its derivative, guards and output
+solve the residuals for ``y`` by Newton's method, in each stage of a solver. The ordinary model
+stores the algebraic values as its last discrete signals. At each tag, the residuals are solved for
+the algebraic variables. In the next step, Newton's method begins at the algebraic values of the
+tag. The derivative is therefore a pure function.
 
 Newton's method is damped by the natural monotonicity test: a step is accepted if the simplified
 correction that follows is shorter than the step. The test does not depend on the units of the
@@ -100,7 +100,7 @@ def factor(a: Any, order: Any, n: int) -> int:
 
 @in_both
 def substitute(a: Any, order: Any, b: Any, n: int) -> None:
-    """Replace ``b`` (n,) by the solution of the system that :func:`factor` factored."""
+    """Replace the right side ``b`` (n,) by the solution, after a call of :func:`factor`."""
     for k in range(n):
         other = int(order[k])
         b[k], b[other] = b[other], b[k]
@@ -301,7 +301,7 @@ def _matrix(model: Model) -> Vector:
 
 
 def _tolerant(function: Any) -> Any:
-    """Return a function that fills nan if ``function`` raises an error in plain Python.
+    """Return a function that fills nan if ``function`` raises an arithmetic or domain error.
 
     Newton's method can leave the domain of a function for one iteration. Compiled code then
     computes inf or nan, but Python's ``math.exp`` and ``math.log`` raise an error.
@@ -327,7 +327,7 @@ def _tolerant(function: Any) -> Any:
 
 
 class _Functions:
-    """Builder of the ordinary model's functions, which call the functions of the given model."""
+    """Builder of the ordinary model's functions, which call the functions of the original model."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -388,7 +388,7 @@ class _Functions:
         return output
 
     def writing(self, function: Any) -> Any:
-        """Return an ``update`` that first solves for the algebraic values."""
+        """Return an update function that first solves for the algebraic values."""
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
@@ -433,7 +433,7 @@ def _copy(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, out: Any) -> None:  
 
 
 def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
-    """Return ``function`` followed by a division by the constant ``matrix`` (n, n)."""
+    """Return a function that divides what ``function`` computes by a constant ``matrix`` (n, n)."""
     n = len(matrix)
     factors, order = matrix.reshape(-1).copy(), np.zeros(n)
     factor(factors, order, n)
@@ -604,8 +604,8 @@ def trouble(
     """Return why the algebraic equations of ``origin`` have no solution, or "".
 
     ``z`` (d,) contains the discrete signals of the ordinary model. The last elements of ``z`` are
-    the first values of the search. If the run has ``started``, the text does not suggest other
-    initial values.
+    the first values of the search. If ``started`` is true, the text states the time, and does not
+    suggest other initial values.
     """
     if origin.residual is None:
         return ""
@@ -617,7 +617,7 @@ def trouble(
 def trouble_in_step(
     model: Model, times: tuple[float, float], x: Vector, z: Vector, u: Vector, p: Vector
 ) -> str:
-    """Return why the equations of ``model`` cannot be solved in a step from ``x``, or "".
+    """Return why the equations of ``model`` cannot be solved in a step from ``x``; "" if unknown.
 
     ``times`` contains the times at which the step begins and ends (s). The states within the step
     are extrapolated with the derivative at its beginning.
@@ -727,7 +727,7 @@ class _Search:
         )
 
     def _singular(self, near: Vector) -> str:
-        """Return which residuals and unknowns make the Jacobian at ``near`` singular, or ""."""
+        """Return why the Jacobian is singular at ``near``: which residuals and unknowns, or ""."""
         there = self._jacobian(near)
         said = singular_matrix(there, self._names, "residual[{0}]")
         if said:

@@ -57,12 +57,12 @@ class Guard:
     """A function of the state that is watched for zero crossings.
 
     - ``direction``: 1 for a rising guard (from below zero to above zero), -1 for a falling guard, 0
-      for both. A guard that is exactly zero at the beginning of a step fires if its value leaves
-      zero in this direction. With direction 0, its new sign must be opposite to its last nonzero
-      sign. A guard that fired when it reached zero does not fire again when it leaves zero.
+      for both. A guard whose value is exactly zero at the beginning of a step fires if the value
+      leaves zero in the declared direction. With direction 0, the new sign must be opposite to the
+      last nonzero sign. A guard that fired on reaching zero does not fire again on leaving zero.
     - ``terminal``: ``True`` ends the run at the tag at which the guard fires. ``"zeno"`` ends the
-      run at the tag at which crossings accumulate, after the stop mode, or after the reset if no
-      stop mode applies to the guard.
+      run at the tag at which crossings accumulate. Before the end, the model's stop mode is called.
+      If no stop mode applies to the guard, the reset is called instead.
     - ``stops``: the model's stop mode applies to this guard.
     - ``at_start``: if True, the guard also fires at the start of the run if its value is above zero
       (direction 1) or below zero (direction -1). Other guards fire only when they cross zero.
@@ -159,9 +159,9 @@ class Delayed:
 
     - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
-    - ``least``, ``most`` (s): the bounds of the lag. A lag that is a function requires both, and
-      ``least`` must be at least 1e-9 s. For a lag that is a parameter, ``most`` is by default the
-      value of the parameter at the start.
+    - ``least``, ``most`` (s): the bounds of the lag. A lag that is a function requires both bounds,
+      and ``least`` must be at least 1e-9 s. For a lag that is a parameter, ``most`` is by default
+      the value of the parameter at the start.
     - ``before``: the signal before the run. Give a number, one number for each element, the name of
       a parameter, or a function ``before(t)`` for times t < 0 s. The default is the value of the
       signal at the start. A signal of ``lines`` has no default.
@@ -225,7 +225,7 @@ class Delayed:
 
     @property
     def functions(self) -> tuple[Callable[..., float], ...]:
-        """Those of ``lag`` and ``before`` that are functions."""
+        """The functions among ``lag`` and ``before``."""
         return tuple(how for how in (self.lag, self.before) if callable(how))
 
     def __str__(self) -> str:

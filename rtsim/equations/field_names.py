@@ -176,7 +176,7 @@ class FieldNames(ast.NodeTransformer):
     def check_changes(self, node: ast.Call, found: Any, bound: int = 0) -> None:
         """Reject a call of the function ``found`` if the call changes a read-only field in place.
 
-        ``bound`` is the number of first arguments, such as ``self``, that are not in the call.
+        ``bound`` is the number of leading arguments, such as ``self``, that the call lacks.
         """
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in CHANGING:
@@ -207,7 +207,7 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _gone_through(self, node: ast.expr) -> ast.expr:
-        """Return the iterable ``node`` of a loop; a field is copied if its elements are arrays."""
+        """Return the ``node`` that a loop iterates over; a field of arrays is copied."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in _GOING_THROUGH:
                 node.args = [self._gone_through(one) for one in node.args]
@@ -260,13 +260,13 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _whole(self, node: ast.expr) -> bool:
-        """Return whether ``node`` is a field or a part of it, to which assignments copy values."""
+        """Return whether an assignment to ``node`` copies values into (a part of) a field."""
         while isinstance(node, ast.Subscript):
             node = node.value
         return isinstance(node, ast.Attribute) and self.stands(node.value)
 
     def owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with a copy in place of each array that is a field or a part of a field.
+        """Return ``node`` with copies of the arrays that are fields or parts of fields.
 
         Without the copy, a variable would be a view of the field, and would change with the field.
         """
@@ -304,7 +304,7 @@ class FieldNames(ast.NodeTransformer):
         return copied
 
     def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
-        """Replace a target such as ``self.velocity`` by its elements, if a tuple is assigned."""
+        """Replace a field to which a tuple is assigned (``self.velocity``) by its elements."""
         place = self.field(target)
         if place is None:
             return target

@@ -1,16 +1,16 @@
 """The history of a model's signals, and the delayed signals that are computed from it.
 
-The history has one row for each internal step of the solver. Each row contains one polynomial over
-the internal step for each delayed signal. :mod:`rtsim.solve.delayed` writes the rows.
+The history has one row for each internal step of the solver. For each delayed signal, a row
+contains one polynomial over the internal step. :mod:`rtsim.solve.delayed` writes the rows.
 
 The functions ``delayed_...`` of this module append the delayed signals to ``u`` and call a function
 of the model. The same source runs compiled and as plain Python. A plant passes the address of its
-history as the last element of ``p``. The functions of the model receive ``p`` without this element.
+history as the last element of ``p``. The functions of the model receive ``p`` without the address.
 
-A *break* is a time at which a derivative of the solution jumps. The start of the run and each write
-to the plant are breaks. Each time t at which t - lag of a delay reaches an earlier break is also a
-break. During an internal step, a delayed signal is read either before or after a break, but not on
-both sides.
+A *break* is a time at which a derivative of the solution jumps. A break occurs at the start of the
+run and at each write to the plant. A further break occurs at each time t at which the time t - lag
+of a delay reaches an earlier break. During an internal step, a delayed signal is read either before
+or after a break, but not on both sides.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ INNER = LAYOUT.at.inner
 
 @cache
 def plain_tables() -> dict[int, Any]:
-    """Return the argument tables for plain Python; each key is the address of a history.
+    """Return the argument tables for plain Python, by the address of the history.
 
     The tables are not stored in a global variable, because the contents of the variable would be
     part of the source hash of each function that uses the variable.
@@ -212,7 +212,7 @@ def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 @in_both
 def earlier(table: Any, m: Any, j: int) -> float:
-    """Return the last break (s) that the time t - lag has passed for delay ``j``, or -inf."""
+    """Return the last break (s) that the time t - lag of delay ``j`` has passed, or -inf."""
     breaks = table.breaks
     n, places = int(m[HEAD + j]), breaks.shape[0]
     if n < 1 or n - 1 < int(table.live[TOP_BREAK]) - places:
@@ -222,7 +222,7 @@ def earlier(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def later(table: Any, m: Any, j: int) -> float:
-    """Return the next break (s) that the time t - lag will pass for delay ``j``, or inf."""
+    """Return the first break (s) that the time t - lag of delay ``j`` has not passed, or inf."""
     breaks = table.breaks
     n, count, places = int(m[HEAD + j]), int(m[BREAKS]), breaks.shape[0]
     return breaks[n % places, WHEN] if n < count else math.inf
@@ -230,7 +230,7 @@ def later(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def row_of(table: Any, count: int, key: float) -> int:
-    """Return the ring index of the last of ``count`` rows that begins at or before ``key`` (s)."""
+    """Return the ring index of the last of ``count`` rows that begin at or before ``key`` (s)."""
     rows = table.rows
     places = rows.shape[0]
     low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
@@ -340,7 +340,7 @@ def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
 def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
     """Call the model's function ``line``, with the delayed signals appended to ``u``.
 
-    ``live`` can request a change of one signal.
+    A change of a delayed signal in the array ``live`` is added before the call.
     """
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     fed, live = feed(table, t, x, z, u, own), table.live
@@ -363,7 +363,7 @@ def delayed_tick(due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 
 def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
-    """Fill ``fed`` with u and the delayed signals, for the reset and the stop mode."""
+    """Fill the vector ``fed`` with u and the delayed signals, for the reset and stop functions."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     found = feed(table, t, x, z, u, own)
     for i in range(fed.size):
@@ -511,7 +511,7 @@ class History:
         return replace(native, unchecked=of.unchecked)
 
     def _from_python(self, of: Native, fed: Callable[..., None]) -> Native:
-        """Return the reset or stop mode ``of``, called with delayed signals appended to ``u``."""
+        """Return the reset or stop function ``of``, called with ``u`` and the delayed signals."""
         if of is ABSENT:
             return ABSENT
         found, seen = np.zeros_like(self._arrays["fed"]), set()
@@ -579,7 +579,7 @@ class History:
         self._write()
 
     def save(self) -> dict[str, Any]:
-        """Return the part of the history that the rest of the run can need, as plain data."""
+        """Return, as plain data, the part of the history that the run can still need."""
         arrays = self._arrays
         memory = arrays["memory"]
         since = memory[TIME] - np.nanmax(np.append(arrays["most"], 0.0)) - 1e3 * near(memory[TIME])

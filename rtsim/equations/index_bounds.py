@@ -1,8 +1,8 @@
 """Prove from the source of a function that array indices are within bounds.
 
 Machine code does not check indices: an index outside an array reads or changes other memory, and
-the run continues. :class:`Indices` follows the shapes of arrays and the ranges of whole numbers
-through a function and the functions that it calls. There are three cases:
+the run continues. :class:`Indices` determines the shapes of arrays and the ranges of whole numbers
+in a function and in the functions that it calls. There are three cases:
 
 - If all indices are proven to be within bounds, the function is compiled without checks.
 - If an index is proven to be out of bounds, the model is rejected with an error.
@@ -44,7 +44,7 @@ _FAR = math.inf
 class _Array:
     """An array of known shape.
 
-    ``safe`` is True for a tuple or a list, whose indices compiled code checks.
+    ``safe`` is True for a tuple or a list. Compiled code checks the indices of tuples and lists.
     """
 
     shape: tuple[int, ...]
@@ -446,7 +446,7 @@ class _Reader:
 
 
 def _parts(nodes: Sequence[ast.AST]) -> list[ast.AST]:
-    """Return ``nodes`` and the nodes below them, without most of the :data:`LEAVES`."""
+    """Return ``nodes`` and all nodes inside them, except most nodes of the types :data:`LEAVES`."""
     out: list[ast.AST] = []
     waiting = list(nodes)[::-1]
     while waiting:
@@ -499,7 +499,7 @@ def _joined(values: Sequence[_Value]) -> _Value:
 
 
 def _operated(op: ast.operator, left: _Value, right: _Value) -> _Value:
-    """Return the properties of the result of an operation."""
+    """Return what is known of an operation's result: a shape or a range, or ``None``."""
     if isinstance(left, _Whole) and isinstance(right, _Whole):
         return _counted(op, left, right)
     arrays = [one for one in (left, right) if isinstance(one, _Array)]

@@ -143,8 +143,8 @@ def lower(
     """Compile ``plain`` for ``signature``; ``checked`` adds a check of each index.
 
     Code that needs numba's runtime, for example to allocate or to print, is linked by numba and
-    saved in the folder ``kept``. The result then contains only the address of this code, in
-    ``elsewhere``.
+    saved in the folder ``kept``. For such code, the result contains only the address, in the
+    attribute ``elsewhere``.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -220,7 +220,7 @@ def _keep(jitted: Any, result: Any) -> None:
 
 @contextmanager
 def _numba_is_set(**settings: object) -> Iterator[None]:
-    """In this context, set numba's options for the whole process, and so also for helpers."""
+    """In this context, set options of numba for the whole process, including helper functions."""
     before = {name: getattr(numba.config, name) for name in settings}
     vars(numba.config).update(settings)
     try:
@@ -291,7 +291,7 @@ def _entry(result: Any) -> bytes:
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
-    """Return the array whose address and lengths are in ``block``, from word ``at`` on."""
+    """Return the array whose address and lengths begin at the word ``at`` of ``block``."""
     word = ir.IntType(64)
     words = [
         builder.load(builder.gep(block, [ir.Constant(word, at + i)])) for i in range(1 + kind.ndim)
@@ -427,7 +427,7 @@ def _of_c(
 ) -> None:
     """Make ``function`` call a C function by its address; arguments are 64-bit numbers.
 
-    ``constant`` contains positions and values of further arguments of the C function.
+    Each pair in ``constant`` is the position and the value of a further argument of the C function.
     """
 
     def generate(context: Any, builder: Any, _: tuple[Any, ...], values: Any) -> Any:

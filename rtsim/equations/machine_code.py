@@ -1,12 +1,12 @@
 """Machine code in files, one function per file, linked and called without the compiler.
 
 numba and LLVM's optimizer take half a second to load. A run whose functions are all in the cache
-loads neither. The run reads object code from the cache, links the code with LLVM's linker, and
-calls the functions through ctypes. ``docs/decisions/093`` contains the measurements.
+loads neither of them. The run reads object code from the cache, links the code with LLVM's linker,
+and calls the functions through ctypes. ``docs/decisions/093`` contains the measurements.
 
-Python calls a function through its *entry*: ``entry(block, numbers...)``. The first word of the
-array ``block`` is for an error. The next words are the address and the length of each array. A
-matrix has two lengths, the numbers of rows and columns.
+Python calls a function through its *entry*: ``entry(block, numbers...)``. After an error in the
+function, the first word of the array ``block`` is the address of the error. The next words are the
+address and the length of each array. A matrix has two lengths, the numbers of rows and columns.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class EntryPoint:
     def bare(self, *arrays: Array | AddressBlock) -> BareCall:
         """Bind ``arrays`` as the only arguments of the function.
 
-        A call of the result takes 0.2 us less than a call of the result of :meth:`on`.
+        A call of the bound function takes 0.2 us less than with :meth:`on`.
         """
         block = self._block(arrays)
         # Without argument types ctypes takes a reference as it is: 0.06 us less than a c_void_p.

@@ -223,7 +223,7 @@ def modal(
 def _with_names(
     mode: Mode, vectors: dict[str, NamedVector], states: Signals, outputs: Signals
 ) -> Mode:
-    """Return ``mode`` with functions that take all arguments in order (:func:`named`)."""
+    """Return ``mode`` with functions from :func:`named`, which take all arguments in order."""
     dx, y = NamedVector(states, "state"), NamedVector(outputs, "output")
     what = f"mode {mode.name}"
     return replace(
@@ -286,8 +286,8 @@ def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation
 def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
     """Return the model's guard function, which evaluates the levels of all transitions.
 
-    While another mode is active, the level of a transition is the constant ``-direction``, the sign
-    before a crossing.
+    While a mode is not active, the levels of the mode's transitions have the constant value
+    ``-direction``: the sign before a crossing.
     """
 
     @in_both
@@ -327,7 +327,7 @@ def _reset(place: int, actions: Sequence[tuple[int, Update | None, int]]) -> Any
 
 
 def _or_reset(place: int, number: int, modes: tuple[int, int], action: Update, others: Any) -> Any:
-    """Return a reset that performs transition ``number`` between the two ``modes`` (from, to).
+    """Return a reset function for the transition ``number`` between ``modes`` (from, to).
 
     The reset does nothing if another transition at the same instant has already left the mode.
     """

@@ -116,7 +116,7 @@ class Model:
 
     Each function declares only the arguments that it needs, by name and in any order. A function
     must declare the vector that it fills, such as ``dx``. Functions read and assign signals by name
-    or by index: ``x.speed`` or ``x[1]``. If a signal is an array, its name gives a part of the
+    or by index: ``x.speed`` or ``x[1]``. The name of an array signal stands for a part of the
     vector.
 
     - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the signals in x, z, u, y
@@ -133,7 +133,7 @@ class Model:
     - ``delays``: delayed signals of the model. The functions of the model read delayed signals as
       further elements of u, after the inputs (docs/delays.md).
     - ``line(t, x, z, u, p, v)``: fills the signals of ``lines``. Only entries of ``delays`` can
-      refer to these signals.
+      refer to the signals of ``lines``.
     - ``modes``: names for the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
     - ``sparsity``: an array or a SciPy sparse matrix of shape (n, n) for n states. A zero in
@@ -360,7 +360,7 @@ def _plain_at_first(
 ) -> dict[str, Native]:
     """Return functions in plain Python that give the same bits as machine code.
 
-    Returns an empty dict if this is not possible for at least one function.
+    Returns an empty dict if equal bits are not possible for at least one function.
     """
     if model.delays or model.origin is not None or model.jacobian is not None:
         return {}
@@ -380,8 +380,8 @@ def bind(
 ) -> BoundModel:
     """Return ``model`` ready to run, after one trial call of each function.
 
-    The trial calls use ``x``, ``p``, ``u`` and ``z``, by default the initial values that the model
-    declares. See :data:`rtsim.equations.compiling.Compilation` for ``compile``.
+    The trial calls use ``x``, ``p``, ``u`` and ``z``, by default the declared initial values. See
+    :data:`rtsim.equations.compiling.Compilation` for ``compile``.
 
     Raises :class:`ModelError` if a function has unknown arguments, does not compile, raises an
     error, leaves elements unwritten, writes outside its vector, or returns a value that is not
@@ -431,7 +431,7 @@ def _given(values: Vector | None, layout: Signals) -> Vector:
 def sampled(model: Model) -> Signals:
     """Return the signals that the output function fills.
 
-    For a model without outputs, these signals are the algebraic variables.
+    In a model without outputs, the function fills the algebraic variables, if any.
     """
     if model.outputs.size or model.origin is None:
         return model.outputs

@@ -5,8 +5,8 @@ order. ``x.speed`` becomes an element of ``x``, or a part of ``x`` if the signal
 ``x[1]`` is left unchanged.
 
 A function that takes all arguments in the documented order, and that reads signals only by index,
-is used without changes. Any other function is rebuilt from its source, and then takes all
-arguments, or is called through a wrapper if its source is not readable.
+is used without changes. Any other function is rebuilt from its source, so that the new function
+takes all arguments. If the source is not readable, the function is called through a wrapper.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class _Wanted:
         return types.MethodType(made, self.plain.__self__) if method else made
 
     def _reorder(self, definition: ast.FunctionDef, method: bool) -> None:
-        """Change ``definition`` to take all arguments in order, and no others."""
+        """Change ``definition`` so that it takes all arguments in order, and no others."""
         given = definition.args
         several = [*given.posonlyargs, *given.args, *given.kwonlyargs]
         own = {self.arguments.meaning(a.arg): a for a in several[method:]}
@@ -341,9 +341,9 @@ class _Scope:
 class _SignalNames(FieldNames):
     """Transformer that replaces signal names by elements; :attr:`definition` is the result.
 
-    A pair in ``letters`` is the name of an argument and the name of its vector, such as ``x``. An
+    A pair in ``letters`` contains the name of an argument and of its vector, such as ``x``. An
     argument that the function reassigns no longer counts as a vector. ``made`` contains the helpers
-    already rewritten for the same function, and ``callers`` those that are still being rewritten.
+    already rewritten for the same function, and ``callers`` the helpers still being rewritten.
     """
 
     def __init__(
@@ -474,7 +474,7 @@ class _SignalNames(FieldNames):
         return name
 
     def _rewritten(self, found: Any, plain: Any, letters: tuple[tuple[str, str], ...]) -> Any:
-        """Return ``found`` rewritten without signal names; None if unchanged or without source."""
+        """Return a copy of ``found`` without signal names; None if unchanged or without source."""
         try:
             source = definition_of(plain)
         except ModelError:

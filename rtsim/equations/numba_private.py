@@ -29,7 +29,7 @@ def name_files_by_signature(jitted: Any) -> None:
     """Make numba find its cache files by the signature of a function alone.
 
     numba's own key contains the pickled closure, which differs between processes if it contains a
-    compiled function. The folder of the files must therefore belong to one function only.
+    compiled function. A folder of cache files must therefore belong to one function only.
     """
     jitted._cache._index_key = lambda kinds, codegen: (kinds, codegen.magic_tuple())
 
@@ -54,7 +54,7 @@ class _Raised(ctypes.Structure):
 def exception_at(address: int) -> BaseException:
     """Return the exception of compiled code, with a traceback to the line that raised it.
 
-    ``address`` is the address of an ``excinfo``, which is unpacked in the same way as by numba.
+    ``address`` is the address of an ``excinfo``. This function unpacks it in the same way as numba.
     """
     from numba import _helperlib as helpers
     from numba.core import serialize
@@ -95,9 +95,10 @@ def counting_allocations() -> Iterator[Callable[[], int]]:
 def optimised_as_a_whole() -> Iterator[None]:
     """Optimise a function only when its machine code is requested, in this context.
 
-    By default, numba optimises each function, generates its machine code, and repeats both for each
-    caller. The repetition takes a third of the compilation time of the engine. Within this context,
-    numba optimises a helper function only once, together with the function that Python calls.
+    By default, numba optimises each function, generates its machine code, and does both again for
+    each caller. The repetition takes a third of the compilation time of the engine. Within this
+    context, numba optimises a helper function only once, together with the function that Python
+    calls.
     """
     from numba.core.registry import cpu_target
 
@@ -111,7 +112,7 @@ def optimised_as_a_whole() -> Iterator[None]:
 
 
 def optimise(library: Any) -> None:
-    """Optimise a function that was compiled in the context :func:`optimised_as_a_whole`."""
+    """Optimise a function that was compiled within :func:`optimised_as_a_whole`."""
     if hasattr(library, "emit"):
         library.emit()
 
@@ -132,7 +133,7 @@ def _late_library(codegen: Any) -> type:
     codegen.set_env = set_env_late
 
     class LateLibrary(JITCodeLibrary):  # type: ignore[misc]
-        """Code that is linked into callers unoptimised, and is optimised only by :meth:`emit`."""
+        """Code that callers link without optimisation; only :meth:`emit` optimises the code."""
 
         _emitted = False
 

@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 class Names:
     """Replacements for the functions of a module, by name.
 
-    If ``refusal`` is not "", every other name of the module raises an error with this text.
+    If ``refusal`` is not empty, any other name of the module raises TypeError with this text.
     """
 
     replaced: Mapping[str, Any]
@@ -143,7 +143,7 @@ def _whole(function: Function) -> Function:
 
 
 def _first(name: str, otherwise: Function) -> Function:
-    """Return the function ``name`` of ``math``; after an error, ``otherwise`` is called instead.
+    """Return the ``math`` function ``name``, in a form that calls ``otherwise`` after an error.
 
     Machine code uses the same library as ``math``. The last bits of ``otherwise`` can differ.
     """
@@ -192,10 +192,10 @@ def like_compiled_code(
     """Return ``function`` with inf or nan in place of arithmetic errors, as in compiled code.
 
     The returned function first calls ``function``, so that a debugger can stop there. After an
-    arithmetic error, or a :class:`ValueError` such as "math domain error", a copy of ``function``
-    that gives inf or nan is evaluated. If the copy also raises an error, the error of ``function``
+    arithmetic error, or a :class:`ValueError` such as "math domain error", it calls a copy of
+    ``function`` that gives inf or nan. If the copy also raises an error, the error of ``function``
     is raised. If ``in_place`` is True, ``function`` changes its vectors, which are restored before
-    the copy is evaluated. ``without_errors`` is an existing copy.
+    the copy is called. ``without_errors`` is an existing copy.
     """
     copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 

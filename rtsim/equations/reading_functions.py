@@ -102,7 +102,7 @@ _IN_PLACE = 13
 
 
 def _can_assign(function: Any) -> bool:
-    """Return whether ``function`` can assign elements, from its bytecode, which is fast to read."""
+    """Return whether ``function`` can assign elements, by a fast test of its bytecode."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None or any(isinstance(one, CodeType) for one in code.co_consts):
         return True
@@ -123,9 +123,9 @@ def _is_part(node: ast.expr, name: str) -> bool:
 def check_repeatable(function: Callable[..., Any], what: str, seen: set[Any]) -> None:
     """Raise :class:`ModelError` if the results of ``function`` differ from run to run.
 
-    The reason can be in ``function`` or in a function that it calls: own random numbers, the wall
-    clock, or values kept in a global variable. ``seen`` contains the functions that were already
-    read.
+    The results differ if ``function``, or a function that it calls, uses its own random numbers,
+    the wall clock, or values kept in a global variable. ``seen`` contains the functions that were
+    already read.
     """
     top = str(getattr(function, "__module__", None) or "").partition(".")[0]
     if top == "rtsim" or lies_in_packages(top):
@@ -229,7 +229,7 @@ def check_names(function: Callable[..., Any], what: str) -> None:
 
 @lru_cache(maxsize=256)
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:
-    """Return the elements of a vector argument that ``function`` writes on no path.
+    """Return the elements of a vector argument that ``function`` does not write on any path.
 
     ``position`` is the position of the argument and ``size`` the length of the vector. The list is
     empty if the source does not show which elements are written, for example because the function
@@ -354,8 +354,8 @@ def check_locals(function: Callable[..., Any], what: str) -> None:
     """Raise :class:`ModelError` if ``function`` reads a variable that only an ``if`` assigns.
 
     If the condition of the ``if`` is false, Python raises an error at the read, but machine code
-    continues with some other value. The check ignores a read inside an ``if``, because the
-    conditions of the read and of the assignment can be the same.
+    continues with some other value. The check ignores a read inside an ``if``, because that ``if``
+    can have the same condition as the assignment.
     """
     try:
         plain, definition, _ = _source(function, ())
@@ -371,7 +371,7 @@ def check_locals(function: Callable[..., Any], what: str) -> None:
 
 
 class _Locals:
-    """The variables of a function that may have no value when they are read."""
+    """Variables that a function can read before they have a value."""
 
     def __init__(self, function: Any) -> None:
         code = function.__code__
@@ -386,7 +386,7 @@ class _Locals:
     def block(
         self, body: Iterable[ast.stmt], known: frozenset[str], outside: bool
     ) -> frozenset[str] | None:
-        """Return the variables with a value after ``body``; ``None`` if no path reaches the end."""
+        """Return the variables with a value after ``body``; ``None`` if no path reaches its end."""
         for node in body:
             after = self._statement(node, known, outside)
             if after is None:
@@ -424,9 +424,9 @@ class _Locals:
     def _read(
         self, nodes: Iterable[ast.AST], known: frozenset[str], outside: bool
     ) -> frozenset[str]:
-        """Record the variables without a value that ``nodes`` read.
+        """Record variables that ``nodes`` read before the variables have a value.
 
-        Returns ``known`` plus the variables that ``nodes`` assign.
+        Returns the variables in ``known`` and the variables that ``nodes`` assign.
         """
         every = [one for node in nodes for one in ast.walk(node)]
         if any(isinstance(one, ast.Lambda | ast.comprehension | ast.NamedExpr) for one in every):
@@ -474,7 +474,7 @@ class _Paths:
         self._line: int | None = None
 
     def block(self, body: Iterable[ast.stmt], written: frozenset[int]) -> frozenset[int] | None:
-        """Return the elements written after ``body``; ``None`` if no path reaches the end."""
+        """Return the elements written by the end of ``body``; ``None`` if no path reaches it."""
         for node in body:
             if isinstance(node, ast.Return):
                 called = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
@@ -693,7 +693,7 @@ class _Dependences:
         return isinstance(node, ast.Name) and node.id == name
 
     def _inputs_of(self, node: ast.AST, around: Inputs = frozenset()) -> Inputs:
-        """Return the inputs on which the value of ``node`` depends; record changed variables."""
+        """Return the inputs that affect the value of ``node``; record variables that change."""
         if isinstance(node, ast.Subscript) and self._is(node.value, self._read):
             try:
                 return frozenset({range(self._inputs)[_index(self._function, node.slice)]})

@@ -144,7 +144,7 @@ def _steps(code: types.CodeType) -> list[Any]:
 
 
 def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
-    """Return the code of ``definition`` inside a function that has the variables ``free``."""
+    """Return the code of ``definition``, compiled inside a function with the variables ``free``."""
     known = like.__globals__
     modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
     imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so
@@ -246,7 +246,7 @@ LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, 
 
 
 def at(new: N, old: Any) -> N:
-    """Give the nodes of ``new`` that have no location the location of ``old``; return ``new``."""
+    """Copy the location of ``old`` to the nodes of ``new`` without a location; return ``new``."""
     waiting: list[ast.AST] = [new]
     while waiting:
         node = waiting.pop()
@@ -279,7 +279,7 @@ def calling(
 def read_helper(function: Any) -> None:
     """Parse a function that is marked with ``@rtsim.compiled``, and the functions that it calls.
 
-    The parsed definitions let a run begin in plain Python (:mod:`rtsim.equations.same_bits`).
+    A run that begins in plain Python uses the definitions (:mod:`rtsim.equations.same_bits`).
     """
     if not isinstance(function, Compiled) or hasattr(function.py_func, "definition"):
         return

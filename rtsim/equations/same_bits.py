@@ -76,7 +76,7 @@ class _Kind:
     known: bool = False
 
     def joined(self, other: _Kind) -> _Kind:
-        """Return the kind of a value that can have this kind or the kind ``other``."""
+        """Return the kind of a value that has either this kind or the kind ``other``."""
         names = {self.name, other.name}
         if len(names) == 1:
             return _Kind(self.name, max(self.bound, other.bound), self.known or other.known)
@@ -107,8 +107,8 @@ def _whole(bound: float) -> _Kind:
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
     """Return whether ``function`` certainly gives equal bits in plain Python and in machine code.
 
-    The plain Python is a copy of ``function`` in which :func:`plain_at_first` replaces operations.
-    The answer is False if the source of the function cannot be read.
+    In plain Python, a copy of ``function`` runs, in which :func:`plain_at_first` replaces
+    operations. The answer is False if the source of the function cannot be read.
     """
     kinds = tuple(map(_argument, signature))
     try:
@@ -179,9 +179,9 @@ def _code(function: Any) -> CodeType:
 
 @cache
 def _copies() -> tuple[Replacements, Replacements]:
-    """Return two copiers of functions, whose copies give the results of machine code.
+    """Return two objects that copy functions; the copies give the results of machine code.
 
-    A copy by the second copier gives inf or nan where a copy by the first copier raises an error.
+    Where a copy from the first object raises an error, a copy from the second gives inf or nan.
     """
 
     def safe(function: Any, result: str) -> Any:
@@ -240,7 +240,7 @@ class _Reader:
         self._sure = True
 
     def _written_by_helpers(self, definition: ast.FunctionDef) -> Iterator[ast.expr]:
-        """Yield the call arguments whose elements the called helper changes."""
+        """Yield each call argument, if the called helper changes elements of the argument."""
         for node in ast.walk(definition):
             if not isinstance(node, ast.Call):
                 continue
@@ -258,7 +258,7 @@ class _Reader:
 
     @classmethod
     def of(cls, function: Any, kinds: Sequence[_Kind], callers: tuple[Any, ...]) -> _Kind:
-        """Return the kind of the result; raise ``_Unsure`` if bits can differ."""
+        """Return the kind of the function's result; raise ``_Unsure`` if the bits can differ."""
         if function in callers:
             raise _Unsure
         definition = _definition(function)
@@ -382,7 +382,7 @@ class _Reader:
         return kind
 
     def _kind(self, node: ast.expr) -> _Kind:
-        """Return the kind of an expression; raise ``_Unsure`` if machine code can differ."""
+        """Return the kind of an expression; raise ``_Unsure`` if the bits can differ."""
         if isinstance(node, ast.Constant):
             return _constant(node.value)
         if isinstance(node, ast.Name):
@@ -493,7 +493,7 @@ class _Reader:
         return _FLOAT if "float" in names else _CONSTANT
 
     def _power(self, base: _Kind, by: ast.expr) -> _Kind:
-        """Return the kind of the power ``base**by``; the exponent must be a number in the source.
+        """Return the kind of ``base**by``; the exponent ``by`` must be a number in the source.
 
         The compiler replaces powers with some exponents, and evaluates a power of known numbers.
         """

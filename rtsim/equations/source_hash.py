@@ -40,7 +40,7 @@ _SHIFTED = {"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LO
 
 
 def _opcodes(*names: str) -> dict[int, int]:
-    """Return the opcodes of ``names`` in this Python, with the shift of their argument in bits."""
+    """Return, for each opcode of ``names`` in this Python, the shift of the argument in bits."""
     return {dis.opmap[n]: int(n in _SHIFTED) for n in names if n in dis.opmap}
 
 
@@ -89,9 +89,9 @@ _WEAK = frozenset(
 class _Walk:
     """Traversal that writes objects to one SHA-256 hash as tokens, each preceded by its length.
 
-    The dictionary ``seen`` numbers functions, classes, mutable containers and instances, so that
-    circular references end. Numbers, tuples and similar values are written at each occurrence,
-    because the interpreter decides whether two equal tuples are one object.
+    The dictionary ``seen`` assigns a number to each function, class, mutable container and
+    instance, so that circular references end. Numbers, tuples and similar values are written again
+    each time they occur, because the interpreter decides whether two equal tuples are one object.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -418,7 +418,7 @@ def _state(value: object) -> dict[str, object]:
 
 
 def _reduced(value: object) -> Iterator[object]:
-    """Yield the state of an instance of an installed class, as ``copy`` would copy it.
+    """Yield the state that :mod:`copy` would copy from an instance of an installed class.
 
     The state contains no addresses. An object that cannot be copied (a lock, an open file, a
     pointer) has no state that could affect equations. Python 3.14 does not copy objects of

@@ -37,7 +37,7 @@ class Sparsity:
     def of(cls, pattern: Any, size: int, what: str) -> Sparsity:
         """Return the sparsity of ``pattern``, an array or SciPy sparse matrix, shape (size, size).
 
-        Raises :class:`ModelError`, with the pattern's name ``what``, for any other shape.
+        Raises :class:`ModelError` for any other shape; ``what`` names the pattern in the message.
         """
         if isinstance(pattern, cls):
             found, shape = pattern, (pattern.size, pattern.size)
@@ -78,7 +78,7 @@ class Sparsity:
 
     @cached_property
     def by_rows(self) -> Indices:
-        """The order that sorts the elements by row, and within a row by column."""
+        """Indices that sort the elements by row, and the elements of one row by column."""
         return np.argsort(self.rows, kind="stable")
 
     @property
@@ -120,14 +120,15 @@ _DENSE_FROM = 64
 def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
     """Return the states that affect each element of ``function`` near ``x`` (n,), or ``None``.
 
-    Blocks of states are changed by ``changes`` (n,), and then halved until each block is one
-    state. Blocks that affect different elements are changed together, so a banded pattern takes
-    some 10 log2(n) evaluations. An element depends on a state if its value changes in any bit.
+    The search changes blocks of states by ``changes`` (n,), and halves the blocks until each block
+    contains one state. Blocks that affect different elements are changed in the same evaluation, so
+    a banded pattern takes some 10 log2(n) evaluations. An element depends on a state if its value
+    changes in any bit.
 
     Returns ``None`` if a value at ``x`` is not finite, or if the results of different blocks
     contradict each other. With 64 or more blocks, the result is also ``None`` if more than a
-    quarter of the elements are not zero. A dependence that has no effect at ``x`` is missed, for
-    example in a product with zero or in a branch that is not executed.
+    quarter of the elements are not zero. The search misses dependences without an effect at ``x``,
+    such as a product with zero or a branch that is not executed.
     """
     n, base = x.size, function(x)
     if not np.all(np.isfinite(base)):
@@ -146,7 +147,7 @@ def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
 
 
 def _columns(reach: Sparsity, which: Indices) -> Sparsity:
-    """Select the columns ``which`` of the pattern ``reach``, and append empty columns."""
+    """Select the columns with the indices ``which`` from ``reach``, and append empty columns."""
     sizes = np.diff(reach.starts)[which]
     rows = [reach.rows[reach.starts[k] : reach.starts[k + 1]] for k in which]
     ends = np.cumsum(sizes)
@@ -157,7 +158,7 @@ def _columns(reach: Sparsity, which: Indices) -> Sparsity:
 def _reached(
     function: Function, x: Vector, base: Vector, changes: Vector, edges: Indices, within: Sparsity
 ) -> tuple[Indices, Indices] | None:
-    """Return the pairs of a row and a block that affects the row, as two arrays of numbers.
+    """Return an array of rows and an array of blocks; the states of each block affect the row.
 
     ``within`` contains the rows that may change. Returns ``None`` if another row changes.
     """

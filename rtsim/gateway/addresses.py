@@ -1,4 +1,4 @@
-"""Addresses for viewers, and a check of the web pages that watch a run.
+"""Addresses for viewers, and a check of the web pages that connect to a run.
 
 All addresses are checked before the simulation starts.
 

@@ -99,8 +99,8 @@ NEXT_TAG = -1
 class At(int):
     """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
 
-    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. The time is 0 if the
-    tag has passed or is not known, or if the run is not paced.
+    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. ``wait_s`` is 0 if
+    the tag has passed or is not known, or if the run is not paced.
     """
 
     wait_s: float
@@ -243,7 +243,7 @@ class Run:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The number of values of each entry that is too large to show, by name."""
+        """Number of values of each entry that did not fit into the catalogue, by name."""
         return dict(self._run["left_out"])
 
     @property

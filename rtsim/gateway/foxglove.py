@@ -4,8 +4,8 @@ Topics and fields have the same names as in a recording, so that one layout show
 is the sum of the simulated time and the wall-clock time at the start of the run.
 
 foxglove-sdk encodes the scene. :class:`ViewerServer` serves viewers by WebSocket at one port, with
-the protocol ``foxglove.sdk.v1``: the server describes itself and its channels in JSON, a viewer
-subscribes to channels, and each message is a binary frame. The server of foxglove-sdk is not used,
+the protocol ``foxglove.sdk.v1``. The server describes itself and its channels in JSON. A viewer
+subscribes to channels. Each message is a binary frame. The server of foxglove-sdk is not used,
 because it neither checks which page connects nor counts lost messages (docs/decisions/191).
 """
 
@@ -307,7 +307,7 @@ class ViewerServer(threading.Thread):
             )
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Refuse a request from a foreign page, and refuse any request at the limit of viewers."""
+        """Refuse a page with an unknown origin, and any viewer beyond :data:`MOST_VIEWERS`."""
         with self._reported():
             if why := self._origin_check.objection(request.headers.get_all("Origin")):
                 return connection.respond(http.HTTPStatus.FORBIDDEN, f"rtsim: {why}\n")

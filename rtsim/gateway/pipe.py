@@ -56,7 +56,7 @@ class Pipe:
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """Send ``message``; return False if it is too long, the queue full or the pipe closed."""
+        """Send ``message``; return False if it is too long, the queue full, or the pipe closed."""
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False
@@ -179,7 +179,7 @@ class PipedProcess:
 
     @property
     def status(self) -> int | None:
-        """Exit status, negative after a signal; ``None`` if the process has not ended."""
+        """Exit status, which is negative after a signal; ``None`` if the process has not ended."""
         return self._process.poll()
 
     def first_message(self) -> dict[str, Any]:
@@ -295,7 +295,7 @@ class WebPage:
         return f"ended with status {code}"
 
     def figures(self) -> dict[str, Any]:
-        """Return the numbers of browsers and of refused requests, and why the page failed."""
+        """Return the numbers of browsers and refused requests, and the reason for a failure."""
         return {
             "browsers": int(self._said.get("browsers", 0)),
             "refused": int(self._said.get("refused", 0)),

@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 class _Room:
-    """The numbers of values and bytes for which one list of a catalogue still has room.
+    """The numbers of values and bytes that can still be added to one list of a catalogue.
 
     The lists are limited because a catalogue is sent as one message.
     """
@@ -49,10 +49,10 @@ class _Room:
         self.left_out: dict[str, int] = {}
 
     def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
-        """Return the catalogue entries that ``make()`` creates, or ``None`` without room for them.
+        """Return the catalogue entries that ``make()`` creates, or ``None`` if they do not fit.
 
-        ``make()`` returns the entries of the component, parameter or topic ``name``, which has
-        ``size`` values. If ``size`` alone is too large, ``make()`` is not called.
+        The function ``make`` returns the entries of the component, parameter or topic ``name``,
+        which has ``size`` values. If ``size`` alone is too large, ``make()`` is not called.
         """
         made = make() if size <= self._values else None
         needed = 0 if made is None else len(pack(made))
@@ -162,8 +162,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 class StateTable:
     """The state of a run. ``ns`` is simulated time; ``rate`` is 0 for an unpaced run.
 
-    ``leg`` is the number of the run's segment. The number starts at 1 and increases with each
-    restore. ``lateness_ns`` is the latest wake-up latency of a paced run, ns; -1 if unknown.
+    ``leg`` is the number of the run's segment, which starts at 1 and increases with each restore.
+    ``lateness_ns`` is the latest wake-up latency of a paced run, ns; -1 if unknown.
     """
 
     ns: int = 0
@@ -255,7 +255,7 @@ class DecodedSample(NamedTuple):
 
 
 def decode_sample(data: bytes, links: int) -> DecodedSample:
-    """Decode a sample of a run with ``links`` links.
+    """Decode a sample of a run; ``links`` is the number of the run's links.
 
     Raises :class:`ValueError` if the length of ``data`` is wrong.
     """
@@ -446,7 +446,7 @@ class SamplePublisher:
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
         """Return the topics that are due.
 
-        A topic may be sent half a sample period early. Without this tolerance, a topic that becomes
+        A topic may be sent half a sample period early. Without the tolerance, a topic that becomes
         due just after a sample would wait for the next sample.
         """
         slack = round(NS_PER_S / self.rate_hz) // 2

@@ -44,7 +44,7 @@ class RegisteredRun:
 
     @property
     def stopped(self) -> str:
-        """Message if a signal has stopped a process of the run; empty if no process is stopped."""
+        """Message if a Unix signal has stopped a process of the run; empty if none is stopped."""
         for what, pid in (("the run", self.pid), ("the gateway of the run", self.gateway)):
             try:
                 state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -243,9 +243,10 @@ def every(size: int, step: int) -> NDArray[np.intp]:
 def commonest(
     kind: NDArray[np.uint8], rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the most frequent kind of cell in each block.
+    """Return the most frequent kind of ground in each block of cells.
 
-    The blocks begin at the indices ``rows`` and ``columns``.
+    The blocks begin at the indices ``rows`` and ``columns``. A cell of road, runway or water counts
+    three times.
     """
     counts = [
         np.add.reduceat(np.add.reduceat((kind == k).astype(int), rows, axis=0), columns, axis=1)

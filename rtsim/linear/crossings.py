@@ -46,9 +46,9 @@ class Margins:
     - ``crossover``: frequency (rad/s) of the oscillation at the delay margin. If the gain of a
       continuous loop does not fall below 1 at high frequencies, ``crossover`` is infinite and
       ``delay`` is 0.
-    - ``searched_above``: the lower end (rad/s) of an incomplete search for gain crossings. Below
-      this frequency, the gain approaches 1, so that a crossing is possible. The value is 0 if the
-      search was complete.
+    - ``searched_above``: the lowest frequency (rad/s) in an incomplete search for gain crossings.
+      At lower frequencies, the gain approaches 1, so that a crossing is possible. The value is 0 if
+      the search was complete.
     """
 
     stable: bool
@@ -80,8 +80,8 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     """Return the stability margins of a loop with one input and one output.
 
     The loop is closed by ``input = feedback * output``. With the default -1, ``loop`` is the return
-    ratio L of textbooks. Use +1 for the system of :func:`rtsim.linear.open_loop`, because this
-    system includes the sign of the feedback.
+    ratio L of textbooks. For the system of :func:`rtsim.linear.open_loop`, set ``feedback`` to +1,
+    because this system includes the sign of the feedback.
 
     The search for crossings begins at 1/10,000 of the lowest frequency of a pole or zero, and ends
     at 10,000 times the highest frequency. In a sampled loop, the search ends at half the sample
@@ -153,8 +153,8 @@ def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float
     """Extend the frequencies ``omega`` (rad/s) to the range in which the gain can cross 1.
 
     At high frequencies, the gain of a continuous loop approaches the gain of the direct feedthrough
-    D. At low frequencies, the gain changes only if the frequency of a pole or zero is 0 or below
-    the grid. The second value is :attr:`Margins.searched_above`.
+    D. Below the lowest frequency in ``omega``, the gain changes only if a pole or zero has a lower
+    frequency or the frequency 0. The second value is :attr:`Margins.searched_above`.
     """
     if not omega.size:
         return omega, 0.0
@@ -182,7 +182,7 @@ def _tends_to_one(loop: StateSpace, omega: float) -> bool:
 
 
 def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDArray[np.complex128]:
-    """Return the return ratio L (k,) at the frequencies ``omega`` (k,) in rad/s.
+    """Compute the return ratio L (k,) at the frequencies ``omega`` (k,) in rad/s.
 
     The loop is closed by ``-L``.
     """

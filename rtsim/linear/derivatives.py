@@ -145,9 +145,9 @@ def _differences(
 def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:
     """Return the difference between left and right slope for each function with a kink.
 
-    Each vector in ``bends`` contains the differences for one step, which is a tenth of the step
-    before. With each step, the difference of a smooth function shrinks by a factor of 10. At a
-    kink, the difference remains constant.
+    Each vector in ``bends`` contains the slope differences for one step size, which is a tenth of
+    the preceding step size. From one step size to the next, the slope difference of a smooth
+    function shrinks by a factor of 10. At a kink, the difference remains constant.
     """
     if len(bends) < 3:
         return np.zeros_like(slope)
@@ -290,7 +290,7 @@ REPLACEMENTS = Replacements(
 def complex_form(function: _AnyFunction) -> _AnyFunction:
     """Return a copy of ``function`` that accepts complex numbers.
 
-    The user's functions that ``function`` calls are copied too. A call of the copy raises an
-    exception if the copy uses a function that does not accept complex numbers.
+    The user's functions that ``function`` calls are copied too. When called, the copied function
+    raises an exception if it uses a function that does not accept complex numbers.
     """
     return REPLACEMENTS.copy_of(function)

@@ -77,9 +77,9 @@ def linearise(
       :func:`rtsim.linear.open_loop`.
 
     Derivatives are computed by complex step where the functions allow it, and otherwise by central
-    differences. The attribute ``errors`` of the result estimates their errors. Raises
-    :class:`ScenarioError` for a wrong name and :class:`ModelError` for a derivative that is not
-    finite.
+    differences. The attribute ``errors`` of the result contains estimates of the derivatives'
+    errors. Raises :class:`ScenarioError` for a wrong name and :class:`ModelError` for a derivative
+    that is not finite.
 
     Example:
         linearise(heater, at={"temperature": 300.0})
@@ -387,10 +387,11 @@ class Loop:
     def system(self) -> StateSpace:
         """The open loop from ``start`` to ``end`` as a sampled system.
 
-        The input of the open loop replaces ``start`` in all components that read ``start``. The
-        open loop has one input and one output for each instant of a common period at which
-        ``start`` is sent or read. If ``end`` differs from ``start``, the only output is ``end``,
-        sampled at the start of each common period, before the events at this time.
+        The input of the open loop replaces ``start`` in all components that read ``start``. For
+        each signal of ``start``, the open loop has one input and one output for each instant of a
+        common period at which a component sends or reads ``start``. If ``end`` differs from
+        ``start``, the only output is ``end``, sampled at the start of each common period, before
+        the events at that time.
         """
         port, rows = self._rows(self.start)
         found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())
@@ -440,12 +441,12 @@ class Loop:
     def delay_margin(
         self, *, slow: float = 0.0, longest: float | None = None
     ) -> DelayMargin | None:
-        """Return the additional delay of the signal that makes the closed loop unstable.
+        """Return the least additional delay of the signal that makes the closed loop unstable.
 
         The delay is added to the latency of the message. For each delay, the eigenvalues of the
-        closed loop are computed, so the only approximation is the linear model. Without
-        ``longest``, a margin above 120 common periods is computed from the frequency response, as
-        if the samples were a band-limited signal. Poles below ``slow`` (rad/s) are ignored.
+        closed loop are computed, so the only approximation is the linear model. If ``longest`` is
+        not given, a margin above 120 common periods is computed from the frequency response, as if
+        the samples were a band-limited signal. Poles below ``slow`` (rad/s) are ignored.
 
         The result is ``None`` if the loop is stable at all searched delays. The search ends at
         ``longest`` (s), by default at 60 common periods for a loop with several signals. For a loop
@@ -458,11 +459,11 @@ class Loop:
     def searched_delay_margin(
         self, *, slow: float = 0.0, longest: float | None = None
     ) -> tuple[DelayMargin | None, float]:
-        """Return the delay margin of :meth:`delay_margin`, and the largest searched delay (s).
+        """Return the result of :meth:`delay_margin`, and the largest searched delay (s).
 
         If the gain of the loop is 1 at no frequency, the loop is stable at every delay, and the
-        largest searched delay is infinite. The largest searched delay is finite if the gain may be
-        1 below the searched frequencies (:attr:`Margins.searched_above`).
+        largest searched delay is infinite. The largest searched delay is finite if the gain could
+        reach 1 below the searched frequencies (:attr:`Margins.searched_above`).
         """
         step = self.period.seconds
         limit = _PERIODS * step if longest is None else longest

@@ -217,9 +217,9 @@ class Equations:
 def eliminated(found: Jacobian, model: Model, n: int, d: int) -> tuple[Matrix, Matrix]:
     """Eliminate the algebraic variables from a Jacobian of :class:`Equations`.
 
-    Returns the derivatives of rates and outputs, and estimates of the errors. The columns of the
-    two matrices are the same as in ``found``: x, z, y and u. The vector z contains the first ``d``
-    discrete signals. The columns of y are 0. Raises :class:`ModelError` for a singular Jacobian.
+    Returns the derivatives of rates and outputs, and estimates of the errors. The columns of both
+    matrices are those of ``found``: x, z (the first ``d`` discrete signals), y and u. The columns
+    of y are 0. Raises :class:`ModelError` for a singular Jacobian.
     """
     assert model.origin is not None
     names = model.origin.algebraic.columns
@@ -409,8 +409,8 @@ class LinearTask:
 class Sender(LinearTask):
     """A controller or a sensor, which computes its outputs and sends them as a message.
 
-    The vector of next memory and outputs is ``matrix`` times the vector of memory and inputs. A
-    sensor has no memory, and the matrix of a sensor is the unit matrix.
+    ``matrix`` multiplies the vector (memory, inputs); the product is the vector (next memory,
+    outputs). A sensor has no memory, and the matrix of a sensor is the unit matrix.
     """
 
     matrix: Matrix

@@ -125,13 +125,14 @@ def linear_report(
 ) -> LinearReport:
     """Return the poles of a plant and the margins of its loops at ``time`` s of a run.
 
-    By default, the report contains, for each message that the plant reads, one loop through the
-    message with all signals, and one loop through each signal that the plant reads. The parameter
-    ``start`` selects the loop through another signal. If ``start`` and ``end`` are given, the
-    report contains the open loop between the two signals and no margins.
+    By default, the report contains one loop through each signal that the plant reads from a
+    message, and one loop through each whole message from which the plant reads several signals.
+    ``start`` selects another signal, or a component with all its signals. If ``start`` and ``end``
+    are given, the report contains the open loop between the two signals and no margins.
 
-    If a default loop has no linear model, the report contains a note with the reason, and the poles
-    of the plant. If the loop that ``start`` selects has no linear model, the error is raised.
+    If a default loop has no linear model, the report contains no loops, but the poles of the plant
+    and a note with the reason. If a loop that ``start`` selects has no linear model, the error is
+    raised.
     """
     name, _ = plant_of(scenario, plant)
     system = system_at(scenario, time, compile=compile)

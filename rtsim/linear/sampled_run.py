@@ -1,7 +1,7 @@
 """Simulation of linear components over one common period, with matrices as values.
 
 The run follows docs/semantics.md: at each time, messages arrive, tasks react, writes take effect,
-and plants read their inputs. Each value is a matrix. The rows of the matrix are the elements of the
+and plants read their inputs. Each value is a matrix. The matrix has one row for each number in the
 value. The columns are the state at the start of the period, followed by the inputs. Between two
 events, the inputs of a plant are constant, and the plant moves by its exact transition matrix.
 
@@ -29,8 +29,8 @@ MOST_INSTANTS = 20_000
 class Cut:
     """Change of a signal on its way to the components that read it.
 
-    The signal consists of the elements ``rows`` of the port ``port``. If ``open`` is true, inputs
-    of the open loop replace it. The signal is multiplied by ``gain`` and delayed by ``delay_ns``.
+    The signal (elements ``rows`` of ``port``) is multiplied by ``gain`` and delayed by
+    ``delay_ns``. If ``open`` is true, inputs of the open loop replace the signal.
     """
 
     port: str
@@ -326,8 +326,8 @@ def over_a_period(
     """Return the sampled system that describes ``network`` over one period.
 
     The period includes the events at its start. If ``cut.open`` is true, the inputs of the system
-    replace the cut signal. The outputs are the values of the cut signal, or the values of the
-    signal ``end`` at the start of the period, before the events.
+    replace the signal that ``cut`` selects. The outputs are the values of this signal or, if
+    ``end`` is given, of the signal ``end`` at the start of the period, before the events.
     """
     run = SampledRun(network, cut)
     first = _settled(network, period, cut)
@@ -356,7 +356,7 @@ def over_a_period(
 
 
 def _settled(network: Network, period: Period, cut: Cut | None) -> Time:
-    """Return a multiple of the period, after which the same events repeat in every period."""
+    """Return a time, a multiple of the period, from which on all periods have the same events."""
     senders = [t for t in network.tasks if isinstance(t, Sender)]
     latest = max((t.offset_ns for t in network.tasks), default=0)
     delay = max((t.compute_ns + t.transport_ns for t in senders), default=0)

@@ -297,8 +297,8 @@ class StateSpace:
     def to_control(self) -> Any:
         """Return the system as a ``StateSpace`` of python-control (extra ``control``).
 
-        Labels have the form ``"name [unit]"``, or ``"name"`` without a unit. To convert the result
-        back to an equal :class:`StateSpace`, call :meth:`of`.
+        Labels have the form ``"name [unit]"``, or ``"name"`` without a unit. The method :meth:`of`
+        converts the result back to an equal :class:`StateSpace`.
         """
         matrices = (self.a, self.b, self.c, self.d)
         signals = (self.states, self.inputs, self.outputs)

@@ -135,7 +135,7 @@ def free_values(
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     """Return the start value and the bounds of each free element.
 
-    ``named`` is true if the free values are states, inputs or parameters of the model.
+    ``named`` is true if ``free`` contains states, inputs or parameters of the model.
     """
     guess: dict[str, float] = {}
     limits: dict[str, tuple[float, float]] = {}
@@ -187,7 +187,7 @@ def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
 
 
 def _known(model: Model, name: str) -> tuple[str, str, int]:
-    """Return the name of a value to find, the name of its vector, and its index in the vector.
+    """Return the name, the vector's name and the index of the element for the free value ``name``.
 
     The name of the vector is empty if ``name`` is not a scalar value of the model.
     """
@@ -397,11 +397,11 @@ class Trim:
 
     - ``free``: the values that were found for the free values, by name.
     - ``values``: all states, discrete values, inputs and parameters, by name of the signal.
-    - ``outputs``: the outputs, by name of the element.
+    - ``outputs``: the values of the model's outputs, by name of the element.
     - ``residuals``: the remaining error of each equation, in its unit. ``residual`` is the largest.
-    - ``condition``: condition number of the Jacobian of the equations by the free values. The
-      columns of the Jacobian are scaled by ``max(1, |value|)``, its rows to length 1. A condition
-      number of 10^k costs the solution k digits.
+    - ``condition``: condition number of the Jacobian of the equations with respect to the free
+      values. The columns of the Jacobian are scaled by ``max(1, |value|)``, its rows to length 1.
+      With a condition number of 10^k, the solution loses k digits of accuracy.
     - ``undetermined``: directions in which the free values can change while the residuals stay 0,
       to first order. The tuple is empty if the equations determine all free values.
     - ``unique``: whether all free values are determined and no other solution was found.

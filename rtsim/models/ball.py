@@ -1,8 +1,8 @@
 """A bouncing ball that comes to rest: the smallest model with an event.
 
-The ball falls freely. When the height crosses zero downwards, the ball bounces with ``restitution``
-times its speed. The durations of the bounces are a geometric series with a finite sum (Zeno). In
-the stop mode the ball lies still.
+The ball falls freely. When the height crosses zero downwards, the ball bounces, and its speed is
+multiplied by ``restitution``. The durations of the bounces are a geometric series with a finite sum
+(Zeno). In the stop mode the ball lies still.
 
 Let h0 be the initial height, v0 the initial speed, g gravity and e the restitution. The first
 impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). The time between impact n and

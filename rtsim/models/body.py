@@ -284,7 +284,7 @@ class RigidBody(rt.Plant):
         self.yaw_rate = rr
 
     def describe_in_air(self, vx: float, vy: float, vz: float) -> None:
-        """Assign the outputs of :meth:`describe_flow` again, for moving air.
+        """Assign the outputs of :meth:`describe_flow` again if the air moves.
 
         ``vx``, ``vy`` and ``vz`` are the velocity of the air in body axes, m/s.
         """

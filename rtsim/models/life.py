@@ -39,7 +39,7 @@ def rule(i: int, t: float, before: Any, u: Vector, p: Vector, after: Any) -> Non
 
 
 def life(side: int, in_turn: bool = False) -> Model:
-    """Return a torus of ``side`` by ``side`` cells.
+    """Return a torus with ``side`` rows and ``side`` columns of cells.
 
     With ``in_turn=True`` the cells are updated one after the other, which is a known modelling
     error.

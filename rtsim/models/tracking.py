@@ -72,7 +72,7 @@ def scenario(
     The arguments from ``gain`` to ``damping`` configure the scripted pilot
     (:class:`rtsim.models.piloting.PilotModel`). ``remnant`` is the density of the noise that is
     added to the error, rad/sqrt(Hz). ``realisation`` selects the phases of the target; with 0, the
-    phases are those of the task. With ``until=0`` the run ends with the task.
+    phases are those of the task. With ``until=0`` the run ends when the task ends.
     """
     chosen = task_named(task, realisation)
     out = rt.Scenario("tracking", until=until if until else chosen.duration)

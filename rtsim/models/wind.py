@@ -9,9 +9,9 @@ the body are bit-identical to the results without the inputs.
 :func:`dryden` makes the wind and turbulence of MIL-F-8785C: mean wind with shear near the ground,
 and Dryden gusts.
 
-Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes" (5 November 1980), 3.7: Dryden
-spectra, and scale lengths and intensities of the low-altitude and the medium/high-altitude model.
-The intensities above 2000 ft are read from figure 7.
+Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes" (5 November 1980), 3.7. This section
+specifies the Dryden spectra, and the scale lengths and intensities of the low-altitude and the
+medium/high-altitude model. The intensities above 2000 ft are read from figure 7.
 
 A frozen field of turbulence passes the aircraft with the airspeed V. Each component is white noise
 through a linear filter. At each tick the output has exactly the distribution of the continuous
@@ -191,7 +191,7 @@ Scales = tuple[float, float, float, float]
 
 @compiled
 def _between(points: Vector, value: float) -> tuple[int, float]:
-    """Return the interval of rising ``points`` that contains ``value``, and the position within it.
+    """Return the interval of ``points`` (rising) that contains ``value``, and the position in it.
 
     The position is from 0 to 1.
     """

@@ -18,9 +18,10 @@ class Controller(NamedSignals):
     Declare fields with :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter` and
     :func:`rtsim.memory`.  ``step`` can read all fields, and assigns outputs and memory.
 
-    The class attribute ``period = 0.1`` declares a sample period of 0.1 s; ``step`` reads it as
-    ``self.period``, and the scenario need not give one.  ``class Brake(rtsim.Controller,
-    compile=True)`` compiles ``step`` to machine code; the default is plain Python.
+    The class attribute ``period = 0.1`` declares a sample period of 0.1 s.  ``step`` reads the
+    period as ``self.period``, and the scenario can omit the period.
+    ``class Brake(rtsim.Controller, compile=True)`` compiles ``step`` to machine code; the default
+    is plain Python.
 
     Example:
         class Brake(Controller):

@@ -39,9 +39,9 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, eq=False)
 class Field(Generic[R, W]):
-    """A declared field; ``signal`` is named "_" until the class has been created.
+    """A declared field. The name of ``signal`` is "_" until the class has been created.
 
-    For type checkers, reading the field gives ``R``, and methods can assign ``W``.
+    For type checkers, reading the field gives the type ``R``, and methods can assign ``W``.
     """
 
     role: str
@@ -237,8 +237,9 @@ def memory(
 ) -> Any:
     """Declare a memory: a value that events of a plant or steps of a controller keep and change.
 
-    ``name`` is the name of the signal if it differs from the name of the field.  A field of another
-    role can be called ``name``.  Other arguments are those of :func:`state`.
+    ``name`` is the name of the signal if it differs from the name of the field.  The name of the
+    signal may equal the name of a field of another role.  Other arguments are those of
+    :func:`state`.
 
     Example:
         bounces = memory()
@@ -366,7 +367,7 @@ def algebraic(
 
 
 def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
-    """Declare a value of the method ``lines``, which serves only as source of a delayed signal.
+    """Declare a value that the method ``lines`` computes only as the source of a delayed signal.
 
     Example:
         twice = line("m")
@@ -507,7 +508,7 @@ class NamedSignals:
             )
 
     def given(self, *roles: str) -> dict[str, Any]:
-        """Return the values of this object for fields with the given roles, by name.
+        """Return the values assigned to this object, by signal name, for fields with ``roles``.
 
         After this call, values can no longer be assigned.
         """
@@ -530,7 +531,7 @@ class NamedSignals:
 
     @classmethod
     def signals(cls, role: str) -> Signals:
-        """Return the signals of a role in the order of declaration, with the modes at the end.
+        """Return the signals of fields with ``role``, in declaration order, with modes at the end.
 
         Equal names raise :class:`ModelError`.
         """
@@ -545,7 +546,7 @@ class NamedSignals:
 
     @classmethod
     def aliases(cls) -> dict[str, str]:
-        """Return the signal names that differ from the names of their fields, by field."""
+        """Return, by field name, each signal name that differs from the name of the field."""
         return {name: f.signal.name for name, f in cls.fields.items() if f.alias}
 
 

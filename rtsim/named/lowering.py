@@ -1,4 +1,4 @@
-"""Translation of methods of classes with fields into functions of vectors.
+"""Translation of methods that use fields into functions that take vectors.
 
 A scalar field, such as ``self.speed``, becomes an element of a vector.  A vector field, such as
 ``self.attitude``, becomes a slice of a vector.  The translation also covers methods, properties and
@@ -72,9 +72,9 @@ SELF = "self"
 class Form:
     """The arguments of a translated method, and the roles of the fields that it may assign.
 
-    A vector replaces the second argument of a method: the derivatives of the states or the
-    residuals of the algebraic variables.  ``second`` contains the name of the vector and the role
-    of its fields.
+    A vector replaces the second argument of a method.  The vector contains the derivatives of the
+    states or the residuals of the algebraic variables.  The pair ``second`` contains the name of
+    the vector and the role of the vector's fields, such as ``"state"``.
     """
 
     arguments: tuple[str, ...]
@@ -84,7 +84,7 @@ class Form:
 
 
 def places(cls: Any) -> dict[str, Place]:
-    """Return the place of each field of ``cls``; the delayed signals come after the inputs."""
+    """Return the position of each field of ``cls`` in a vector; delayed signals follow inputs."""
     layouts = {role: cls.signals(role) for role in VECTORS}
     out = {}
     for name, one in cls.fields.items():
@@ -123,7 +123,7 @@ class Lowered:
         """Functions whose results depend only on their arguments, according to the check."""
 
     def current(self) -> bool:
-        """Return whether the names outside the class and its mutable constants are unchanged."""
+        """Return whether mutable constants, and outside names that methods read, are unchanged."""
         for function, node, value in self.read:
             try:
                 if value_of(node, Outside(function)) is not value:
@@ -138,7 +138,7 @@ T = TypeVar("T")
 
 
 def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
-    """Return the result of ``make``, kept until the class or a name that it reads changes."""
+    """Call ``make``, or return its earlier result if the class and names it reads are unchanged."""
     known = vars(cls).get("_made")
     if known is not None and _unchanged(cls, known[0]) and known[1].current():
         out: T = known[2]
@@ -150,7 +150,7 @@ def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
 
 
 def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
-    """Return whether the attributes of ``cls`` and of its bases are still those in ``known``."""
+    """Return whether the attributes of ``cls`` and its bases are exactly those in ``known``."""
     return len(known) == len(cls.__mro__) and all(
         base is there
         and (own := vars(base)).keys() == before.keys()
@@ -162,9 +162,9 @@ def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
 def lowered(
     cls: type[NamedSignals], method: Callable[..., Any], form: Form, made: Lowered
 ) -> Callable[..., Any]:
-    """Translate ``method`` of ``cls`` into a function of vectors, with the arguments of ``form``.
+    """Translate ``method`` of ``cls`` into a function of vectors, whose arguments ``form`` lists.
 
-    All methods of a class share the translated helper functions in ``made``.
+    ``made`` stores the translated helper functions, which all methods of a class share.
 
     Raises:
         ModelError: The method uses a name that is not a field, writes a value that it may only
@@ -177,7 +177,7 @@ def lowered(
 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
-    """Return the position and the meaning of ``self`` and of the second argument, if any."""
+    """Return position and name of ``self``, and position and vector name of any second argument."""
     code = method.__code__
     names = code.co_varnames[: code.co_argcount]
     wanted = 1 + (form.second is not None)
@@ -635,7 +635,7 @@ def _call(helper: _Helper, more: list[ast.expr], keywords: list[ast.keyword]) ->
 
 
 def element_of_call(function: Any) -> tuple[Any, str, int] | None:
-    """Split a translated ``return self.METHOD()[index]`` into helper, arguments and index.
+    """Return helper, arguments and index from the translation of ``return self.METHOD()[index]``.
 
     The result is ``None`` if the body of ``function`` has another form.
     """

@@ -80,7 +80,7 @@ class guard:
         return (self.level, self.on_reset, self.on_stop)
 
     def reset(self, method: M) -> M:
-        """Mark the method that is called when the guard fires, to set states and memory."""
+        """Mark the method that sets states and memory when the guard fires."""
         self._check_open(method)
         self.on_reset = method
         return method
@@ -121,7 +121,7 @@ def rising(level: Level | None = None, **options: Any) -> Any:
 
     - ``terminal=True`` ends the run when the guard fires; ``terminal="zeno"`` ends it when
       crossings accumulate.
-    - ``failure`` gives the reason why such a run counts as failed.
+    - ``failure``, for a terminal guard, is the reason why a run ended by it counts as failed.
     - ``at_start=True`` also fires the guard at the start if its value is above zero.
     - ``report`` contains the names of memory fields that rtsim records with the event.
 
@@ -247,7 +247,7 @@ class Plant(NamedSignals):
     - ``update(self)`` changes memory once in each ``update_period`` that the scenario declares.
     - ``residual(self, r)`` assigns ``r.NAME`` for each algebraic variable; the solver finds the
       values at which all residuals are zero.
-    - ``lines(self)`` assigns each line; a line serves only as the source of a delayed signal.
+    - ``lines(self)`` assigns each line: a field that serves only as the source of a delayed signal.
     - ``project(self)`` moves the states back to their constraint after each step.
 
     Class attributes ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of

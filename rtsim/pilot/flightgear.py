@@ -294,7 +294,7 @@ class Outside:
 
 
 def serve(exchange: Exchange, outside: Outside, over: threading.Event) -> None:
-    """Send packets until the run ends or ``over`` is set."""
+    """Send packets until the run ends or the event ``over`` is set."""
     while not (over.is_set() or exchange.over):
         outside.frame()
 

@@ -32,7 +32,7 @@ class StatePair:
     """The states of a plant at both ends of a step.
 
     ``last_ns`` and ``next_ns`` are simulated times, ns. ``last_wall`` and ``next_wall`` are the
-    wall-clock times at which the two states are due, ns.
+    wall-clock times at which the states ``last`` and ``next`` are due, ns.
     """
 
     last_ns: int
@@ -58,10 +58,11 @@ class StatePair:
         return (self.next_ns - self.last_ns) / NS_PER_S
 
     def fraction(self, wall: int, ahead: int = 0) -> float:
-        """Return the elapsed fraction of the step at wall-clock time ``wall``, ns: 1 at its end.
+        """Return the elapsed fraction of the step at wall-clock time ``wall``, ns; 1 is the end.
 
-        After the end of the step, the fraction grows above 1 for ``ahead`` ns, but at most for the
-        length of the step. If the run has withdrawn the next state, the fraction is at most 1.
+        After the end of the step, the elapsed fraction grows above 1 for ``ahead`` ns or for the
+        length of the step, whichever is shorter. If the next state has become invalid, the elapsed
+        fraction is at most 1.
         """
         length = self.next_wall - self.last_wall
         if length <= 0:
@@ -158,7 +159,7 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the indices of values with a derivative in ``signals``, and of the derivatives."""
+    """Return the indices of values and of their derivatives, if ``signals`` contains both."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

@@ -256,9 +256,10 @@ class LoopFigures:
 
 
 class PilotInbox(Inbox):
-    """Inbox for orders from the window, and publisher of the run's state for viewers.
+    """Inbox for commands from the window, and publisher of the run's state for viewers.
 
-    ``gateway`` is the inbox of a gateway, or ``None``. Commands from this inbox are executed too.
+    ``gateway`` is the inbox for commands from a gateway, or ``None``. Commands from this inbox are
+    executed too.
     """
 
     def __init__(
@@ -322,7 +323,7 @@ class PilotInbox(Inbox):
             self.take(command, initiated, partial(self._answer, kind))
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """Process the result of a window command; send the reason ``wrong`` of a refusal."""
+        """Process the result of a window command; send the reason ``wrong`` if it was refused."""
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT
@@ -398,7 +399,7 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
 
 
 class Cockpit:
-    """The memory that a run shares with its viewers; a context manager that removes it at the end.
+    """Memory that a run shares with its viewers. The context manager removes it at the end.
 
     ``stick`` is the external input that the pilot moves, or empty. Pass :attr:`pictures` and
     :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the

@@ -91,13 +91,13 @@ class Durations:
         """Add the buffered durations to the statistics, which takes about 20 us.
 
         The method ``add`` calls ``count_buffered`` when the buffer of 64 durations is full. A
-        caller with spare time can call ``count_buffered`` earlier.
+        caller can also call ``count_buffered`` earlier, when there is time.
         """
         self._spread.add(self._block[: self._filled])
         self._filled = 0
 
     def quantile(self, p: float) -> int:
-        """Return the quantile ``p``, ns: 0 without samples, the maximum if there are too few."""
+        """Return the quantile ``p`` in ns, 0 without samples, or the maximum of too few samples."""
         self.count_buffered()
         found = self._spread.quantile(p)
         return (self._spread.max or 0) if found is None else found

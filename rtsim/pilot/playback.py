@@ -111,7 +111,7 @@ class _Plant:
         return Shown(between.signals, between.at(pair, share), between.slope(pair), ns)
 
     def past(self, ns: int, span: int) -> ScenePast:
-        """Return the rows of the ``span`` ns before the time ``ns``, and the state at ``ns``.
+        """Return the rows from ``ns - span`` to the time ``ns``, and the state at ``ns``.
 
         If there are too many rows, every k-th row is returned. Successive calls choose the same
         rows.

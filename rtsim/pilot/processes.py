@@ -30,7 +30,7 @@ READY = "ready"
 def input_closed() -> threading.Event:
     """Return an event that is set when the standard input closes.
 
-    The simulation keeps the other end of the input open and writes nothing. The input closes when
+    The simulation keeps its end of the input pipe open and writes nothing. The input closes when
     the simulation ends, even if it is killed.
     """
     over = threading.Event()

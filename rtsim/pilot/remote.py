@@ -1,8 +1,8 @@
-"""A window on another machine: relay, viewer's side and message format, over ZeroMQ.
+"""Relay, viewer's connection and message format for a window on another machine, over ZeroMQ.
 
 The relay, ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT``, is a process beside the
-simulation. Like a viewer, the relay maps FILE, the memory that the run shares. Network traffic
-therefore cannot delay or block the loop of the simulation.
+simulation. Like a viewer, the relay maps the file FILE, the memory that the run shares.
+Network traffic therefore cannot delay or block the loop of the simulation.
 
 A message is a list in MessagePack: version, kind, first 8 bytes of the schema's hash, ``number``,
 ``heard``, ``sent``, ``echo``, ``received``, body. In every version, the first two elements are
@@ -14,9 +14,10 @@ difference in version. The sockets encrypt and sign each message. The bodies are
 - ``RECORDS``: a map from names of records to their integers and floats, as bytes;
 - ``WHOLE``: as ``RECORDS``, but with all records.
 
-``number`` counts the messages with records. ``heard`` acknowledges the other side's messages up to
-that number. ``sent``, ``echo`` and ``received`` are times for :class:`ClockOffset`, ns. ``sent``
-and ``received`` are times on the sender's clock, and ``echo`` is a time on the receiver's clock.
+``number`` counts the messages with records. ``heard`` acknowledges all messages of the other side
+whose ``number`` is at most ``heard``. ``sent``, ``echo`` and ``received`` are times for
+:class:`ClockOffset`, ns. ``sent`` and ``received`` are times on the sender's clock, and ``echo`` is
+a time on the receiver's clock.
 
 Only a few messages may be in transit. If a record changes while too many messages are in transit,
 the next message contains the record's latest value. This module therefore skips values. For a
@@ -212,7 +213,7 @@ def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> 
 def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
     """Return a record's integers, with ``later_ns`` added to their wall-clock times.
 
-    A time of 0 means that there is no time stamp, and stays 0.
+    A time of 0, which means no time stamp, stays 0.
     """
     out = integers.copy()
     for k in _WALLS.get(name, _PLANT_WALLS):
@@ -295,7 +296,7 @@ _LOST_NS = 1_000_000_000
 
 
 class Flow:
-    """Determines which messages one side sends and when, given the messages that it received."""
+    """Determines which messages a side sends and when, from the messages that the side received."""
 
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
         self.offset = ClockOffset()
@@ -578,7 +579,7 @@ class ViewerRelay:
                 self._line.send(who, data)
 
     def end(self, why: str) -> None:
-        """Send all viewers the reason ``why`` the relay no longer serves the run."""
+        """Send all viewers ``why``, the reason for which the relay no longer serves the run."""
         for who in self._viewers:
             self._line.send(who, self._format.over(why))
 
@@ -605,7 +606,7 @@ class ViewerRelay:
             self._viewers[who] = Flow(self._format, Changes(readers), self._clock())
 
     def _pass_on(self, who: bytes, message: WireMessage) -> None:
-        """Forward the records of viewer ``who`` if it has the control authority or can get it."""
+        """Forward records from viewer ``who`` if the viewer has or can get control authority."""
         stick = message.records.get("stick")
         if stick is not None:
             number = int(stick[0][_WHO])

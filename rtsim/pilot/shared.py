@@ -386,7 +386,7 @@ ANSWER = ("refused", "order", "length", *(f"word_{k}" for k in range(REASON_WORD
 
 
 class SharedError(RtsimError):
-    """The shared file or a remote run is not usable: malformed, of another release, or ended."""
+    """The shared file or remote run is unusable, for example of another release or ended."""
 
 
 _NO_SCHEMA = (

@@ -50,7 +50,7 @@ VIEWPOINTS: Mapping[str, Viewpoint] = {
 
 
 def is_viewpoint(word: str) -> bool:
-    """Return True if ``word`` has the form of an argument of :func:`read_viewpoint`."""
+    """Return True if ``word`` is a name in :data:`VIEWPOINTS` or has the form of an angle."""
     return word in VIEWPOINTS or _ANGLE.fullmatch(word) is not None
 
 
@@ -73,7 +73,7 @@ def read_viewpoint(text: str) -> Viewpoint:
 
 
 def main_first(views: tuple[str, ...]) -> Iterator[str]:
-    """Yield ``views``. The view nearest to straight ahead comes first.
+    """Yield ``views``. The view that deviates least from straight ahead comes first.
 
     The window of the first view controls the stick.
     """

@@ -99,7 +99,7 @@ class Chunks:
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
-        """Add the chunk at byte ``at`` of the file, and return its decompressed data.
+        """Add the chunk at the file position ``at``, and return the chunk's decompressed data.
 
         ``read`` is the number of bytes read from the file so far. Raises ``ValueError`` for a
         damaged chunk, and :class:`RecordingError` for a chunk that declares an impossible amount of
@@ -327,7 +327,7 @@ class _Damaged(Exception):
 
 @dataclass
 class Salvaged:
-    """Metadata by name and messages by topic, as far as the file is readable.
+    """The readable part of a file: metadata by name and messages by topic.
 
     ``broken`` states where and why reading ended early.
     """
@@ -611,8 +611,8 @@ Table: TypeAlias = Words | StoredWords
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
     """Yield the rows of several tables in pieces of ``size`` bytes.
 
-    Each piece consists of the number of its first row and one array of rows for each table. The
-    iteration ends at the end of the shortest table.
+    Each piece contains the number of its first row, and an array of rows for each table.
+    The iteration ends at the end of the shortest table.
     """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))

@@ -5,19 +5,21 @@
     |candidate - baseline| <= max(absolute, relative * |baseline|)
 
 If both tolerances are 0, two doubles must be equal bit for bit. NaN equals NaN, and an infinity
-equals itself; compared with any other value, they fail at any tolerance. The difference of two
-signals of kind ``angle`` is the shorter of the two arcs. A quaternion equals its negative.
+equals itself. A NaN or an infinity that is compared with any other value fails at any tolerance.
+The difference of two signals of kind ``angle`` is the shorter of the two arcs. A quaternion equals
+its negative.
 
 The candidate must reach the end of the baseline. Later rows of the candidate are ignored. Up to the
-end of the baseline, both recordings must have the same rows: the same tags (time, microstep, side)
-in the same order. Use ``tags="common"`` for runs with different steps. The comparison then uses the
-last row at each time that occurs in both runs, without interpolation. The times that occur in both
-runs must span nine tenths of the baseline. Signals and tracks that occur only in the candidate are
-listed, but do not make the comparison fail. Tracks with wall-clock times are ignored.
+end of the baseline, the rows of both recordings must have the same tags in the same order. A tag
+consists of time, microstep and side (before or after the changes). Use ``tags="common"`` for runs
+with different steps. The comparison then uses the last row at each time that occurs in both runs,
+without interpolation. The times that occur in both runs must span nine tenths of the baseline.
+Signals and tracks that occur only in the candidate are listed, but do not make the comparison fail.
+Tracks with wall-clock times are ignored.
 
 If the baseline did not reach its requested end, or the candidate was stopped from outside, the
-comparison uses the rows that occur in both recordings. If the common rows agree, the outcome is
-undecided. The outcome is also undecided if there are no rows to compare.
+comparison uses the rows that occur in both recordings. If the rows that occur in both recordings
+agree, the outcome is undecided. The outcome is also undecided if there are no rows to compare.
 """
 
 from __future__ import annotations
@@ -376,7 +378,7 @@ class Growth:
 
 
 def growth(baseline: Recording, candidate: Recording, found: Comparison) -> Growth | None:
-    """Return the growth of the difference in the signal that differs first.
+    """Return how the difference grows over time in the signal that differs first.
 
     The result is ``None`` if all values are equal.
     """

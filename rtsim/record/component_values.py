@@ -2,8 +2,9 @@
 
 Plants, controllers, sensors, processes and external inputs have tracks. Sources and parameters have
 no tracks: their values are in the header and in the recorded changes. Any other component, such as
-noise, has a track only if a fault alters the values that other components receive from it. Without
-a track, its values are taken from the recorded inputs of a component that reads them.
+noise, has a track only if a fault alters the values that other components receive from it.
+If such a component has no track, its values are taken from the recorded inputs of a component that
+reads them.
 """
 
 from __future__ import annotations
@@ -268,7 +269,7 @@ def _wires(recording: Recorded) -> Iterator[_Wire]:
 
 
 def _read(recording: Recorded) -> Iterator[Values]:
-    """For each component without a track, yield the values that its first reader received."""
+    """Yield the values of components, as the first recorded input of each signal received them."""
     found: dict[tuple[str, str], dict[str, _Wire]] = {}
     seen: set[str] = set()
     parts = described(recording.header)

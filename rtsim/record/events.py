@@ -190,14 +190,14 @@ def spans(
 
 
 def lasts(described: Mapping[str, Any]) -> bool:
-    """Return whether an activation of the ``described`` fault lasts until another event ends it."""
+    """Return whether each activation of the fault lasts until another event ends it."""
     if described.get("kind") in _KINDS_AT_ONCE:
         return False
     return "duration" in described or not any(key in described for key in _AT_ONCE)
 
 
 def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> list[Acted]:
-    """Return a summary of the activations of each fault in ``described``."""
+    """Return, for each fault in the list ``described``, a summary of its activations."""
     counts = Counter(e.source for e in events if e.kind == FAULT)
     idle = {e.source: e.text for e in events if e.kind == FAULT_IDLE}
     out = []
@@ -274,7 +274,7 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return the ending that the run has in a comparison up to the time ``ns``.
+        """Return how the run ended, for a comparison that covers only the time up to ``ns``.
 
         A run that reached ``ns`` is complete. A recording that was cut off is always incomplete,
         because any of its last rows may be missing.

@@ -57,7 +57,7 @@ def to_numpy(table: SignalTable, path: Path) -> None:
 
 
 def to_matlab(table: SignalTable, path: Path) -> None:
-    """Write a vector for each signal, and ``names``: rows of vector name, signal name and unit."""
+    """Write a vector for each signal, and the table ``names`` (vector name, signal name, unit)."""
     with needs("scipy", "a MATLAB file"):
         from scipy.io import savemat
 

@@ -216,7 +216,7 @@ class FileRecorder:
         now: Function that returns the time of a monotonic clock in ns.
         overwrite: True to overwrite an existing recording. Other files are never overwritten.
         patience: Timeout in s for a writing process that makes no progress.
-        keep_aside: Maximum number of bytes that may wait in memory. If more bytes wait, the
+        keep_aside: Maximum number of bytes that may wait in memory. Above this maximum, the
             recording fails, and further rows are dropped and counted.
 
     Raises:
@@ -451,7 +451,7 @@ class FileRecorder:
             self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
-        """Send queued data; if ``wait``, until none or fewer than ``_ahead`` bytes are left."""
+        """Send queued data; with ``wait``, until none or fewer than ``_ahead`` bytes are left."""
         if wait:
             self._outbox.stop()
         try:

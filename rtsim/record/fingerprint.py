@@ -2,8 +2,8 @@
 
 The last bits of a run's results depend on the source code and on the properties in the fingerprint.
 If two runs have the same source code and equal fingerprints, their results are equal bit for bit.
-To determine the fingerprint, numba need not be imported. The fingerprint contains neither host name
-nor user name.
+The fingerprint can be determined without importing numba, and contains neither host name nor user
+name.
 """
 
 from __future__ import annotations

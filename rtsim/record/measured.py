@@ -86,7 +86,7 @@ def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     If the run read each answer only at its due time, ``received`` is not the time of arrival. A
     latency is then the time from ``sent`` to ``ended``. If the header contains ``reply_ns``
     (transmission time of the answer) and ``handling_ns`` (the board's time outside the step), these
-    times are added.
+    times are added to the latency.
 
     Raises :class:`RecordingError` for a controller without measurements, for fewer than 100
     answers, and if ``ended`` was measured with the clock of another machine.

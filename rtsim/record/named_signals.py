@@ -52,8 +52,8 @@ class SignalsByName(ABC):
     def time(self) -> Vector:
         """Times of the rows of all plants [s], shape (n,), without repetitions.
 
-        Without plants, the times are the start and the end of the recording, and the times at which
-        messages or external inputs arrive, controllers sample, or sources change.
+        Without plants, the times are the start and the end of the recording, and all times at
+        which a message or an external input arrives, a controller samples, or a source changes.
         """
         return self.time_ns / NS_PER_S
 

@@ -40,7 +40,7 @@ class Claim:
     _file: int
 
     def give_back(self, nothing_there: bool) -> None:
-        """Close the file. If ``nothing_there``, also remove the file if this run created it."""
+        """Close the file; with ``nothing_there``, also remove it if this run created it."""
         if self._file < 0:
             return
         if nothing_there and self.new:

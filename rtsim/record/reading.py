@@ -1,8 +1,9 @@
 """Access to recordings, as numpy arrays by signal name.
 
 ``rec["f16.altitude"]`` is a signal at the times ``rec.time``, and ``rec.track("f16")`` contains all
-rows of a track. If a recording was cut off, the data up to this point can be read; ``truncated``
-states the reason. From a large file, columns, rows and time spans are read only when they are used.
+rows of a track. If a recording was cut off, the data before the missing part can be read;
+``truncated`` states the reason. From a large file, columns, rows and time spans are read only when
+they are used.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ class TrackData:
             yield replace(self, words=words).rows
 
     def column(self, name: str) -> Vector:
-        """Return a signal or an integer column by name as doubles.
+        """Return the signal or the integer column ``name`` as an array of doubles.
 
         The shape is (n,), or (n, size) for an array.  Raises :class:`UnknownName` for an unknown
         name.
@@ -295,7 +296,7 @@ class Recording(SignalsByName):
         """First and last time of the recording [ns].
 
         The first time is 0 for a run from the start, and the time of the checkpoint for a continued
-        run. For a copy of a time span, the first time is the start of the span.
+        run. For a recording that is a copy of a time span, it is the start of the span.
         """
         first, last = self._part
         ended = (self.footer or {}).get("ended")
@@ -337,7 +338,7 @@ class Recording(SignalsByName):
         self, tracks: Mapping[str, TrackData], events: list[Event], gone: list[Event],
         part: tuple[int, int], cut: bool,
     ) -> Recording:  # fmt: skip
-        """Return a copy with ``tracks`` and ``events`` of the time span ``part`` [ns].
+        """Return a copy with only ``tracks`` and ``events``, for the time span ``part`` [ns].
 
         ``gone`` contains the earlier events. ``cut`` is True if rows before the span are missing.
         """

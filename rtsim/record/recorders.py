@@ -253,7 +253,7 @@ class PooledRecorder(MemoryRecorder):
         return self._tracks.reuse(pooled)
 
     def sink(self, name: str) -> Callable[[NDArray[np.int64]], object] | None:
-        """Return a function that stores rows (n, width) of a track, or ``None`` if not stored."""
+        """Return a function to store a track's rows (n, width), or ``None`` if it is not kept."""
         if not self.keeps(name):
             return None
         keep = self._rows.setdefault(name, []).append

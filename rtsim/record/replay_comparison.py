@@ -169,7 +169,7 @@ def ended_otherwise(
 def end_of(recording: Recording) -> int:
     """Return the time [ns] up to which a run must be repeated.
 
-    The time is the end of the recording, or 1 ns later if the run ended with an error.
+    A run is repeated up to the end of the recording, or 1 ns longer if the run ended with an error.
     """
     return recording.end_ns + (died_of(recording) is not None)
 

@@ -192,7 +192,8 @@ def signal_table(
     """Return signals of ``recording`` at common times.
 
     A controller's output changes when its message arrives. Messages that are lost, or in transit at
-    the end of the run, have no effect. Between its rows, a component keeps its last values.
+    the end of the run, have no effect. Between the rows of a component, its signals keep their last
+    values.
 
     Before the first row, signals are NaN. However, in a recording from the start of the run,
     messages and external inputs have their declared initial values. Sources and parameters have a
@@ -274,7 +275,7 @@ def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> V
 
 
 class Changes(NamedTuple):
-    """The changes of one signal in order: times (n,) in ns, order at an instant, and values (n,).
+    """Sorted changes of one signal: times (n,) in ns, order at equal times, and values (n,).
 
     ``order`` (n,) is twice the microstep, plus 1 if the value follows the discrete changes of the
     microstep. ``first`` is the value before the first change, NaN if unknown.
@@ -302,7 +303,7 @@ def signal_of(recording: Recorded, name: str) -> tuple[Values, str]:
 
 
 def signal_changes(recording: Recorded, name: str) -> Changes:
-    """Return all values of the scalar signal ``name``, also several at one instant.
+    """Return all values of the scalar signal ``name``, even if several values have the same time.
 
     An output of a controller changes when its message arrives. Errors are those of
     :func:`signal_of`.
@@ -410,7 +411,7 @@ def _chosen(
 ) -> list[tuple[Values, dict[str, str]]]:
     """Return the selected columns of each component by title, in the order of the recording.
 
-    A title is ``component.column``, as in the request.
+    A title is ``component.column``; for a signal in ``names``, the component is written as there.
     """
     if not names:
         found = [(one, _titled(one)) for one in known if one.listed]

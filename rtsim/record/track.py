@@ -163,7 +163,8 @@ class Track:
     def returned(self, row: int, rolled: bool) -> None:
         """End the use of the buffers by compiled code, and add the rows written up to ``row``.
 
-        If ``rolled`` is True, the first buffer is full, and ``row`` is a row of the spare buffer.
+        If ``rolled`` is True, compiled code has filled the first buffer, and ``row`` is a row of
+        the spare buffer.
         """
         self._spare += [] if self._lent is None else [self._lent]
         self._lent = None
@@ -303,7 +304,7 @@ class NullTrack(Track):
         self._rolled += row
 
     def wrote(self, row: int) -> None:
-        """Do nothing, because :meth:`returned` counts the rows of compiled code."""
+        """Do nothing, because the method :meth:`returned` counts the rows of compiled code."""
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1

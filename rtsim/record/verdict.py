@@ -43,7 +43,7 @@ def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
     """Return the tolerance of ``pattern``; ``values`` are the absolute and the relative tolerance.
 
     Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0. With an infinite
-    tolerance every value would pass, and with NaN none.
+    tolerance, every value would pass. With NaN as tolerance, no value would pass.
     """
     if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
         raise ScenarioError(
@@ -142,7 +142,7 @@ class SignalResult(Judged):
 
 
 class Measured(NamedTuple):
-    """Absolute, relative and allowed differences. Masks mark equal values and values that pass.
+    """Absolute, relative and allowed differences, and masks of equal and of passing values.
 
     All arrays have the shape (n, size).
     """
@@ -458,7 +458,7 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
 
 
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
-    """Return both recordings from their first common tag on, and this tag.
+    """Return both recordings without the rows before their first common tag, and this tag.
 
     The tag is that of the latest checkpoint from which a run continues, or ``None`` without one.
     """

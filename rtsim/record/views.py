@@ -114,7 +114,7 @@ class View:
             )
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all signals. The signal on the horizontal axis is last."""
+        """Return the names of all signals, with the signal on the horizontal axis last."""
         return self.signals if self.over is None else (*self.signals, self.over)
 
     def to_dict(self) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class _ChunkIndices:
             self._bytes = bytearray()
 
     def __iter__(self) -> Iterator[_ChunkIndices]:
-        """Yield only this object, whose method :meth:`write` writes the whole index."""
+        """Yield this object once; its method :meth:`write` writes the whole index."""
         yield self
 
     def write(self, stream: RecordBuilder) -> None:
@@ -136,10 +136,10 @@ PRIVATE = (
 class BatchWriter(Writer):
     """MCAP writer that adds whole arrays of rows instead of single messages.
 
-    The rows go directly to the private chunk builder of mcap's writer, because ``add_message``
-    takes 6 us per row, ten times the time to encode the row. For a version of mcap without the
-    chunk builder, rows are added with ``add_message``, and ``tests/project/test_house.py`` fails.
-    ``pyproject.toml`` limits the version of mcap.
+    The rows go directly to the private chunk builder of mcap's writer, because ``add_message`` is
+    slow. A call takes 6 us, ten times the time to encode the row. For a version of mcap
+    without the chunk builder, rows are added with ``add_message``, and
+    ``tests/project/test_house.py`` fails. ``pyproject.toml`` limits the version of mcap.
     """
 
     def __init__(self, output: Any, chunk_size: int = 1 << 20, folder: Path | None = None) -> None:
@@ -399,7 +399,7 @@ class Inlet:
         """Yield the received frames, or ``None`` after a quarter of a second without input.
 
         The iteration ends at the end of the stream. If the parent process has died, the iteration
-        ends when there is no more input, because another child process may keep the stream open.
+        ends when there is no more input, even if another child process keeps the stream open.
         """
         while True:
             if self._off is not None and not self.hurried:

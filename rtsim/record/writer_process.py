@@ -54,7 +54,7 @@ def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
 
 
 def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return the head of a frame that contains ``data``.
+    """Return the head that precedes ``data`` in a frame.
 
     Raises :class:`RecordingError` if the data are longer than the receiver accepts.
     """
@@ -69,7 +69,8 @@ def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
 class FrameBuffer:
     """Buffer that splits received bytes into frames.
 
-    Write received bytes into the memory of :meth:`room`, then iterate over :meth:`received`.
+    Write received bytes into the memory that :meth:`room` returns. Then iterate over the frames of
+    :meth:`received`.
     """
 
     def __init__(self) -> None:

@@ -153,7 +153,7 @@ def _scaled(unit: Factors, by: Fraction) -> Factors:
 
 
 def _product(left: Factors, right: Factors, sign: int) -> Factors:
-    """Return the unit of a product or quotient; a number without a unit has none there."""
+    """Return the unit of a product or quotient; an operand without a unit has no effect on it."""
     if left is None and right is None:
         return None
     found = dict(left or {})

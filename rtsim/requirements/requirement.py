@@ -94,7 +94,7 @@ def read_requirements(path: str | Path) -> tuple[Requirement, ...]:
 
 
 def gather(given: Iterable[Given]) -> tuple[Requirement, ...]:
-    """Return the requirements from files, texts and entries.
+    """Return the requirements that files, texts or dictionaries of entries declare.
 
     Raises :class:`ScenarioError` if two requirements have the same name.
     """

@@ -21,8 +21,8 @@ _SAYS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED:
 def requirement_section(recording: Recording) -> Section | None:
     """Return the report section of the requirements in ``recording``, or None without any.
 
-    The section has a table of the verdicts, and a chart of the robustness over time of each part
-    that must hold throughout a window; violations are marked.
+    The section has a table of the verdicts. For each part that must hold throughout a window, the
+    section has a chart of the robustness over time, in which violations are marked.
     """
     try:
         required = required_by(recording.header)

@@ -167,7 +167,7 @@ class ResetRuns:
         return self._until[1]
 
     def run(self, order: Order, begin: Begin) -> RunResult | None:
-        """Execute the run ``order``; ``begin`` returns the recorder of each attempt.
+        """Execute the run that ``order`` describes; ``begin`` returns a recorder for each attempt.
 
         Returns ``None`` if the equations are not finite at the initial values.  A build then
         reports which equation is wrong.
@@ -274,7 +274,7 @@ class ResetRuns:
 
 
 def finished(result: RunResult) -> RunResult:
-    """Return ``result`` with last values; raise the run's error or :class:`KeyboardInterrupt`."""
+    """Return ``result`` with final values, or raise its error or :class:`KeyboardInterrupt`."""
     if result.reason == "interrupted":
         raise Interrupted
     if result.ends is None:
@@ -355,7 +355,7 @@ class Prepared:
         set: Values | None = None,
         until: Duration | None = None,
     ) -> RunResult:
-        """Run once into a recorder of the caller; other arguments are those of :meth:`run`.
+        """Run once with a recorder from the caller; :meth:`run` describes the other arguments.
 
         ``begin`` is called for each attempt and returns its recorder; ``result.recorder`` is the
         recorder of the last attempt.  Wrong values raise the errors of :meth:`run`.  An error or an

@@ -25,7 +25,7 @@ class Display(Protocol):
     """Interface of a display that shows one text at a time."""
 
     def write(self, text: str, share: float) -> None:
-        """Replace the last text by ``text``; ``share`` of the work is done, 0 to 1."""
+        """Replace the last text by ``text``. ``share`` is the fraction of the work done, 0 to 1."""
 
     def keep(self, text: str) -> None:
         """Show ``text`` permanently."""

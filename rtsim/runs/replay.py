@@ -86,7 +86,7 @@ def to_repeat(
     stop_ns: int | None = None,
     live: bool = False,
 ) -> RunRequest:
-    """Return the request that repeats a recorded run, for the arguments of :func:`rerun`.
+    """Return the request for repeating a recorded run with the arguments of :func:`rerun`.
 
     With ``live``, external controllers run again instead of replaying their recorded answers.
     """
@@ -268,7 +268,7 @@ _NONE = Tag(-1), 0
 
 
 def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
-    """Return the request pending at a checkpoint and its number of polls without answer."""
+    """Return a checkpoint's pending request and how often it was polled without an answer."""
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
@@ -445,7 +445,7 @@ def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
 
 
 def _never_began(overrun: Event, before: _Frame, pace: Fraction) -> _Frame:
-    """Return the unrecorded frame after ``before``, which ended the run by an overrun."""
+    """Return the unrecorded frame whose overrun ended the run. The frame follows ``before``."""
     amount, ns = _amount(overrun), overrun.tag.ns
     handed_on = before.began * pace > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:
@@ -471,7 +471,7 @@ def _pace(recording: Recording) -> Fraction:
 
 
 def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
-    """Set the compute time of each frame; due times are rounded as the clock rounds them."""
+    """Set the compute time of each frame. Due times are rounded like those of the clock."""
     clock = Timeline(pace, 0)
     for frame, following in pairwise(frames):
         if frame.due_at_once:

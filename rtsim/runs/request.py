@@ -63,10 +63,7 @@ class Pace:
         return cls(rate, **rest)
 
     def clock(self, told: bool = False) -> Clock:
-        """Return the clock of a run.
-
-        The parameter ``told`` is True if commands can change the rate during the run.
-        """
+        """Return the clock of a run; ``told`` is True if commands can change the rate."""
         return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
 
     def __str__(self) -> str:
@@ -142,7 +139,7 @@ class Connections:
 
 @dataclass(frozen=True)
 class Output:
-    """The output to keep of one run: recording and checkpoints."""
+    """The stored output of one run: its recording and its checkpoints."""
 
     recorder: Recorder | None = None
     checkpoints: CheckpointSchedule | None = None

@@ -127,9 +127,9 @@ def moment(
     """Return a checkpoint of a recorded run at the first tag at or after ``ns``.
 
     The function repeats the run up to this tag as fast as possible.  From the time ``shown_from``
-    (ns) on, the run has the given ``pace``, so that a pilot can watch before taking over.  A time
-    outside the recording raises :class:`CheckpointError`, and an error that ends the repeated run
-    early is raised too.
+    (ns) on, the run has the given ``pace``, so that a pilot can watch before taking over. Raises
+    :class:`CheckpointError` for a time outside the recording, or if the repeated run ends before
+    ``ns``. If an error ends the repeated run early, this error is raised.
     """
     if not 0 < ns < recording.end_ns:
         raise CheckpointError(

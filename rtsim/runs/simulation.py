@@ -158,8 +158,8 @@ class OpenRun:
     ) -> None:
         """Build the system and begin the recording; the errors are those of :func:`run`.
 
-        ``inbox`` supplies the commands of the run.  ``header`` replaces the recording's header made
-        from ``request``.
+        ``inbox`` supplies the commands of the run. ``header`` replaces the header of the recording,
+        which is made from ``request`` by default.
         """
         scenario, start = request.scenario, request.start
         checkpoints, live, fed = request.output.checkpoints, request.live, request.inputs
@@ -238,10 +238,10 @@ class OpenRun:
 def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
     """Return how the functions of this run are prepared.
 
-    With ``compile=True`` and the default engine, a run that will probably end before its functions
-    are compiled starts in plain Python.  A run with a pace, a viewer, or commands at any time is
-    compiled first, because a later compilation would delay frames.  A run with ``stop_ns`` is also
-    compiled first, because other code uses its system afterwards.
+    With ``compile=True`` and the default engine, a run starts in plain Python if the run will
+    probably end before its functions are compiled. A run with a pace, a viewer, or commands at any
+    time is compiled first, because a later compilation would delay frames. A run with ``stop_ns``
+    is also compiled first, because the caller may use the run's system afterwards.
     """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None
@@ -299,7 +299,7 @@ def loop(
     request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
     machine: Machine | None = None,
 ) -> RunResult:  # fmt: skip
-    """Run the loop to its end under the requested scheduling, without closing anything.
+    """Run the loop to its end under the requested scheduling; close no component or recording.
 
     ``machine`` describes this computer, if it has already been examined.
     """
@@ -445,7 +445,8 @@ def _closed(
     """Close the components, the recording and the checkpoints.
 
     An error during closing becomes a note on the error that ended the run.  If no error ended the
-    run, the closing error is the result's ``error``, or ``lost`` for a :class:`RecordingError`.
+    run, the first error during closing becomes the result's ``error``, or ``lost`` for a
+    :class:`RecordingError`.
     """
     system, error, footer = result.system, result.error, footer_of(result, figures)
     closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]
@@ -496,7 +497,7 @@ def _observer(
 
 
 def shortest_period(system: System) -> int:
-    """Return the loop's frame, ns: the shortest step or period of all components, or else 0."""
+    """Return the shortest step or period (ns) of all components, or 0 if there is none."""
     steps = [int(p.step.ns) for p in system.plants]
     periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)

@@ -1,7 +1,7 @@
 """A run that Python code advances step by step, reading and assigning values in between.
 
-Each assignment is a command at the present time, with a separate tag.  For any step lengths, the
-trace therefore equals that of one run with the same values at the same times.
+Each assignment is a command at the present time, with a separate tag. The step lengths therefore do
+not affect the trace: one run with the same values at the same times has an equal trace.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Simulation:
     :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
     values replace the device of an external input.
 
-    The trace does not depend on the step lengths or the engine.  The trace equals that of one run
-    with the same values at the same times.  Use a simulation in one thread only.
+    The trace does not depend on the step lengths or the engine. A single run with the same values
+    at the same times has an equal trace. Use a simulation in one thread only.
 
     Example:
         with Simulation(room) as s:
@@ -484,7 +484,7 @@ class Simulation:
         self._result = replace(found, began=START, wall_ns=self._wall_ns + found.wall_ns)
 
     def close(self) -> None:
-        """Close the components and the recording without running further, unless already closed.
+        """Close the components and the recording, if they are still open, without running further.
 
         Use this method if the result is not needed.
         """

@@ -226,7 +226,7 @@ def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:
 
 
 def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """Return the predecessors of each controller in the declared orders."""
+    """Return, for each controller with predecessors, all controllers ordered before it."""
     direct: dict[str, set[str]] = {}
     for first, later in orders:
         direct.setdefault(later, set()).add(first)

@@ -54,7 +54,7 @@ class Validity(NamedTuple):
 
 @dataclass
 class Built:
-    """The objects of a component for one run. A component sets only the fields that it needs."""
+    """The objects that a component provides for one run. Only the needed fields are set."""
 
     port: SignalPort | None = None
     """Signals that other components can read. The port has the name of the component."""
@@ -143,7 +143,7 @@ class Site:
         return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: ControllerProtocol) -> ControllerProtocol:
-        """Return ``own``, copied if possible; in a replay, the controller that replaces ``own``."""
+        """Return ``own``, if possible as a copy; in a replay, the controller that replaces it."""
         found = self.controllers.get(name)
         if found is None:
             found = self._fresh(name, own)
@@ -221,7 +221,7 @@ class Component(ABC):
         return Validity()
 
     def resettable(self) -> bool:
-        """Return whether :func:`rtsim.runs.prepared.prepare` may build the component only once.
+        """Return whether one build suffices for all runs of :func:`rtsim.runs.prepared.prepare`.
 
         Return True only if ``save()`` and ``restore()`` of the built objects cover all memory of a
         run. A restored system then behaves like a new system, and the values in
@@ -326,7 +326,7 @@ def changeable(
     vector: Vector,
     owner: RunningPlant | SignalPort | None = None,
 ) -> list[Changeable]:
-    """Return a :class:`Changeable` for each of ``signals``, whose values are stored in ``vector``.
+    """Return a :class:`Changeable` for each of ``signals``. ``vector`` contains their values.
 
     ``owner`` is the plant or the port that is informed of each change.
     """

@@ -39,7 +39,7 @@ def imported_by(path: Path) -> dict[Path, Signature | None]:
 
 
 def forget_beside() -> None:
-    """Remove the modules in the folder of the last loaded file from Python's module table.
+    """Remove from ``sys.modules`` the modules imported from the folder of the last loaded file.
 
     The next file may be in a folder with a different module of the same name. The text of a module
     may also have changed since the last load.

@@ -497,7 +497,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         }
 
     def allow(self, name: str, latency: Allowed) -> None:
-        """Set the time from sample to answer of controller ``name``: s, or measured delays."""
+        """Set the time from sample to answer of a controller, in s or as measured delays."""
         problem = f"{name} is not a controller, so it has no latency of computation"
         self.controller_component(name, problem).compute = allowing(latency)
         self.origin.setdefault("latencies", {})[name] = to_plain(latency)
@@ -625,7 +625,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def require(self, name: str, formula: str, text: str = "") -> None:
         """Declare a requirement: a formula that each run must meet (``docs/requirements.md``).
 
-        The requirement counts in the outcome of the run. :meth:`build` checks the names and units
+        The outcome of the run depends on the requirement. :meth:`build` checks the names and units
         of its signals.
 
             loop.require("REQ-12", "always[5, 20] abs(cart.x - wanted.x) < 0.1 m")
@@ -654,7 +654,7 @@ class Scenario(NamedComponents, Presented, Drawn):
         return self._faults
 
     def only_faults(self, *given: Given) -> None:
-        """Replace all declared faults by ``given``, as a replay does."""
+        """Replace all declared faults by the faults ``given``, as a replay does."""
         self._faults = gather(given)
 
     def set(self, target: SignalName, value: object) -> None:

@@ -56,7 +56,7 @@ class Hud(_Sent):
         unit: Displayed unit; the default is the unit of the signal.
         factor: Factor from the signal to the displayed number; needs ``unit``.
         digits: Number of decimals, 0 to 6.
-        side: ``"left"`` or ``"right"``.  The first number on each side is drawn in a frame.
+        side: ``"left"`` or ``"right"``. The first number on each side has a frame.
 
     Example:
         Hud("car.speed", text="speed", unit="km/h", factor=3.6)
@@ -87,7 +87,7 @@ class Hud(_Sent):
             )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return a copy of ``presentation`` with this head-up number added."""
+        """Return a copy of ``presentation`` with the head-up number added."""
         return replace(presentation, hud=(*presentation.hud, self))
 
     def check(self, units: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ class Hud(_Sent):
             raise UnknownName("signal", self.signal, units, "hud")
 
     def with_unit(self, units: Mapping[str, str]) -> Hud:
-        """Return a copy with the signal's unit for an empty ``unit``, except the unit ``"1"``."""
+        """Return a copy in which the signal's unit, except ``"1"``, replaces an empty ``unit``."""
         unit = self.unit or units.get(self.signal, "")
         return self if unit == "1" else replace(self, unit=unit)
 
@@ -225,7 +225,7 @@ class Displayed(Protocol):
 
 @dataclass(frozen=True)
 class Presentation:
-    """All that a scenario declares for its viewers."""
+    """The declarations of a scenario for its viewers."""
 
     bodies: tuple[Body, ...] = ()
     """Bodies that the window, the browser and Foxglove draw."""
@@ -292,7 +292,7 @@ class Presentation:
             sound.check(windowed)
 
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
-        """Return a copy with ``items``; raise :class:`ScenarioError` for an invalid item."""
+        """Return a copy with added ``items``; raise :class:`ScenarioError` for an invalid item."""
         out = self
         for item in items:
             if not hasattr(item, "added_to"):

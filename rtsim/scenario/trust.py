@@ -1,8 +1,9 @@
 """Permissions to run the code that a recording, checkpoint or saved case names (docs/trust.md).
 
-To repeat a run, rtsim executes the scenario whose path is stored in such a file. Installed code may
-run. A file of the current project may run if its content equals the recorded content byte for byte.
-Otherwise, the user must name another scenario file or declare the recorded one as trusted.
+To repeat a run, rtsim executes the scenario whose path the recording, checkpoint or case stores.
+Installed code may run. A file of the current project may run if its content equals the recorded
+content byte for byte. For other code, the user must name another scenario file or declare the
+recorded file as trusted.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ SOLVER_PARTS = ("name", "order", "stepper")
 
 
 def _checked(name: str, made: object) -> Solver:
-    """Return ``made`` if it is a solver called ``name``; otherwise raise :class:`ScenarioError`."""
+    """Return the solver ``made``; raise :class:`ScenarioError` if it is no solver ``name``."""
     if isinstance(made, type):
         raise ScenarioError(
             f"solver {name!r} is the class {made.__name__}; give an object, such as "

@@ -6,8 +6,8 @@ The last internal step ends at the next tag. The step length follows Hairer, Nor
 Solving Ordinary Differential Equations I, section II.4.
 
 A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
-plant on its own grid. Tags and events within a frame do not increase its budget. When the budget is
-used up, the option ``fallback`` decides how the frame ends.
+plant on its own grid. Tags and events within a solver frame do not increase the frame's budget.
+When the budget is used up, the option ``fallback`` decides how the frame ends.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def adaptive_leg(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """Return the index of the first infinite or NaN state in ``out``; ``why`` if all are finite."""
+    """Return the index of the first infinite or NaN state in ``out``, or ``why`` without one."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
@@ -318,7 +318,7 @@ def resident_retake(words: Any, t: float, h: float) -> int:
 
 
 def new_frame(memory: Any) -> None:
-    """Begin a new solver frame with the full budget of evaluations."""
+    """Begin a new step on the plant's own grid with the full budget of evaluations."""
     memory[BEGAN] = memory[EVALUATIONS]
 
 
@@ -437,7 +437,7 @@ class StepControl(StepTolerance):
     def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
         """Return the arrays of an adaptive method, without the arrays that every solver has.
 
-        The last element of the array ``settings`` is ``last``.
+        The value ``last`` is stored as the last element of the array ``settings``.
         """
         n, table = bound.model.states.size, self.tableau
         settings = np.zeros(MOST_STEPS + 2)
@@ -467,8 +467,8 @@ class Adaptive(StepControl):
     :class:`StepControl` explains ``first``, ``least``, ``most`` and ``safety``.
 
     - ``budget``: evaluations of the derivative per solver frame; ``None`` means no limit.
-    - ``fallback``: action when the budget is used up.  With ``"step"``, the solver takes a single
-      step to each remaining tag of the solver frame. With ``"stop"``, the run ends with an error.
+    - ``fallback``: action when the budget is used up. With ``"step"``, the solver takes a single
+      internal step to each remaining tag of the frame. With ``"stop"``, the run ends with an error.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """

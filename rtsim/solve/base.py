@@ -85,7 +85,7 @@ class Stepper(Protocol):
         ...
 
     def accept(self) -> None:
-        """Commit the solver memory of the last ``advance``, whose result the plant has adopted."""
+        """Commit the solver memory of the last ``advance``, whose result is the new state."""
         ...
 
     def forget(self) -> None:
@@ -126,8 +126,8 @@ class Tableau:
     """The coefficients of an explicit Runge-Kutta method in Butcher's notation, as exact fractions.
 
     ``a`` is the strictly lower triangle: row i has i entries.  ``b`` contains the weights and ``c``
-    the nodes, one for each of the s stages.  Raises :class:`ScenarioError` if the sum of row i of
-    ``a`` is not node i, or if the sum of the weights is not 1.
+    the nodes, one for each of the s stages. Raises :class:`ScenarioError` if row i of ``a`` does
+    not sum to ``c[i]``, or if the weights do not sum to 1.
     """
 
     name: str
@@ -160,7 +160,7 @@ class EmbeddedTableau(Tableau):
     step: ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.
 
     The last stage of a step must be the first stage of the next step. The weights ``hat`` must sum
-    to 1, and each row of ``dense`` must sum to its weight in ``b``. Raises :class:`ScenarioError`
+    to 1. The sum of row i of ``dense`` must be the weight ``b[i]``. Raises :class:`ScenarioError`
     for other coefficients.
     """
 

@@ -179,7 +179,7 @@ def snapped_at(table: Any) -> int:
 
 @in_both
 def own_at(table: Any) -> int:
-    """Return the index at which the solver's own memory begins."""
+    """Return the index of the solver's own memory, which follows the data of the delays."""
     return HEAD + 2 * table.lag.size  # type: ignore[no-any-return]
 
 
@@ -253,7 +253,7 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
     """Find the breaks that ``t`` (s) minus lag ``j`` has reached or passed since the last step.
 
-    Returns the lowest order of a derivative that jumps at these breaks; ``_NEVER`` without a break.
+    Returns the lowest order of a derivative that jumps there, or ``_NEVER`` without a break.
     """
     after, breaks = table.after, table.breaks
     lag, snapped = table.lag[j], snapped_at(table) + j
@@ -282,7 +282,7 @@ def arrivals(table: Any, t: float, j: int, of: int) -> float:
 
 @in_both
 def begin_leg(words: Any, table: Any, t: float) -> int:
-    """Store a break at time ``t`` (s) if a derivative jumps at this time.
+    """Store time ``t`` (s) as a break if a derivative jumps at ``t``.
 
     Returns 1 for a break, 0 for none, or :data:`HISTORY_FULL`.
     """
@@ -365,7 +365,7 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 
 @in_both
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
-    """Return the fraction of the internal step at which a delayed time first reaches a break.
+    """Return the fraction of the internal step after which a delayed time first equals a break.
 
     A delayed time is the present time minus a variable lag. For the delay ``j`` that reaches a
     break first, ``snaps[j]`` becomes 1 or -1. If no delayed time passes a break, the result is 2.
@@ -407,7 +407,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """End the step where a delayed time first reaches a break, if any; return the length (s)."""
+    """End the step where a delayed time first equals a break, if any; return the step's length."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:
@@ -519,8 +519,8 @@ CUBIC = 3
 def with_history(method: Method, bound: BoundModel) -> Method:
     """Return ``method``, extended to a model with delays.
 
-    The extended method stores the history of the delayed signals, and its steps end at breaks.
-    Raises :class:`ScenarioError` if a lag is a function and the solver has a budget of evaluations.
+    The extended method stores the history of the delayed signals. Its steps end at breaks. Raises
+    :class:`ScenarioError` if a lag is a function and the solver has a budget of evaluations.
     """
     history, model = bound.history, bound.model
     assert history is not None

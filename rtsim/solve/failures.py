@@ -97,7 +97,7 @@ class Change:
 
     ``kind`` is ``"jump"``, or ``"pole"`` if the derivative grows without bound, or ``"overflow"``
     if the derivative exceeds the largest floating-point number. ``kind`` is ``"edge"`` in all other
-    cases in which the derivative is not finite at the point ``behind``.
+    cases with a derivative that is not finite at the second point, ``behind``.
     """
 
     kind: Kind
@@ -113,9 +113,9 @@ class Change:
 def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | None:
     """Return the sudden change of the derivative on the line from ``a`` to ``b``, or ``None``.
 
-    The search halves the line repeatedly and continues in the half in which the derivative changes
-    more. In shorter intervals, a continuous derivative changes less. A jump has the same size in
-    every interval. ``scale``, shape (n,), weights the states.
+    The search halves the line from ``a`` to ``b`` repeatedly, and continues in the half in which
+    the derivative changes more. In shorter intervals, a continuous derivative changes less. A jump
+    of the derivative keeps its size. ``scale``, shape (n,), weights the states.
     """
     first = a
     if not b.finite:
@@ -296,7 +296,8 @@ class Trouble:
     """A failed advance.
 
     The advance began at ``begin``, a time (s) and a state (n,), and should have reached ``end``
-    (s). ``vectors`` are z, u and p. ``tolerance`` is the solver if it has a tolerance, or ``None``.
+    (s). ``vectors`` are z, u and p. ``tolerance`` is the solver, or ``None`` for a solver without
+    a tolerance.
     """
 
     bound: BoundModel
@@ -439,7 +440,7 @@ def why_it_failed(
     step: object,
     result: int,
 ) -> ModelError:
-    """Return the error for an advance whose result is not ``GOOD``.
+    """Return the error for an integration whose result is not ``GOOD``.
 
     Args:
         plant: Name of the plant.

@@ -3,7 +3,7 @@
 - Explicit Runge-Kutta methods: ``euler``, ``midpoint``, ``rk4``, or any other tableau.
 - The multistep method of Adams, Bashforth and Moulton: ``abm4``.
 - Nystrom's method ``rkn4`` for q'' = f(t, q, q'), and the semi-implicit Euler method. Both methods
-  need positions that ``derivative_of="q"`` pairs with their velocities.
+  need states in pairs: the velocity of a position ``q`` is declared with ``derivative_of="q"``.
 """
 
 from __future__ import annotations

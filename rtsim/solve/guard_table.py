@@ -1,14 +1,14 @@
 """Search for the zero crossings of a plant's guards within an internal step.
 
-The search evaluates each guard at several points of the internal step (:data:`PARTS`). The state
-at these points comes from the solver's dense output. If a guard approaches zero and then moves
-away, it may have crossed zero twice between two points. The search therefore also evaluates the
-guard at its turning point. Two crossings between neighbouring points remain undetected if the
-values at the points do not indicate a turning point.
+The search evaluates each guard at several points of the internal step (:data:`PARTS`). The solver's
+dense output gives the state at each point. If a guard approaches zero and then moves away, it may
+have crossed zero twice between two points. The search therefore also evaluates the guard at its
+turning point. Two crossings between neighbouring points remain undetected if the values at the
+points do not indicate a turning point.
 
 A guard *flips* where its sign changes in the declared direction. A guard also flips where it
-reaches exactly zero in this direction and stays zero, such as a condition that changes from 1.0 to
-0.0.
+reaches exactly zero in the declared direction and stays zero. For example, a condition changes from
+1.0 to 0.0.
 
 The guard table is an argument table (:mod:`rtsim.equations.addresses`) with all data that the
 search reads and writes. :class:`rtsim.solve.guarded.Guarded` creates the table.
@@ -156,8 +156,8 @@ def bends(f: float, near: float, far: float) -> bool:
     """Return whether a guard may have a turning point close to the beginning or end of the step.
 
     ``f`` is the guard's distance from zero at the beginning or end. ``near`` and ``far`` are the
-    distances at the next two points inside the step. A turning point is possible if these three
-    distances grow ever faster.
+    guard's distances from zero at the next two points inside the step. A turning point is possible
+    if the distance grows faster and faster from point to point.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
@@ -170,8 +170,8 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
     a reset can leave a ball under the floor, as deep as the ball falls in 1 ns.
 
     Returns three fractions of the internal step, and the guard's distances from zero at these
-    fractions. The second distance is the smallest. The second returned fraction is :data:`NOWHERE`
-    if the guard is nearest to zero at ``end``.
+    fractions. The second distance is the smallest. If the guard is nearest to zero at ``end``, the
+    second fraction is :data:`NOWHERE`.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[end, i])
@@ -192,10 +192,10 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
 def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
     """Search near the point ``PARTS[j]`` for a time when guard ``i`` is on the other side of zero.
 
-    Returns the time as a fraction of the internal step, or ``NOWHERE`` if the guard turns back
-    before zero. Point ``j`` must be an end of the internal step or a point nearer to zero than both
-    neighbours. The search fits parabolas through three points. Where a parabola does not help, the
-    search uses the golden section.
+    Returns the time as a fraction of the internal step, or ``NOWHERE`` if the guard moves away
+    again before it reaches zero. Point ``j`` must be an end of the internal step, or the guard must
+    be at least as near to zero at point ``j`` as at both neighbours. The search fits parabolas
+    through three points. Where a parabola gives no usable time, the search uses the golden section.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[j, i])
@@ -237,7 +237,7 @@ def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
 def bracketed(
     table: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
-    """Return the fraction in [low, high] of the internal step at which guard ``i`` crosses zero.
+    """Return where guard ``i`` crosses zero, as a fraction of the internal step in [low, high].
 
     ``behind`` is the sign of the guard after the crossing. The slope of the guard at the crossing
     is stored in ``flips``. The method is false position with the Illinois modification.
@@ -304,7 +304,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Evaluate all guards at the fraction ``part`` of the step; above 1, after the step."""
+    """Evaluate all guards at the fraction ``part`` of the step; if above 1, after the step."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -323,7 +323,7 @@ def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float)
 
     The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at the
     fraction ``other``. The guard jumps if its magnitude directly beside zero exceeds half of its
-    magnitude 1e-8 s farther away.
+    magnitude at a point that is another 1e-8 s away.
     """
     g = table.g[POINTS]
     _, edge = stands_until(table, t, taken, i, zero, other)
@@ -347,8 +347,8 @@ def stays_from(
 ) -> float:  # fmt: skip
     """Return the fraction of the internal step at which guard ``i`` becomes zero and stays zero.
 
-    The guard is zero at the fraction ``visits[0, n]``, and was last nonzero at the fraction
-    ``before``. Returns :data:`NOWHERE` if the guard does not stay at zero.
+    The guard is zero at the fraction ``visits[0, n]``. The last point with a nonzero guard is the
+    fraction ``before``. Returns :data:`NOWHERE` if the guard does not stay at zero.
     """
     seen = table.visits
     part: float = seen[0, n]
@@ -377,9 +377,9 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 def visits(table: Any, t: float, taken: float, i: int) -> int:
     """Store the signs of guard ``i`` at all points of the step, and return the number of points.
 
-    The points are :data:`PARTS` without the first, and the turning points beyond zero, in order of
-    time. The first row of ``visits`` contains the points as fractions of the internal step. The
-    second row of ``visits`` contains the signs of the guard.
+    The points are all :data:`PARTS` except the first, and the turning points beyond zero, in order
+    of time. The first row of the array ``visits`` contains the points as fractions of the internal
+    step. The second row contains the guard's sign at each point.
     """
     rows, out = table.g, table.visits
     count = 0
@@ -404,8 +404,8 @@ def visits(table: Any, t: float, taken: float, i: int) -> int:
 def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
     """Find the guards that flip in an internal step, and return their number.
 
-    The internal step starts at time ``t`` (s). The array ``flips`` receives the result. For a guard
-    that does not flip, ``sides`` receives the sign for the next internal step. In the last internal
+    The internal step starts at time ``t`` (s). The array ``flips`` receives the result. If a guard
+    does not flip, its sign for the next internal step is stored in ``sides``. In the last internal
     step (``last``), a guard that is exactly zero at the end also flips, unless the guard was zero
     all the time or turns back. Returns :data:`NO_NUMBER` if a guard is not a number.
     """

@@ -72,7 +72,8 @@ def moving(
 ) -> Callable[[float], object]:
     """Return a function of time (s) that computes the guards and their change over 1e-6 s.
 
-    The function stores both in ``into``, shape (2, m). The vectors ``of`` are x, z, u and p.
+    The function stores both in ``into``, shape (2, m). The argument ``of`` contains the vectors x,
+    z, u and p.
     """
     work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
     arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
@@ -84,10 +85,10 @@ def moving(
 
 
 class Motion(NamedTuple):
-    """The value of a guard and its change within 1e-6 s, before and after the resets at a tag.
+    """A guard's value and the guard's change within 1e-6 s, before and after the resets at a tag.
 
-    The fields ``came`` and ``at`` are the guard's values before and after the resets. The fields
-    ``before`` and ``after`` are the changes.
+    The fields ``came`` and ``before`` are the value and the change before the resets. The fields
+    ``at`` and ``after`` are the value and the change after the resets.
     """
 
     came: float
@@ -112,8 +113,8 @@ class Motion(NamedTuple):
 class OwnResets:
     """The value and the slope of each guard directly after its own reset.
 
-    If several guards fire in a microstep, a later reset can make a guard move towards zero again,
-    which the stored value and slope show.
+    If several guards fire in a microstep, a later reset can make a guard move towards zero again.
+    The guard's stored value and slope show such a reset.
     """
 
     def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
@@ -129,9 +130,9 @@ class OwnResets:
         self._known.clear()
 
     def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
-        """Store the value and the slope of guard ``i`` at time ``t`` (s), after its own reset.
+        """Store the value and slope of guard ``i`` at time ``t`` (s), after the guard's own reset.
 
-        If ``last`` is true, nothing is computed, because no other reset follows in the microstep.
+        If ``last`` is true, no other reset follows in the microstep, so nothing is computed.
         """
         self._known[i] = (math.inf, 0.0)
         if last:
@@ -145,7 +146,7 @@ class OwnResets:
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
-        """Return whether a later reset made guard ``i`` move towards ``side`` again."""
+        """Return whether a later reset made guard ``i`` move in the direction ``side`` again."""
         level, change = self._known[i]
         return side != 0.0 and change * side <= 0.0 and motion.near(level)
 
@@ -237,9 +238,9 @@ class Crossings:
 class NativeGuards:
     """The arguments with which compiled code advances a plant with guards and evaluates the guards.
 
-    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`.  ``words`` is the argument table
-    of the step, ``table`` is the guard table, and ``here``, shape (5, m), is an array of the guard
-    table. ``block`` evaluates the guards and stores them in ``g``, shape (m,).
+    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`. The array ``words`` is the
+    argument table of the step, and ``table`` is the guard table. The array ``here``, shape (5, m),
+    belongs to the guard table. ``block`` evaluates the guards and stores them in ``g``, shape (m,).
     """
 
     handle: int
@@ -324,8 +325,8 @@ class GuardWatch:
         """Take and commit steps between consecutive ``times`` (ns), until a guard fires.
 
         ``times`` has the shape (k + 1,). Returns one row of ``values`` for each committed step, and
-        the length (ns) of the provisional step that follows. The length is 0 if all steps were
-        committed or a step failed.
+        the length (ns) of the provisional step that follows. The returned length is 0 if all steps
+        were committed or a step failed.
         """
         self._leave()
         rows = self._way.run(times, self._vectors, y, values)
@@ -376,7 +377,7 @@ class GuardWatch:
 
         Returns one tuple for each guard: ``"Crossed"`` or ``"Stopped"``, the name of the guard, a
         text, and the values that the guard reports. The text is the change of mode, such as
-        ``"old -> new"``; without a change, the failure that the guard declares.
+        ``"old -> new"``, or the failure that the guard declares if the mode does not change.
 
         Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode. Raises
         :class:`ModelError` if a reset makes a state or a discrete signal infinite or NaN.
@@ -415,7 +416,7 @@ class GuardWatch:
         native.call(i, self._seconds(ns), *vectors)
 
     def _seconds(self, ns: int) -> float:
-        """Return the time (s) of the plant's state at ``ns``; after a crossing, up to 1 ns less."""
+        """Return the time (s) of the state at ``ns``, up to 1 ns earlier after a crossing."""
         return ns / NS_PER_S - float(self._here[LATE, 0])
 
     def _mode(self, z: Vector) -> str:
@@ -444,9 +445,9 @@ class GuardWatch:
     def changed(self, ns: int) -> None:
         """Find the guards that fire because states or inputs were written at time ``ns``.
 
-        A guard fires if the written values moved the guard in the declared direction, either across
-        zero or from exactly zero to the other side. A guard at zero also fires if a reset at ``ns``
-        gave the guard a slope in this direction.
+        A guard fires if the written values moved the guard in the declared direction across zero,
+        or from exactly zero to the other side. A guard at zero also fires if a reset at ``ns`` gave
+        the guard a slope in the declared direction.
         """
         signs = self._sides_at(ns)
         now, (before, came_to, left_at, side_before, _) = signs.tolist(), self._here.tolist()
@@ -489,8 +490,8 @@ class GuardWatch:
         """Update the array row ``CAME_TO`` for the guards that fired and are still at zero.
 
         Normally, a guard that fired and is still exactly zero does not fire again when it leaves
-        zero. The guard can fire again if a write of the states stopped, reversed or started its
-        motion. For example, a ball that is placed on the floor may fall again.
+        zero. The guard can fire again if a write of the states stopped, reversed or started the
+        guard's motion. For example, a ball that is placed on the floor may fall again.
         """
         for i, side in enumerate(came_to):
             if side == 0.0:
@@ -502,10 +503,10 @@ class GuardWatch:
                 self._here[SIGN, i] = 0.0
 
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
-        """Return whether guard ``i`` stopped, reversed or started because states were written.
+        """Return whether written states stopped, reversed or started the motion of guard ``i``.
 
-        If only values other than states were written, a guard that stops merely pauses. For
-        example, a discrete value can stop a belt that continues later.
+        If only values other than states were written, a stopped guard only pauses. For example, a
+        discrete value can stop a belt that continues later.
         """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
@@ -513,7 +514,7 @@ class GuardWatch:
         return sign(float(self._held[1, i])) != sign(motion.after)
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
-        """Return whether guard ``i`` is at zero and the latest resets set the guard in motion.
+        """Return whether guard ``i`` is at zero and began to move because of the latest resets.
 
         If the guard's own reset was executed too, a later reset must have reversed its effect.
         """
@@ -539,11 +540,11 @@ class GuardWatch:
                 self._here[LEFT_AT, i] = 0.0
 
     def _turned_back(self, ns: int, sides: list[float], motions: list[Motion]) -> None:
-        """If resets stopped or reversed a guard beyond zero, store its value in ``LEFT_AT``.
+        """Store a guard's value in ``LEFT_AT`` if resets stopped or reversed it beyond zero.
 
         For example, a ball is slightly under the floor when its reset reverses its speed or sets it
-        to 0. Nothing is stored for a guard that the resets moved farther beyond zero, that still
-        moves away from zero, or that only pauses (:meth:`_states_turn`).
+        to 0. Nothing is stored if the resets moved the guard farther beyond zero, if the guard
+        still moves away from zero, or if its motion only pauses (:meth:`_states_turn`).
         """
         for i, side in self._crossed.items():
             motion, level = motions[i], self._levels[i]

@@ -76,15 +76,15 @@ first attempt from the estimated crossing (ns). Later attempts allow for larger 
 def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
     """Repeat the internal step so that it ends at time ``ns``, and return the guards, shape (m,).
 
-    The internal step starts ``done`` (s) after the beginning of the advance. The returned values
-    are relative to the level that each guard crosses.
+    The internal step starts ``done`` seconds after the beginning of the advance. The returned
+    values are relative to the level that each guard crosses.
     """
     return taken_until(words, table, from_ns, done, ns, 0.0)
 
 
 @in_both
 def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> Any:
-    """Repeat the internal step like :func:`taken_to`, but end the step ``late`` s before ``ns``."""
+    """Repeat the internal step so that it ends ``late`` s before ``ns`` (see :func:`taken_to`)."""
     g, level, began = table.g[POINTS], table.flips[LEVEL], table.here[LATE, 0]
     h = (ns - from_ns) / NS_PER_S + began - late - done
     call_step(table.retake, words, from_ns / NS_PER_S - began + done, h)
@@ -106,8 +106,8 @@ def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
 def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
     """Return whether guard ``i``, which has the given value at ``ns``, has crossed zero.
 
-    The guard has crossed zero if its sign is the sign after the flip. With a value of exactly 0,
-    the guard has crossed zero if it stays at 0, or if the advance ends at ``ns``.
+    The guard has crossed zero if it already has the sign that follows the crossing. A guard with
+    the value 0 has crossed zero if it stays at 0, or if ``ns`` equals ``end_ns``.
     """
     flips = table.flips
     ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)
@@ -256,10 +256,11 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
 
 @in_both
 def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
-    """End the internal step at the crossing itself, and return its distance (s) from ``ns``.
+    """End the internal step at the crossing itself; return the time (s) from there to ``ns``.
 
-    If several guards fire at ``ns``, the step ends at the last crossing. If a guard that fires does
-    not change its sign in the last ns, the step ends at ``ns`` and the function returns 0.
+    If several guards fire at ``ns``, the step ends at the last crossing. If a firing guard keeps
+    its sign during the last nanosecond before ``ns``, the step ends at ``ns`` and the function
+    returns 0.
     """
     before, after, fired, tried = table.g[_BEFORE], table.g[_AFTER], table.fired, table.tried
     flips = table.flips
@@ -306,7 +307,7 @@ _evaluate = compiled(evaluate)
 
 @in_both
 def conclude(table: Any, ns: int, offset: int, late: float) -> None:
-    """Store the data of the guards at the end of the advance in the array ``there``.
+    """Store in the array ``there`` the data of the guards at the end of the advance.
 
     The advance ends at ``ns`` and is ``offset`` ns long. The final state is the state at the time
     ``late`` s before ``ns``.
@@ -337,7 +338,7 @@ def conclude(table: Any, ns: int, offset: int, late: float) -> None:
 
 @in_both
 def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
-    """Take internal steps up to ``to_ns``, or to the first ns at which a guard has crossed.
+    """Take internal steps up to ``to_ns``, or to the first ns at which a guard has crossed zero.
 
     The duration of the advance (ns) is stored in the array ``reached``. Returns :data:`GOOD`,
     :data:`PAUSED` or the error code of an internal step.
@@ -452,7 +453,7 @@ class Guarded:
     ) -> None:
         """Create the guard table for the plant's vectors x, z, u and p, given in ``vectors``.
 
-        ``out``, shape (n,), receives the state at the end of each provisional advance.
+        ``out``, shape (n,), receives the state at the end of each uncommitted advance.
         """
         make = getattr(stepper, "legs", None)
         legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
@@ -525,7 +526,7 @@ class Guarded:
         return found
 
     def accept(self) -> None:
-        """Commit the provisional advance: copy the array ``there`` to the array ``here``."""
+        """Commit the latest advance: copy the data of the guards from ``there`` to ``here``."""
         self.here[:] = self.there
 
     def run(
@@ -553,7 +554,7 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """Return the functions for internal steps, for a stepper without a method ``legs``.
+    """Return the functions for the internal steps of a stepper that has no method ``legs``.
 
     Each advance is one internal step. The dense output is a cubic polynomial.
     """

@@ -11,8 +11,9 @@ internal step. Each solver has three functions for internal steps, compiled or a
   internal step. The array ``y`` of the guard table (:mod:`rtsim.solve.guard_table`) receives the
   result.
 
-After :data:`MOST_SPENT` evaluations of the derivative, an advance pauses and returns to Python,
-which can then handle signals and other threads. Repeating the same call continues the advance.
+After :data:`MOST_SPENT` evaluations of the derivative, ``advance`` pauses and returns to Python.
+Python can then handle other threads and signals of the operating system. Repeating the same call
+continues the advance.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Legs:
 
 @in_both
 def covered(notes: Any) -> float:
-    """Begin or continue an advance, and return the length (s) completed before the pause."""
+    """Begin or continue an advance; return the length (s) completed so far."""
     notes[SPENT] = 0.0
     if notes[PHASE] == WAITING:
         notes[PHASE] = 1.0
@@ -202,7 +203,7 @@ STEP_LAYOUT = Layout(
 
 @dataclass(frozen=True)
 class Inner:
-    """The functions and arrays with which a method takes internal steps (see :class:`Legs`)."""
+    """The functions and arrays of a method for its internal steps (see :class:`Legs`)."""
 
     leg: Callable[..., int]
     retake: Callable[..., int]

@@ -7,7 +7,7 @@ for models that declare ``sparsity`` or ``jacobian``, and for models with at lea
 One difference quotient can change several states at once if no derivative depends on more than one
 of the changed states. rtsim checks each Jacobian with an additional difference quotient that
 changes all states. If the check fails, rtsim computes a separate difference quotient for each
-column of the matrix. A nonzero element that a declared sparsity lacks is an error.
+column of the matrix. A nonzero element that is missing from a declared sparsity is an error.
 
 The class :class:`Jacobian` is used with the solvers of SciPy and SUNDIALS, and adds nonzero
 elements that a probed sparsity lacks. The function :func:`jacobian` is used in rtsim's own implicit
@@ -125,7 +125,7 @@ class Jacobian:
         return not self._dense
 
     def options(self, method: str, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Call :meth:`begin` for an advance, and return the solver's options for the Jacobian.
+        """Call :meth:`begin`, and return the solver's options for the Jacobian.
 
         ``method`` is one of :data:`TAKERS`.  The result is empty if the solver should use its own
         dense Jacobian.
@@ -236,7 +236,7 @@ class Jacobian:
         self, slope: Slope, t: float, x: Vector, base: Vector, values: Vector, wrong: Any,
         allowed: Vector,
     ) -> None:  # fmt: skip
-        """Check the rows in mask ``wrong``, with a separate difference quotient for each column.
+        """Check the rows that ``wrong`` marks, with a separate difference quotient for each column.
 
         Elements that probing missed are added to the sparsity. If all elements are correct, the
         derivative is too curved or has a kink at ``x``. The rows are then not checked again before
@@ -374,8 +374,8 @@ MOST_ELEMENTS = 50_000_000
 def note_sizes(words: Any, h: float) -> None:
     """Estimate the sizes of the states for a step of about ``h`` s, and store them in ``sizes``.
 
-    A size is at least :data:`_PART` of the state's change in the step. A smaller perturbation would
-    be lost in the rounding of the derivative.
+    A size is at least the state's change in the step times :data:`_PART`. A smaller perturbation
+    would be lost in the rounding of the derivative.
     """
     now, slope, sizes, typical = words.now, words.slope, words.sizes, words.typical
     for j in range(now.size):
@@ -465,7 +465,7 @@ def is_wrong(words: Any, t: float) -> bool:
 
     ``k[1]`` is not 0 for a failed row. The function checks the failed rows with a separate
     difference quotient for each column. If all elements are correct, the derivative is too curved
-    or has a kink at the present state, and ``settled`` becomes 1 for the failed rows.
+    or has a kink at the present state. The function then sets ``settled`` to 1 for the failed rows.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, there, k, settled, sizes = words.starts, words.work, words.k, words.settled, words.sizes

@@ -1,16 +1,16 @@
 """Sums over vectors, and LU factors of band matrices, as compiled code and as plain Python.
 
 Compiled code sums in loops.  Plain Python uses numpy, because loops over elements would take longer
-than the model's equations.  Both forms add in the same order, so their results are equal bit for
-bit.
+than the model's equations. Compiled code and plain Python add in the same order, so their results
+are equal bit for bit.
 
 A band matrix (n, n), with ``below`` diagonals below the main diagonal and ``above`` diagonals above
 it, is stored by columns.  Row k of the array ``lu`` (n, height) contains the elements of column k,
 from matrix row :func:`first_row` on.  A full matrix is a band with n - 1 diagonals on either side.
 
 Rows are exchanged only if the diagonal element is less than a tenth of the largest element in its
-column.  Without exchanges, the factors have no more diagonals than the matrix, which halves the
-time to factor a narrow band with ``below`` equal to ``above``. Source: Duff, Erisman, Reid, Direct
+column. Without exchanges, the factors have no more diagonals than the matrix. Factoring a narrow
+band with ``below`` equal to ``above`` then takes half the time. Source: Duff, Erisman, Reid, Direct
 Methods for Sparse Matrices, 2017, section 5.2.
 """
 

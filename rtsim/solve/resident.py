@@ -50,9 +50,9 @@ _evaluate = compiled(evaluate)
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
     """Take and commit the steps between consecutive ``times`` (ns), and return how many succeeded.
 
-    ``times`` has the shape (k + 1,). ``output`` is the argument table of the output function, or
-    empty. The array ``values`` contains x, z, u and y, and is copied to a row of ``rows`` after
-    each successful step.
+    ``times`` has the shape (k + 1,). The array ``output`` is the argument table of the output
+    function, or empty. The array ``values`` contains x, z, u and y, and is copied to a row of
+    ``rows`` after each successful step.
     """
     x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
@@ -204,7 +204,7 @@ class _Plain:
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
         """Return ``function``, or its address in a compiled stepper.
 
-        ``layout`` is the layout of the function's argument table, by default that of the step.
+        ``layout`` is the layout of the function's arguments; the default is the step's layout.
         """
         return function
 

@@ -223,7 +223,7 @@ class SciPyStepper:
         return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Use the given vectors for the next advance. New vectors are checked first."""
+        """Use the given vectors for the next call of ``advance``. New vectors are checked first."""
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
             memory = {"memory": np.zeros(0), "after": np.zeros(0), "notes": self._notes}

@@ -1,8 +1,8 @@
 """The main loop of a study, which sends batches of runs to workers and stores the resulting rows.
 
 A search executes one generation of candidates after the other. Differential evolution chooses the
-same candidates again if the margins are the same. To resume a search, the study therefore repeats
-the search from the first generation and uses the stored rows instead of executing their runs.
+same candidates again if the margins are the same. To resume a search, the study therefore starts
+again with the first generation. Runs with a stored row are not executed again.
 """
 
 from __future__ import annotations

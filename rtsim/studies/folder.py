@@ -209,7 +209,7 @@ class Folder:
         self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
 
     def __bool__(self) -> bool:
-        """Raise :class:`Undecided`, because many runs have no single outcome."""
+        """Raise :class:`Undecided`, because the runs of a study have no common outcome."""
         raise Undecided(
             f"the study in {self.path} cannot be used as True or False, because each requirement "
             "has an outcome of its own; read the outcomes in "
@@ -293,7 +293,7 @@ class Folder:
 
     @contextmanager
     def removed_if_refused(self) -> Iterator[None]:
-        """Remove a new folder if :class:`ScenarioError` ends its study before the first result."""
+        """Remove the folder after a :class:`ScenarioError` if the folder contains no results."""
         try:
             yield
         except ScenarioError:
@@ -432,9 +432,9 @@ class Folder:
     def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
         """Yield the run numbers (n,) and time histories (n, points) of ``signal``, file by file.
 
-        The times are ``plan.job.grid``. Runs without a history are ignored, and so is a history
-        file if the file with the results of its runs is missing. Raises :class:`StudyError` for an
-        unreadable file.
+        The times are ``plan.job.grid``. Runs without a history are ignored. A history file is
+        ignored if the file with the results of the same runs is missing. Raises :class:`StudyError`
+        for an unreadable file.
         """
         arrow = pyarrow()
         points = len(self.plan.job.grid)

@@ -30,8 +30,8 @@ class Stop:
 
     With several interim analyses, a study would stop by chance too often. Bonferroni's correction
     therefore raises the level of each interval to 1 - (1 - ``level``) / (number of interim
-    analyses, including the end). All intervals together then contain the true value with a
-    probability of at least ``level``.
+    analyses, including the end). The probability that every interval contains the true value is
+    then at least ``level``.
     """
 
     result: str

@@ -79,8 +79,8 @@ class Runner:
     def __init__(self, job: Job, *, prepared: bool = True, checked: bool = False) -> None:
         """Load the scenario and the results, or raise :class:`ScenarioError`.
 
-        With ``prepared``, the runner builds a scenario once for many runs where possible, which
-        affects only the wall-clock times in the rows. With ``checked``, the runner raises
+        With ``prepared``, the runner builds a scenario once for many runs if possible. Only the
+        wall-clock times in the rows depend on ``prepared``. With ``checked``, the runner raises
         :class:`SourcesChanged` if a source file differs from the one that the job describes.
         """
         self.job = job
@@ -130,11 +130,12 @@ class Runner:
         recorder: Recorder | None = None,
         live: Live | None = None,
     ) -> Row:
-        """Execute one run and return its row. An error of the run is stored in the row.
+        """Execute one run and return its row. An error of the run is stored in the returned row.
 
         ``pace`` has the same meaning as in ``simulate``. ``recorder`` also receives the rows of the
-        run. ``live`` shows the run in progress; an error in ``live`` is raised. Raises
-        :class:`KeyboardInterrupt` if the user ends the run.
+        run. ``live`` shows the run in progress. Errors of ``live``, and with ``live`` also of
+        creating the scenario, are raised. Raises :class:`SourcesChanged` if a source file changed,
+        and :class:`KeyboardInterrupt` if the user ends the run.
         """
         pace, scenario, connections = Pace.of(pace), None, Connections()
         files: dict[str, str] = {}
@@ -369,10 +370,10 @@ def run_batch(
 ) -> list[Row]:
     """Execute the runs in ``orders``, one after the other, and return their rows.
 
-    ``began`` is called before the first run. If ``limited`` is true, a run that exceeds the time
-    limit of the job ends this process. The limit does not include the loading, building and
-    compiling of the scenario, which happen once per process. With a time limit, ``began`` is called
-    again when a new process has compiled the scenario.
+    ``began`` is called before the first run. If ``limited`` is true, this process ends when a run
+    exceeds the time limit of the job. The limit does not include the loading, building and
+    compiling of the scenario, which happen once per process. With a time limit, the function calls
+    ``began`` again after a new process has compiled the scenario.
     """
     with _ONE_AT_A_TIME:
         runner = _runner_of(job_text)

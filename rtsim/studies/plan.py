@@ -190,7 +190,7 @@ class Job:
         return digest_of(self.sha256, self.study_sha256, dict(self.versions), sources)
 
     def check_trusted(self, source: str) -> Job:
-        """Return a copy of the job that refers to trusted code, or raise :class:`TrustError`.
+        """Return a copy of the job with references to trusted code, or raise :class:`TrustError`.
 
         ``source`` is the file in which the job is stored.
         """
@@ -202,7 +202,7 @@ class Job:
         return replace(self, scenario=scenario, study=study)
 
     def _functions_in(self, given: str) -> str:
-        """Return a reference to the study's function in the file ``given``."""
+        """Return a reference to the study's function in the file of the scenario ``given``."""
         path, (_, _, function) = file_of(given), self.study.partition(".py:")
         if path is None:
             raise ScenarioError(
@@ -382,7 +382,7 @@ def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """Return the seed of each run whose element of ``Points.draws`` is ``draw``."""
+    """Return the seed of the runs that have the number ``draw`` in ``Points.draws``."""
     return seed_of(seed, f"run/{draw}")
 
 

@@ -25,8 +25,8 @@ class Reduction(ABC):
     """Abstract base class of results that reduce one ``signal`` of a run to one number.
 
     A reduction uses only the time window from ``after`` to ``before`` (s). By default, the window
-    is the whole run. If the run ends before ``after``, or before a given ``before``, the result is
-    NaN.
+    is the whole run. The result is NaN if the run ends before the time ``after``, or before the
+    time ``before`` if it is given.
 
     A signal of a plant is interpolated linearly between rows. A signal of messages keeps each value
     until the next arrival or the end of the run. Before the first arrival, the signal has its
@@ -63,7 +63,7 @@ class Reduction(ABC):
 
 
 class Running(ABC):
-    """Abstract base class of objects that compute one reduction during one run."""
+    """Abstract base class of objects that compute the result of a reduction during one run."""
 
     held: bool = False
     """True if the signal keeps each value until the next point, like a signal of messages. The
@@ -72,10 +72,11 @@ class Running(ABC):
 
     @abstractmethod
     def take(self, t: Vector, v: Vector) -> None:
-        """Process further times ``t`` (s), in ascending order, and values ``v``.
+        """Process the next values ``v`` of the signal at the ascending times ``t`` (s).
 
-        Both have the shape (n,), n >= 1. If ``of_rows`` of the reduction is False, the first point
-        of the run is at the beginning of the time window, and the last point at its end.
+        Both have the shape (n,), n >= 1. If the reduction's attribute ``of_rows`` is False, the
+        first point of the run is at the beginning of the time window, and the last point at its
+        end.
         """
 
     @abstractmethod
@@ -148,7 +149,7 @@ class MaxAbs(Reduction):
 
 
 def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector], float]:
-    """Return a function like ``fold`` whose result remains NaN after the first NaN of a run."""
+    """Return a variant of ``fold`` whose result remains NaN after the first NaN of a run."""
     bad = False
 
     def folded(so_far: float, v: Vector) -> float:
@@ -240,8 +241,8 @@ class MeanOfRows(Reduction):
 class IntegralSquaredError(Reduction):
     """Integral of (signal - ``target``)^2 over time.
 
-    The integral is exact for a signal of messages, and for a plant whose signal is linear between
-    its rows.
+    The integral is exact for a signal that comes from messages, and for a plant whose signal is
+    linear between its rows.
     """
 
     name: ClassVar[str] = "ise"
@@ -352,7 +353,7 @@ class SettlingTime(Reduction):
 
     The result is infinite if the last value is outside the band, and NaN if a value is NaN. A
     signal of a plant is interpolated linearly between rows. A signal that comes from messages can
-    enter the band only when a message arrives.
+    enter the band around ``target`` only when a message arrives.
     """
 
     name: ClassVar[str] = "settling_time"

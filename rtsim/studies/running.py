@@ -205,7 +205,7 @@ def carry_out(
     ``show`` is called about once per second with the totals. ``recordings`` is called while
     recordings are written, with the number of existing recordings and the number of selected runs.
     ``named`` is true if the user has just named the scenario. If ``named`` is false, the scenario
-    in the plan must be trusted (docs/trust.md).
+    in the study's plan must be trusted (docs/trust.md).
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)

@@ -82,10 +82,11 @@ class Sources:
 
     @contextmanager
     def watched(self, into: dict[str, str]) -> Iterator[None]:
-        """Add the name and hash of each file that is read within the context to ``into``.
+        """Add to ``into`` the name and hash of each file that is read within the context.
 
-        Files are added even if the context raises an error. Raises :class:`SourcesChanged` if a
-        file changed after it was read, or if a module differs from the one in the scenario's hash.
+        The files are added even if code within the context raises an error. Raises
+        :class:`SourcesChanged` if a file changed after it was read, or if a module differs from the
+        version in the scenario's hash.
         """
         declared = [(path, _content(path)) for path in self._data]
         found: dict[Path, Signature] = {}
@@ -155,7 +156,7 @@ class Sources:
         return next((path.relative_to(one) for one in parents), None)
 
     def _name(self, path: Path) -> str:
-        """Return a name for the file that remains valid when the scenario's folder is moved."""
+        """Return a name that still refers to the file when the scenario's folder is moved."""
         inside = self._inside(path)
         return str(path) if inside is None else inside.as_posix()
 
@@ -194,8 +195,8 @@ def _content(path: Path) -> str:
 def _tree(folder: Path) -> list[tuple[Path, str]]:
     """Return all files in a folder with their hashes; links are followed.
 
-    A folder that is reached again is not visited again; its entry contains the first path of the
-    folder instead of a hash. Circular links therefore end.
+    A folder that is reached by a second path is not visited again; its entry contains the first
+    path instead of a hash. Circular links therefore end.
     """
     found: list[tuple[Path, str]] = []
     met: dict[Path, Path] = {}

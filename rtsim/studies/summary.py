@@ -53,7 +53,7 @@ class Summary(Judged, dict[str, Any]):
     - A study is undecided if runs are missing, if a run took too long or lost its process, or if no
       run was compared with a requirement. A search without a failed run is undecided too, because
       it proves nothing.
-    - A study has passed if none of these cases applies.
+    - A study has passed if it is neither failed nor undecided.
     """
 
     def _judge(self) -> Outcome:
@@ -63,7 +63,7 @@ class Summary(Judged, dict[str, Any]):
     def reasons(self) -> Iterator[Reason]:
         """Yield the reasons why the study has not passed, the most important first.
 
-        For a passed study, the method yields no reason. A search without a failed run is undecided.
+        For a passed study, the method yields nothing. A search without a failed run is undecided.
         """
         failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
         states, runs, required = self["states"], self["runs"], self["requirements"]
@@ -189,7 +189,7 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 
 
 def rows_of(columns: Columns, which: Marks) -> Columns:
-    """Return the rows for which ``which`` (n,) is true, without a copy if all are selected."""
+    """Return the rows that the mask ``which`` (n,) selects, without a copy if it selects all."""
     return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 

@@ -1,6 +1,6 @@
 """Parser for texts such as ``norm:2,0.1`` or ``max:plant.x,after=2``.
 
-A text consists of a name, positional values and named values.
+The parsed text consists of a name, positional values and named values.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ _PR_SET_PDEATHSIG = 1
 def _end_with_client() -> None:
     """Ensure that Linux ends the worker process when the process of the study ends.
 
-    Dask ends the worker from a Python thread, which compiled code can block.
+    Dask itself ends the worker from a Python thread, but compiled code can block this thread.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -257,7 +257,7 @@ class LocalWorkers:
             self._cluster.loop.add_callback(self._replace, lost)
 
     async def _replace(self, lost: set[Any]) -> None:
-        """Replace lost workers. Call this method in the thread of the cluster."""
+        """Replace lost workers. Call this method in the thread of the cluster's event loop."""
         for name, nanny in list(self._cluster.workers.items()):
             if nanny in lost and not nanny.is_alive():
                 del self._cluster.workers[name]

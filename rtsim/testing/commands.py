@@ -13,7 +13,7 @@ def check_command(name: str) -> None:
 
     - ``rtsim --help`` lists the name of the command with a description.
     - ``rtsim NAME --help`` exits with 0 and shows the usage.
-    - An unknown option exits with 2, with a message and without a traceback.
+    - With an unknown option, the command exits with 2 and without a traceback.
     """
     listed = _rtsim("--help").stdout
     rows = [line.split() for line in listed.splitlines()]

@@ -118,10 +118,10 @@ def held_average(
 ) -> float:
     """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A signal of messages (``"messages/component.signal"``) keeps its value until the next arrival.
-    ``before`` is the value of the signal before the first message. The default is the declared
-    initial value. The signal of a plant (``"plant.signal"``) is interpolated linearly between rows,
-    and may jump.
+    A signal that comes from messages (``"messages/component.signal"``) keeps its value until the
+    next arrival. ``before`` is the value of the signal before the first message. The default is the
+    declared initial value. The signal of a plant (``"plant.signal"``) is interpolated linearly
+    between rows, and may jump.
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:

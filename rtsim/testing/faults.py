@@ -51,8 +51,8 @@ def check_fault_kind(name: str, **parameters: float) -> None:
     - The recording of a run with the fault contains an event for the fault.
     - A second run, a replay, and a run from a checkpoint are equal to the first run.
 
-    Instead of a run, the function checks the changed bytes for a fault of a line, and the calls of
-    the link for a fault of a board.
+    For a fault of a line, the function checks the changed bytes instead of a run. For a fault of a
+    board, the function checks the calls of the link instead.
     """
     assert name in KINDS, f"fault kind {name!r} is not registered; see docs/extending.md"
     kind = KINDS[name]

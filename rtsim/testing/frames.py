@@ -75,7 +75,7 @@ def _encodes(codec: FrameCodec, values: Vector) -> bool:
 
 
 def _left_out(codec: FrameCodec, k: int) -> bool:
-    """Return whether a frame with the initial values lacks element ``k`` of the signals."""
+    """Return whether element ``k`` of the signals is missing in a frame of the initial values."""
     into = np.full(codec.signals.size, np.nan)
     codec.decode(codec.encode(codec.signals.initial()), into)
     return bool(np.isnan(into[k]))

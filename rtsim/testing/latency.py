@@ -17,9 +17,9 @@ SIZES = (0, 8, 64)
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.latency.LatencyModel`.
 
-    Like a run, each check uses a copy of ``model``, and draws ``draws`` delays for each size of
-    message. A model may keep state, but all copies must draw the same delays. A copy that is
-    restored from a checkpoint must also draw the same delays.
+    Like a run, each check uses a copy of ``model``. ``draws`` is the number of delays that a check
+    draws for each size of message. A model may keep state, but all copies must draw the same
+    delays. A copy that is restored from a checkpoint must also draw the same delays.
     """
     assert isinstance(model.ordered, bool), "ordered must be True or False"
     assert " at 0x" not in repr(model), (
@@ -57,8 +57,8 @@ def _drawn(
 ) -> tuple[list[tuple[int, ...]], object]:
     """Return the delays of one run, and the final position of its random stream.
 
-    For each size, a copy restored from a checkpoint replaces the model before the draws with the
-    numbers in ``resumed``.
+    For each size, a copy restored from a checkpoint replaces the model before each draw whose
+    number is in ``resumed``.
     """
     own, stream = for_one_run(model, "the check"), RandomStreams(11).stream("x")
     out: list[tuple[int, ...]] = []

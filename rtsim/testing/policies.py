@@ -18,7 +18,7 @@ def check_overrun_policy(policy: Policy) -> None:
     The checks are:
 
     - Parsing ``str(policy)`` returns an equal policy.
-    - The method ``answer`` returns one of the loop's actions, which depends only on the late tag.
+    - The result of ``answer`` is one of the loop's actions and depends only on the late tag.
     - A permanent overload ends the run within 100,000 late frames, or freezes it.
     - The final message contains the policy's remedy.
     """

@@ -101,7 +101,7 @@ def without_budget(pair: Pair) -> Pair:
 
 
 def one_step(pair: Pair) -> Pair:
-    """Return a copy of ``pair`` with tolerances so large that each advance takes one step."""
+    """Return a copy of ``pair`` with tolerances so large that each ``advance`` takes one step."""
     limits: dict[str, float] = {"least": 0.0, "most": math.inf, "safety": 0.9}
     out: Pair = replace(without_budget(pair), rtol=1e9, atol=1e9, first=1e9, **limits)  # type: ignore[arg-type]
     return out
@@ -283,7 +283,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_order(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the declared order for ``FORCED``, from steps whose errors exceed rounding errors."""
+    """Assert the declared order for ``FORCED``, with steps whose errors exceed rounding errors."""
     found, steps = [_off(solver, 10, compile)], 10
     while steps < (5120 if compile else 1280):
         error = _off(solver, 2 * steps, compile)

@@ -23,9 +23,9 @@ FINEST = 2.3e-14
 class Sufficient:
     """Result of :func:`sufficient_tolerance`: the largest ``tolerance`` with a small enough error.
 
-    ``end`` (n,) is the final state with the sufficient tolerance. ``off`` (n,) is the estimated
-    error of ``end``, in the units of the states. ``tried`` contains all tolerances that were tried;
-    the last two are smaller than ``tolerance``.
+    ``end`` (n,) is the final state with the tolerance ``tolerance``. ``off`` (n,) is the estimated
+    error of this final state, in the units of the states. ``tried`` contains all tolerances that
+    were tried; the last two are smaller than ``tolerance``.
     """
 
     tolerance: float
@@ -49,7 +49,7 @@ def sufficient_tolerance(
     step, and the final error is about proportional to it. The function therefore estimates the
     final error from solutions with smaller tolerances. If c, b and a are the final states with
     three successive tolerances, the estimate for c is ``abs(c - a) + abs(b - a)``. An effect that
-    all solutions miss, such as a short pulse between two steps, is not detected.
+    is missing in all solutions, such as a short pulse between two steps, is not detected.
 
     The source of the estimate (reintegration) is Shampine, Error Estimation and Control for ODEs,
     J. Sci. Comput. 25, 2005, p. 3. The source of the proportionality of error and tolerance is

@@ -42,7 +42,7 @@ def keep_off(process: int) -> None:
     """Allow ``process`` to run on every CPU except the current CPU of the calling thread.
 
     Linux tends to wake a process on the CPU of the process that sends data to it. A loop that never
-    sleeps would share its CPU with the woken process for some 10 ms, although other CPUs are idle.
+    sleeps would share its CPU with ``process`` for some 10 ms, although other CPUs are idle.
     """
     with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
         others = set(range(os.cpu_count() or 1)) - {_used("thread-self")}
@@ -91,7 +91,7 @@ class OffTheLoop:
                         os.sched_setaffinity(thread, wanted)
 
     def _loops(self) -> set[int]:
-        """Return the CPU of the loop; empty if the loop may use several CPUs, but not all."""
+        """Return the loop's CPU, or an empty set if several CPUs but not all are allowed."""
         mask = os.sched_getaffinity(self._thread)
         if len(mask) == 1:
             return mask

@@ -1,7 +1,7 @@
 """Measurement of the rates that this machine sustains, for ``rtsim doctor``, with advice.
 
-The machine sustains a rate if 99.9 % of the wakes are late by at most a tenth of the period. With
-fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used. With
+The machine sustains a rate if 99.9 % of the loop's wakes are late by at most a tenth of the period.
+With fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used. With
 fewer than 100 wakes, rtsim gives no verdict, because any program can make the loop wake late once.
 
 Only wakes are measured. The timing certificate of a run shows how much of the period remains after
@@ -65,7 +65,7 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The fraction of wakes that the criterion uses (text) and their greatest lateness (ns)."""
+        """The criterion's fraction of wakes (a text), and the greatest lateness in it (ns)."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -160,7 +160,7 @@ class Diagnosis:
 
     @property
     def decided(self) -> bool:
-        """Return whether there were enough wakes to decide on at least one rate."""
+        """Return whether the measured wakes suffice for a verdict on at least one rate."""
         return any(m.held or m.late for m in self.spun)
 
     @property

@@ -50,7 +50,7 @@ class WorstFrame:
 
     @property
     def shares(self) -> list[tuple[str, int]]:
-        """Compute times (ns) of the jobs and of the :data:`UNACCOUNTED` rest, the longest first."""
+        """Durations (ns) of the jobs and of the :data:`UNACCOUNTED` rest, the longest first."""
         parts = [*self.jobs.items(), (UNACCOUNTED, self.unaccounted_ns)]
         return sorted(((job, ns) for job, ns in parts if ns), key=lambda part: -part[1])
 
@@ -58,8 +58,8 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added when the frame ends, before the wait for the next frame. If the wait for the
-    next frame ends early, the last frame continues, and :meth:`reopen` removes it from the log.
+    A frame is added to the log when the frame ends, before the wait for the next frame. If this
+    wait ends early, the added frame continues, and :meth:`reopen` removes the frame from the log.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -141,7 +141,7 @@ class FrameLog:
         self._latest = frame
 
     def reopen(self) -> int:
-        """Remove the latest frame, which continues, from the log; return its ``woke_late_ns``."""
+        """Remove the latest frame from the log when it continues; return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
@@ -234,7 +234,7 @@ class Frame:
         self.lap_at = now
 
     def close(self, log: FrameLog, margin: int) -> None:
-        """Add the frame to the log. :meth:`go_back` continues the frame if the wait ends early."""
+        """Add the frame to the log. If the wait ends early, :meth:`go_back` restores the frame."""
         if self.closed:  # a freeze has closed the frame
             return
         self.closed, self.margin = True, margin
@@ -254,7 +254,7 @@ class Frame:
     def longest_job(self) -> str:
         """Return the longest job of the frame.
 
-        The result is :data:`REST` if the time outside all jobs exceeds the time of each job.
+        The result is :data:`REST` if the time that belongs to no job exceeds the time of each job.
         """
         if not self.jobs:
             return ""
@@ -308,12 +308,12 @@ class Tally:
 
 
 def upper_us(index: int) -> int:
-    """Return the upper limit of class ``index``, us."""
+    """Return the upper limit (us) of the histogram's class ``index``."""
     return 1 << index
 
 
 def quantile_us(counts: list[int], p: float) -> int | None:
-    """Return the upper limit (us) of the class that contains the p-quantile; ``None`` if empty."""
+    """Return the upper limit (us) of the class with the p-quantile; ``None`` for no counts."""
     rank = sum(counts) * p
     seen = 0
     for index, count in enumerate(counts):

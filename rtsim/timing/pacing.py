@@ -21,8 +21,8 @@ A *frame* lasts from the beginning of one tag until the loop is ready to wait fo
 duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
 time is an overrun. The cause of an overrun is ``compute`` or ``wake``, whichever contributed more
 to the lateness. If the loop has not caught up after earlier frames, their lateness is included. The
-*margin* of a frame is the computing time that was left before the next tag would have become an
-overrun. A positive margin is good.
+*margin* of a frame is how much longer the frame could have computed without an overrun of the next
+tag. A positive margin is good.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class RunQueue:
                 self._file = os.open(_FILE, os.O_RDONLY)
 
     def note(self) -> None:
-        """Start a measurement of the run delay, which takes about 1 us."""
+        """Start to measure the run delay (the wait for a CPU). The call takes about 1 us."""
         try:
             self._before = self._read()
         except (OSError, ValueError):  # this system does not report the run delay
@@ -168,7 +168,7 @@ class RunQueue:
 
     @property
     def file(self) -> int:
-        """Descriptor of the open counter file; -1 without a file, or if ``read`` replaces it."""
+        """Descriptor of the open counter file, or -1 if no file is open."""
         return self._file
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ DEFAULT_TOLERANCE_NS = 1_000_000
 
 
 def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int:
-    """Return the tolerance of a loop from simulated time ``ns`` on, in wall-clock ns.
+    """Return the tolerance of a loop (wall-clock ns) from the simulated time ``ns`` on.
 
     ``period_ns`` is the loop's shortest period in simulated ns, or 0 without a period. ``wall``,
     such as :meth:`Clock.wall`, converts simulated ns to wall-clock ns at the rate of the loop.
@@ -220,8 +220,8 @@ class Pacer:
         frame_ns: Shortest declared period of the loop, simulated ns. Several late tags within this
             time count as one late frame for the overrun policy's limit.
         tolerance_ns: Greatest lateness without an overrun, wall-clock ns. The default is a tenth of
-            the period at the clock's current rate, the criterion of ``rtsim doctor``. If the loop
-            has no period, the default is 1 ms.
+            the period at the clock's current rate, as in ``rtsim doctor``. If the loop has no
+            period, the default is 1 ms.
         keep_worst: Number of worst frames to keep.
     """
 
@@ -374,7 +374,7 @@ class Pacer:
     def hold(self, ns: int | None = None) -> None:
         """Pause simulated time by a command. Such a pause is not an overrun.
 
-        Simulated time stops at the current tag, or at ``ns`` before the next tag.
+        Simulated time stops at the current tag, or at a time ``ns`` before the next tag.
         """
         self.stop()
         self._held, self._held_at = True, self.read()
@@ -385,7 +385,7 @@ class Pacer:
         """Continue after a pause that began after the tag at ``ns``, and return the duration (ns).
 
         The due times are delayed by the duration of the pause. If the pause began more than one
-        frame after the due time of its tag, only one frame of this lateness remains.
+        frame after the due time of its tag, the lateness is reduced to one frame.
         """
         now = self.read()
         stood = now - self._held_at
@@ -398,7 +398,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze, and make the late tag due at the current wall-clock time."""
+        """End a freeze. The late tag becomes due at the current wall-clock time."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -436,8 +436,8 @@ class Pacer:
         During a long wait, ``commands(ns)`` is called every 50 ms. If ``commands`` returns True,
         the wait ends and ``wait`` returns False. ``wait`` also returns False after an event of an
         event input, and during a freeze (:attr:`frozen`). During a freeze, each further call waits
-        again until :meth:`resume`. Afterwards, :attr:`overrun` is the overrun of the tag, or None.
-        Raises :class:`OverrunError` if the limit of the policy is exceeded.
+        again until :meth:`resume`. When ``wait`` returns, :attr:`overrun` describes the overrun of
+        the tag, or is None. Raises :class:`OverrunError` if the limit of the policy is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -511,8 +511,9 @@ class Pacer:
     def _warm_up(self, left_ns: int) -> None:
         """Execute :meth:`_woken` once during the wait, to load its code into the CPU's caches.
 
-        Attributes that the call changes are set again at the end of the wait. ``left_ns`` is the
-        time until the deadline. If the time suffices, the code of the components is executed first.
+        Attributes that the call changes are restored at once, or set again when the wait ends.
+        ``left_ns`` is the time until the deadline. If the time suffices, the code of the components
+        is executed first.
         """
         if self.warm_ups:
             self._warm_up_components(left_ns)

@@ -90,7 +90,7 @@ UNKNOWN_NS = -1
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """Consecutive overruns after which the loop caught up.
+    """A series of consecutive overruns, after which the loop caught up.
 
     Compiled code stores each overrun as one row of an array. A row costs the loop 0.3 us. An
     :class:`Overrun` and its text cost 10 us, which at 10 kHz would cause the next overruns. The
@@ -326,7 +326,7 @@ P = TypeVar("P", bound=Policy)
 
 
 def _checked(name: str, made: object) -> type[Policy]:
-    """Return ``made``, or raise an error if it is not a complete policy class named ``name``."""
+    """Return the class ``made``; raise an error if it is no complete policy named ``name``."""
     if not (isinstance(made, type) and issubclass(made, Policy)):
         raise ScenarioError(
             f"overrun policy {name!r} is {made!r}; expected a subclass of "
@@ -388,7 +388,7 @@ def _usages() -> str:
 
 
 def advice(policy: Policy, consecutive: int) -> str:
-    """Return advice for a run that ``policy`` ended after ``consecutive`` late frames."""
+    """Return advice for a run that the overrun policy ended after ``consecutive`` late frames."""
     return (
         f"type `rtsim doctor` to see which rates this machine holds; {policy.remedy(consecutive)}, "
         "--pace 0.5 gives each frame twice the time"

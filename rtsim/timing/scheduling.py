@@ -1,8 +1,8 @@
 """Requests for the scheduling that a real-time loop needs, and a report of their success.
 
-A plain paced run requests a small timer slack, a short time slice and an inactive garbage
-collector. These requests need no privileges and do not slow other processes. On a machine with two
-CPUs, the loop and its window additionally request a CPU each.
+For a plain paced run, rtsim requests a small timer slack, a short time slice and an inactive
+garbage collector. These requests need no privileges and do not slow other processes. If a
+loop has a window and exactly two CPUs are usable, rtsim also requests a CPU for each of them.
 
 Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine, a separate CPU.
 FIFO and locked memory need privileges. An overloaded FIFO loop takes its CPU from all other
@@ -219,12 +219,12 @@ class SchedulingRequest:
 
     @classmethod
     def watched(cls) -> SchedulingRequest:
-        """Return the request for a loop whose window runs on the same machine."""
+        """Return the request for a loop that has a window on the same machine."""
         return cls(cpus=_one_each()[0])
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """Return the request for a paced thread that runs beside the loop, such as a window thread.
+        """Return the request for a paced thread other than the loop, such as a window thread.
 
         Because the requested time slice is long, the thread gives up the CPU when the loop wakes.
         """
@@ -232,7 +232,7 @@ class SchedulingRequest:
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """Return the request for a window whose loop uses the request :meth:`watched`.
+        """Return the request for the window of a loop with the request :meth:`watched`.
 
         Make this request before the window starts threads.
         """

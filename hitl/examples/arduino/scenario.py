@@ -39,7 +39,7 @@ class Regulator(rt.Controller):
 
 
 def motor(setpoint: float = 100.0, until: float = 3.0) -> rt.Scenario:
-    """Return a scenario that steps to ``setpoint`` (rad/s) at 0.1 s."""
+    """Return a scenario in which the wanted speed steps to ``setpoint`` (rad/s) at 0.1 s."""
     loop = rt.Scenario("motor", until=until)
     motor = loop.plant(Motor(), step=0.002)
     wanted = loop.source("wanted", rt.Signals("speed [rad/s]"))
@@ -117,7 +117,7 @@ class Button(rt.Controller):
 
 
 def lamp(until: float = 1.0) -> rt.Scenario:
-    """Return a scenario with two presses, and with two bounces of 20 ms."""
+    """Return a scenario in which a button is pressed twice, and bounces twice for 20 ms."""
     out = rt.Scenario("lamp", until=until)
     finger = out.source("finger", rt.Signals(rt.Signal("level", "1", initial=1.0)))
     for time in (0.1, 0.2, 0.5, 0.7):

@@ -1,7 +1,7 @@
 """Frames: the bytes of one message on a bus or a network, and their description.
 
 A codec (:class:`FrameCodec`) turns signals into the bytes of a frame and back.  A DBC file
-describes the frames of a CAN bus (:mod:`rtsim.components.frames.dbc`), a TOML file describes
+describes the frames of a CAN bus (:mod:`rtsim.components.frames.dbc`). A TOML file describes
 datagrams (:mod:`rtsim.components.frames.struct_codec`).
 
 The suffix of a file decides which reader describes its frames; other packages add a kind of file by

@@ -65,7 +65,7 @@ class FrameCodec(Protocol):
         ...
 
     def decode(self, data: bytes, into: Vector) -> None:
-        """Write the values in a frame to ``into`` (n,), and leave the other elements unchanged.
+        """Write the frame's values to ``into`` (n,), and leave all other elements unchanged.
 
         Raises :class:`FrameError` for a malformed frame; ``into`` is then unchanged.
         """

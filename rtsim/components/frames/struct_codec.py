@@ -88,7 +88,7 @@ class _Field:
 class StructCodec:
     """The codec of one frame of a TOML file.
 
-    A received frame must contain the constants of the description.
+    A received frame must contain the constant values that the TOML file defines.
     """
 
     def __init__(self, name: str, frame: Entries, overflow: str, source: str) -> None:

@@ -216,9 +216,9 @@ class Broadcast:
 class _Parts:
     """Receiver of messages that consist of one part.
 
-    If ``named`` is True, the sender's name precedes each message.  libzmq limits the size of a
-    part, but not the number of parts.  A message of several parts therefore becomes an empty
-    message. One call of :meth:`receive` reads at most :data:`_PARTS_AT_ONCE` parts.
+    If ``named`` is True, the sender's name precedes each message.  The library libzmq limits the
+    size of a part, but not the number of parts.  A message of several parts therefore becomes an
+    empty message. One call of :meth:`receive` reads at most :data:`_PARTS_AT_ONCE` parts.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], named: bool) -> None:

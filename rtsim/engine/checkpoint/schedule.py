@@ -55,7 +55,8 @@ class CheckpointSchedule:
     In a paced run, a regular checkpoint is postponed to a later tag if the last frame has too
     little slack. A checkpoint at one of the times ``at`` is never postponed. ``keeper`` stores the
     checkpoints; without it, commands cannot take a checkpoint. The history ``past`` receives every
-    checkpoint. If the history has a ring of checkpoints in memory, more are taken for the ring.
+    checkpoint. If the history has a ring of checkpoints in memory, the schedule takes additional
+    checkpoints for the ring.
     """
 
     def __init__(

@@ -256,9 +256,9 @@ class CommandHandler:
         self.inbox.after(ns, standing=False)
 
     def execute_in_wait(self, ns: int, next_ns: int) -> bool:
-        """Execute commands in a long wait after the tag at ``ns``; return True to end the wait.
+        """In a long wait after the tag at ``ns``, execute commands; return True to end the wait.
 
-        A command that acts at a tag is only checked during the wait, and acts at ``next_ns``.
+        A command that acts at a tag is only checked in the wait, and takes effect at ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
@@ -285,7 +285,7 @@ class CommandHandler:
         return max(ns, min(clock.simulated(clock.now()), next_ns))
 
     def _keep(self, later: list[PendingCommand]) -> None:
-        """Put the commands ``later`` at the front of the queue, unless a restore was requested."""
+        """Put postponed commands back at the front of the queue, unless a restore was requested."""
         if self.restored is None:
             self.inbox.waiting.extendleft(reversed(later))
 

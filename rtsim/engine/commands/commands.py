@@ -305,7 +305,7 @@ class Inbox:
         return {}
 
     def after(self, ns: int, standing: bool) -> None:
-        """Report that the tag at ``ns`` has run; ``standing`` is True if the run is paused."""
+        """Report that the tag at ``ns`` is complete; ``standing`` is True if the run is paused."""
 
     def wait(self, seconds: float) -> None:
         """Wait at most ``seconds`` for a command while the run is paused."""
@@ -327,7 +327,7 @@ class Inbox:
         self.wake.set()
 
     def take(self, data: object, initiated_ns: int, answer: Answer) -> None:
-        """Queue the command that ``data`` describes, or answer why it is rejected."""
+        """Queue the command that ``data`` describes, or answer with the reason for rejection."""
         try:
             command = read_command(data)
             stamped = replace(command, initiated_ns=initiated_ns, completed_ns=stopwatch())

@@ -101,7 +101,7 @@ class CompiledEngine:
         return self
 
     def whole(self) -> Table | None:
-        """Return the table if compiled code can make a whole run in one call, else ``None``.
+        """Return the table if one call of compiled code can make a whole run, else ``None``.
 
         Compiled code can make a whole run if all tasks are compiled, the first calls of the tasks
         have been checked, and no change is scheduled.
@@ -127,7 +127,7 @@ class CompiledEngine:
         return f"compiled: {self.tags} tags{rest}"
 
     def advance(self, loop: Loop) -> bool:
-        """Run the tags before ``loop.limit_ns()`` until a tag needs the interpreter.
+        """Run the tags before ``loop.limit_ns()``, but stop at a tag that needs the interpreter.
 
         Return whether simulated time has advanced. ``loop.between`` is called with the time of the
         last tag (ns), at intervals and at the end. The intervals are 0.2 to 0.28 s in a paced run,
@@ -152,7 +152,7 @@ class CompiledEngine:
         return system.ns > began
 
     def prepare(self) -> None:
-        """Compile the engine and make the table, if the engine has no table yet."""
+        """If the engine has no table for the run yet, compile the engine and make the table."""
         if self._table is None and self.usable and self._compiles():
             paced = self._pacer if self._clock.paced else None
             self._table = Table(self._system, self._trace, self._reactions, paced, self._inbox)
@@ -302,7 +302,7 @@ class WholeRun:
 
     @property
     def names(self) -> list[str]:
-        """Names of the tracks, in the order of ``sinks`` of :meth:`run`."""
+        """Names of the tracks, in the order of the argument ``sinks`` of :meth:`run`."""
         return [track.name for track in self._table.track_list]
 
     @property
@@ -332,8 +332,8 @@ class WholeRun:
         """Run to ``until_ns`` (ns) after :meth:`reset`; return the number of tags.
 
         ``sinks`` receive the rows of the tracks. Rows of a track whose sink is ``None`` are
-        discarded. Returns ``None`` if a tag needs the interpreter; the sinks may have received
-        rows of earlier tags.
+        discarded. Returns ``None`` if the interpreter must run a tag, even if ``sinks`` have
+        received rows of earlier tags.
         """
         self._sinks = sinks
         lent = tuple(sink is not None for sink in sinks)
@@ -383,7 +383,7 @@ class WholeRun:
                 return None
 
     def _lend(self, kept: tuple[bool, ...]) -> None:
-        """Make compiled code store only the rows of tracks for which ``kept`` is True."""
+        """Make compiled code store rows only for the tracks whose entry in ``kept`` is True."""
         table = self._table
         for i, (blocks, keep) in enumerate(zip(self._blocks, kept, strict=True)):
             row, state = table.tracks[i], table.track_states[i]
@@ -396,7 +396,7 @@ class WholeRun:
         self._lent = kept
 
     def _empty(self) -> None:
-        """Pass each full block to the sink of its track, then let the kernel reuse the block."""
+        """Pass each full block of rows to the sink of its track, and let the kernel reuse it."""
         states = self._table.track_states
         for state, blocks, sink in zip(states, self._blocks, self._sinks, strict=True):
             if state["rolled"]:

@@ -3,7 +3,7 @@
 One call of :func:`stretch` runs tag after tag, in the same order as
 :class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps`. The two
 classes are the reference for this module, with :class:`rtsim.components.plant.RunningPlant` for
-plants. If this module cannot finish a tag, the tag is undone, and the interpreter runs it again.
+plants. If compiled code cannot finish a tag, the tag is undone, and the interpreter runs the tag.
 
 In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
 contains the addresses of the other records.
@@ -80,7 +80,7 @@ def stretch(w: Any) -> int:
     and of its state:
 
     - If ``last`` is 1, the call also runs a tag at the time ``limit``.
-    - If ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
+    - If the field ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
     - The call returns early after ``most`` tags, or if the buffer of a track is full.
     - The call also returns early if compiled code cannot finish a tag. If ``in_tag`` is not 0 after
       a call, the caller must undo the unfinished tag.
@@ -427,7 +427,7 @@ def _advance(t: Any, plant: Any, now: int, target: int) -> int:
 
 @compiled
 def _commit_all(t: Any, ns: int) -> bool:
-    """Commit the steps that end at ``ns``; return False on a non-finite output or a full track."""
+    """Commit the steps to ``ns``; return False at a crossing, non-finite output or full track."""
     for i in range(t.plants.length):
         plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
         if state.target != ns:
@@ -531,9 +531,9 @@ def _settle(t: Any, i: int, ns: int, step: int) -> bool:
 def _guards_stay(plant: Any, ns: int) -> bool:
     """Check the guards of a changed plant, and store their signs.
 
-    Return False if a guard is not a number, or crosses or leaves zero in its direction. Also return
-    False if a guard fired and is at zero, or if a reset stopped or reversed it beyond zero.
-    These cases are rare, and only the interpreter handles them.
+    Return False if a guard is not a number, or crosses or leaves zero in a direction that it
+    detects. Also return False if a guard fired and is at zero, or if a reset stopped or reversed
+    a guard beyond zero. These cases are rare, and only the interpreter handles them.
     """
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)

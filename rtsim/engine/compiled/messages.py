@@ -1,8 +1,8 @@
 """Messages and recorded rows of the compiled engine.
 
 As in :class:`rtsim.components.bus.Bus`, messages in transit are a binary heap, ordered by arrival,
-sender, topic and sequence number. Payloads are stored in slots, which are used in turn. The payload
-of an arrived message therefore remains available in case the tag is undone.
+sender, topic and sequence number. Payloads are stored in slots, which are used in turn. If the tag
+is undone, the payload of an arrived message is therefore still available.
 
 In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
 contains the addresses of the other records.
@@ -127,7 +127,7 @@ def save(t: Any) -> None:
 
 @compiled
 def save_plants(t: Any) -> None:
-    """Save all values that can change at a tag at which only steps of plants end."""
+    """Save all values that a tag can change if only steps of plants end at the tag."""
     _copy_spans(t, t.plant_spans)
     _copy_words(t, t.plant_words)
     state_of(t).in_tag = UNDO_PLANTS
@@ -151,7 +151,7 @@ def _copy_words(t: Any, count: int) -> None:
 
 @compiled
 def draw(t: Any, row: int) -> int:
-    """Take the next numbers of the draws ``row``; return the index of the first, or NOTHING."""
+    """Take the next numbers of ``t.draws[row]``; return the index of the first, or NOTHING."""
     drawn, state = records_of(t.draws, DRAW)[row], records_of(t.draw_states, DRAW_STATE)[row]
     i = state.next
     if (i + 1) * drawn.width > drawn.values.length:
@@ -165,8 +165,8 @@ def draw(t: Any, row: int) -> int:
 def draw_delay(t: Any, constant: int, row: int) -> int:
     """Return a delay in ns, or LOST.
 
-    If ``row`` is NOTHING, the delay is ``constant``. Otherwise, the delay is the next number of the
-    draws with index ``row``. Return NO_DELAY if all numbers drawn in advance are used.
+    If ``row`` is NOTHING, the delay is ``constant``; else it is the next number of
+    ``t.draws[row]``. Return NO_DELAY if all numbers drawn in advance are used up.
     """
     if row == NOTHING:
         return constant
@@ -234,7 +234,7 @@ def arrives(t: Any, ns: int, step: int) -> bool:
 
 @compiled
 def _take(t: Any) -> Any:
-    """Remove and return the first message, whose record stays in memory behind the heap."""
+    """Remove and return the first message; its record stays in memory, behind the heap."""
     state, flight = state_of(t), records_of(t.flight, MESSAGE)
     count = state.in_flight - 1
     words_of(t.slots)[flight[0].slot] = 0
@@ -262,7 +262,7 @@ def deliver(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def answer_in_order(t: Any, ns: int, step: int) -> None:
-    """Deliver answers without delay to the controllers that follow in the declared order."""
+    """Deliver answers without delay to the later controllers in the declared order."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]
@@ -276,7 +276,7 @@ def answer_in_order(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def apply_answers(t: Any) -> None:
-    """After the microstep, deliver the answers within a declared order to all readers."""
+    """After the microstep, deliver to all readers the answers given in a declared order."""
     for i in range(t.topics.length):
         state = records_of(t.topic_states, TOPIC_STATE)[i]
         if state.writes:
@@ -291,7 +291,7 @@ def apply_answers(t: Any) -> None:
 
 @compiled
 def wrote(t: Any, readers: Any) -> None:
-    """Mark the plants in the range ``readers``, so that they read their inputs again."""
+    """Mark the plants in the range ``readers``, so that the plants read their inputs again."""
     for i in range(readers.count):
         plant = words_of(t.readers)[readers.first + i]
         records_of(t.plant_states, PLANT_STATE)[plant].stale = 1
@@ -305,7 +305,7 @@ def send(
     """Send the vector at ``source`` on topic ``i``, and record the message.
 
     Return False if the message or its row does not fit into memory, or if all delays drawn in
-    advance are used.
+    advance are used up.
     """
     topic, sent = records_of(t.topics, TOPIC)[i], records_of(t.topic_states, TOPIC_STATE)[i]
     state, count = state_of(t), state_of(t).in_flight

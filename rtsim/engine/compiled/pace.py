@@ -1,6 +1,6 @@
 """Functions with which compiled code waits for the tags of a paced run and measures frames.
 
-The reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up after late tags.
+Their reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up after late tags.
 In all functions, ``p`` is a record of type :data:`~rtsim.engine.compiled.records.PACE`.
 :class:`PacedFrames` copies the state of the pacer and its clock into this record, and back.
 """
@@ -339,7 +339,7 @@ def _overrun(p: Any, ns: int, late: int, by_wake: int, job: int, stood: int) -> 
 def _run_delay(p: Any) -> int:
     """Return how long the thread has waited for a CPU, ns.
 
-    Return NOTHING if the system does not report this time.
+    Return NOTHING if the operating system does not report the waiting time.
     """
     if p.file < 0:
         return NOTHING
@@ -387,7 +387,7 @@ def timing_row(t: Any, ns: int) -> bool:
 
 @compiled
 def ready(t: Any) -> None:
-    """Record that the tag is complete; later compute time belongs to the step to the next tag."""
+    """Record that the tag is complete; later compute time counts for the step to the next tag."""
     lap(t, JOB_RECORDING)
     _pace_of(t).next = 1
 
@@ -540,7 +540,7 @@ class PacedFrames:
     def again(self, began: int) -> None:
         """Continue in compiled code.
 
-        The time since ``began`` (ns of the pacer's clock) counts as compute time for recording.
+        The time since ``began`` (ns of the pacer's clock) counts as compute time of recording.
         """
         p = self.words
         p["called"] = self._pacer.read() - self._offset
@@ -577,7 +577,7 @@ class PacedFrames:
     def copy_out(self, undone: bool) -> None:
         """Copy the frame back to the pacer.
 
-        ``undone`` is true if the run has waited for the frame's tag and then undone the tag.
+        ``undone`` is true if the frame's tag was undone after the run had waited for the tag.
         """
         self.take()
         pacer, frame, p = self._pacer, self._pacer.frame, self.words

@@ -5,8 +5,8 @@ contains the addresses of all other records. Each kind of object (plants, tasks,
 one array of constant records and one of changing records, with equal indices.
 
 One block of memory contains the changing records, the slots of payloads, and the messages in
-transit. At the beginning of each tag, compiled code copies the words of this block that the tag can
-change, so that the tag can be undone.
+transit. At the beginning of each tag, compiled code copies those words of the block that the
+tag can change. The copy allows the tag to be undone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAR = 2**63 - 1
 
 
 def _record(*names: str, **others: Any) -> np.dtype[np.void]:
-    """Return a record type with 64-bit integers ``names``, then ``others`` with their types."""
+    """Return a record type: 64-bit integers called ``names``, then the fields ``others``."""
     return np.dtype([*((name, np.int64) for name in names), *others.items()])
 
 
@@ -50,7 +50,7 @@ def by_name(records: NDArray[np.void]) -> list[dict[str, Any]]:
 
 
 def place_of(vector: NDArray[Any]) -> tuple[int, int]:
-    """Return address and length of a contiguous vector or array of records, as in PLACE."""
+    """Return the address and length (:data:`PLACE`) of a contiguous vector or array of records."""
     assert vector.flags.c_contiguous or vector.size < 2
     return vector.ctypes.data, vector.size
 

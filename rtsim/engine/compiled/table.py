@@ -1,4 +1,4 @@
-"""The table of one run, through which the kernel accesses the objects of the system.
+"""The table of one run: the kernel uses the table to access the objects of the system.
 
 :class:`Table` is made once for a run. :mod:`rtsim.engine.compiled.transfer` copies the values that
 change during the run into the table and back.
@@ -74,7 +74,7 @@ class Draws:
         self._whole = self.values.size == count * self.width
 
     def settle(self, used: int) -> None:
-        """Move the stream to the position after ``used`` uses, each of ``width`` numbers."""
+        """Move the random stream to the position after ``used`` draws of ``width`` numbers each."""
         if used * self.width == self.values.size and self._whole:
             return
         generator = self._streams.stream(self._stream)
@@ -93,7 +93,7 @@ def normals(size: int) -> Make:
 
 
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
-    """Return a function that draws delays in ns, and :data:`LOST` for a lost message.
+    """Return a function that draws delays in ns; the value for a lost message is :data:`LOST`.
 
     At a message with several copies or an invalid delay, the function returns only the delays
     before this message. The interpreter then draws the delays of this message.
@@ -169,7 +169,7 @@ class Table:
         self.make_room(0)
 
     def _jobs(self) -> list[str]:
-        """Return the names of all tasks, beginning with the tasks of the table."""
+        """Return the names of all tasks; the tasks in ``task_list`` come first."""
         own = [t.name for t in self.task_list]
         known = set(own)
         return [*own, *(t.name for t in self.system.tasks if t.name not in known)]
@@ -242,7 +242,7 @@ class Table:
         self.saved = np.zeros_like(self.changing)
 
     def lend_draws(self, i: int, draws: Draws) -> None:
-        """Store the address of the random numbers of ``draws`` in row ``i`` of the table."""
+        """Make row ``i`` of the array ``self.draws`` refer to the random numbers in ``draws``."""
         self.draws[i]["width"], self.draws[i]["values"] = draws.width, place_of(draws.values)
         self.draw_states[i]["next"] = 0
 
@@ -287,7 +287,7 @@ class Table:
         """Array with the address of the header, for the kernel."""
 
     def _fill_ranges(self) -> None:
-        """Fill the arrays with all wires, and with the plants that read each topic or noise."""
+        """Fill the arrays of all wires, and of the plants that read each topic or noise source."""
         wires: list[tuple[NDArray[Any], NDArray[Any]]] = []
         self._wires: dict[str, tuple[int, int]] = {}
         wirings = [(p.name, p.wiring) for p in self.system.plants]

@@ -1,7 +1,7 @@
 """Copy all changing values of a run from Python objects into arrays for compiled code, and back.
 
 The state is copied into the arrays before compiled code runs, and back into the objects afterwards.
-Whenever the interpreter runs, the objects contain all state, as without the compiled engine.
+Whenever the interpreter runs, the objects contain the complete state of the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INITIATED, _COMPLETED, _ARRIVAL, _STATUS = 2, 4, 6, 8
 
 
 def call(table: Table, kernel: Callable[[], int], interrupt_check: Callable[[], object]) -> int:
-    """Call the kernel, and again after each pause; return the number of tags that it ran.
+    """Call the kernel, and call it again after each pause; return the total number of tags run.
 
     ``interrupt_check`` is called in each pause.
     """
@@ -125,7 +125,7 @@ def take_rows(table: Table) -> None:
 
 
 def note_rows(table: Table) -> None:
-    """Register the rows of complete tags with their tracks, and replace full blocks."""
+    """Register the rows of complete tags in each track, and replace full blocks of the track."""
     for i, (rows, rolled, track) in enumerate(_written(table)):
         if rolled or rows == table.tracks[i]["capacity"]:
             _take(table, track, rows, rolled)

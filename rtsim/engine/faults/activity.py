@@ -108,7 +108,7 @@ class Activity:
         return fault.when is not None and fault.count is None and not holds
 
     def _triggered(self, ns: int, holds: bool) -> int:
-        """Return the start of the activation that is triggered for the time ``ns``, or -1."""
+        """If the fault is triggered at ``ns``, return the start of the activation, else -1."""
         fault = self.fault
         rising, self._held = holds and not self._held, holds
         if self._asked != _NEVER:

@@ -2,7 +2,7 @@
 
 A timing fault acts on items: a tag of the loop, one execution of a job, the end of a wait, or a
 tick of a task.  A lost tick changes the results, so a replay loses the tick again.  The other
-faults take wall-clock time.  A replay has no clock, so it only repeats the events of these faults.
+faults take wall-clock time.  A replay, which has no clock, only repeats the events of these faults.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class LoopFault(FaultKind):
 
     @classmethod
     def takes_time(cls) -> bool:
-        """Return True if faults of the kind take wall-clock time but do not change the results."""
+        """Return True if faults of this kind take wall-clock time but do not change the results."""
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return how long the fault delays this frame, wait or job, in ns of the run's clock."""
+        """Return the delay (ns of the run's clock) of one frame, wait or job due to the fault."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class LoopFault(FaultKind):
 
 
 class Stall(LoopFault):
-    """Fault that makes the computation in a frame ``amount`` s longer."""
+    """Fault that prolongs the computation in a frame by ``amount`` s."""
 
     name = "stall"
     does = "the loop stands still for"
@@ -124,7 +124,7 @@ class Stall(LoopFault):
 
 
 class LateWake(LoopFault):
-    """Fault that makes the loop end the wait for a tag ``amount`` s too late."""
+    """Fault that ends the loop's wait for a tag too late, by ``amount`` s."""
 
     name = "late_wake"
     does = "the loop is woken late by"
@@ -192,7 +192,7 @@ class LoopFaults:
         return [f.fault for f in self._faults if f.takes_time()]
 
     def takes(self, at_work: LoopFault, ns: int) -> int:
-        """Return the time (ns of the clock) that the fault ``at_work`` takes at ``ns``, or 0."""
+        """Return the delay (ns of the clock) that the fault ``at_work`` causes at ``ns``, or 0."""
         activity, fault = at_work.activity, at_work.fault
         struck = activity.strikes(ns)
         amount = 0

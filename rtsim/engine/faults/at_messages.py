@@ -153,7 +153,7 @@ MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst, ErrorFrame)
 
 
 class FaultyTransport:
-    """Latency model that applies ``faults`` to the delays that ``inner`` gives each message."""
+    """Latency model that applies ``faults`` to each message's delays from the model ``inner``."""
 
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
@@ -168,7 +168,7 @@ class FaultyTransport:
 
     @property
     def ordered(self) -> bool:
-        """False if a fault allows later messages to overtake the latest message."""
+        """False if messages that are sent later can overtake the latest message."""
         return self.inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:

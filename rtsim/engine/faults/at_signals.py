@@ -1,8 +1,8 @@
 """Faults of signals, which change the value that readers of a signal receive.
 
 At each *item*, a fault decides whether to act and draws its random numbers, which apply until the
-next item.  Each sample of the signal by a controller or a sensor is an item.  For a fault at an
-input of a plant, the items are the ticks of the fault's own period.
+next item.  If a controller or a sensor reads the signal, each sample is an item.  A fault at an
+input of a plant has its own period, and its items are the ticks of this period.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """Fault that holds the signal at ``value``, by default at its value when activated."""
+    """Fault that holds the signal at ``value``; the default is the value at the activation."""
 
     name = "stuck"
     does = "stays"
@@ -224,8 +224,8 @@ SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANum
 class FaultyWiring(Wiring):
     """A wiring in which faults change the values that a component reads.
 
-    If ``items`` is True, each fault decides at each reading whether to act.  Set ``items`` to False
-    for the inputs of a plant, because a solver reads inputs at irregular times.
+    If ``items`` is True, each fault decides at each reading of its signal whether to act.  For the
+    inputs of a plant, ``items`` must be False, because a solver reads inputs at irregular times.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Decide whether the fault ``which`` acts now, without a reading of the signal."""
+        """Decide whether the fault ``which`` acts now, although nothing reads the signal."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

@@ -9,9 +9,9 @@
 
 Without a trigger, the fault begins with the run.  An activation lasts ``duration`` s or ``count``
 items, or has a length that the kind defines.  If no length is defined, an activation by
-``probability`` acts on one item, and an activation by ``when`` lasts while the condition is true.
-With ``every``, a missing length is an error.  Any other activation lasts to the end of the run.
-The fault ends at ``until``.
+``probability`` lasts one item, and an activation by ``when`` lasts while the condition is true. A
+fault with the trigger ``every`` must have a length.  Any other activation lasts to the end of the
+run. The fault ends at ``until``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _BASES = "SignalFault, MessageFault, LineFault, BoardFault or LoopFault"
 
 
 def _checked(name: str, made: object) -> type[FaultKind]:
-    """Return the class ``made`` if it is a complete fault kind with the name ``name``.
+    """Check that ``made`` is a complete fault kind with the name ``name``, and return it.
 
     Raises :class:`ScenarioError` otherwise.
     """
@@ -131,7 +131,7 @@ KINDS: ExtensionPoint[type[FaultKind]] = ExtensionPoint(
 
 
 def add_fault_kind(kind: type[K]) -> type[K]:
-    """Register a kind for this process; usable as a class decorator."""
+    """Register a fault kind in this process; usable as a class decorator."""
     KINDS.add(kind.name, kind)
     return kind
 

@@ -193,7 +193,7 @@ class Fault:
 
 
 class Places(ABC):
-    """Interface that installs the faults of a run, with one method for each level.
+    """Interface that installs the faults of a run, with one method for each level of faults.
 
     ``kind`` is a subclass of ``SignalFault``, ``MessageFault`` or ``LoopFault``.
     """
@@ -243,7 +243,7 @@ class FaultKind(ABC):
     @classmethod
     @abstractmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        """Install ``fault`` by the method of ``places`` for the level of the fault."""
+        """Install ``fault``: call the method of ``places`` for the level of the fault."""
 
     @classmethod
     def check_kind(cls) -> None:
@@ -256,12 +256,12 @@ class FaultKind(ABC):
 
     @classmethod
     def wanted(cls) -> str:
-        """Return an example of the entry ``where``, for error messages."""
+        """Return an example of ``where`` with a value, for error messages."""
         return f"where = '{cls.example}'"
 
 
 def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
-    """Return ``SIGNAL`` if ``where`` has the form ``COMPONENT.SIGNAL``.
+    """Return the part ``SIGNAL`` of ``where``, which must have the form ``COMPONENT.SIGNAL``.
 
     ``what`` names ``SIGNAL`` in the error message.  Raises :class:`FaultError` for another form.
     """
@@ -279,7 +279,7 @@ EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
 
 
 class Present:
-    """Present simulated time (ns; -1 before the run) and event receiver, shared by all faults."""
+    """Present simulated time (ns; -1 before the run) and receiver of events for all faults."""
 
     def __init__(self) -> None:
         self.ns = BEFORE_THE_RUN
@@ -290,7 +290,7 @@ class Present:
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
-        """Record an activation's end, unless it had one item and a count and ``lasts`` is False."""
+        """Record an activation's end, except with one item and a ``count`` if not :func:`lasts`."""
         if items > 1 or fault.count is None or lasts(fault.given):
             text = f"{fault.kind.name} at {fault.where} is over"
             self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})

@@ -71,11 +71,11 @@ class BoardFault(_AtLine):
     @classmethod
     @abstractmethod
     def strike(cls, link: Any) -> None:
-        """Apply the fault to a board, by the method of its link that :attr:`needs` names."""
+        """Apply the fault to a board: call the method :attr:`needs` of the board's link."""
 
 
 class LineFault(_AtLine):
-    """Base class of faults of the bytes in one direction.  A subclass defines :meth:`one`."""
+    """Base class of faults that act on bytes in one direction.  A subclass defines :meth:`one`."""
 
     example: ClassVar[str] = "controller.to_board"
     ends: ClassVar[tuple[str, ...]] = ("to_board", "from_board")
@@ -117,7 +117,7 @@ class LineFault(_AtLine):
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """Record an event with the text ``text`` if the byte or frame begins an activation."""
+        """Record an event with ``text`` if an activation begins at the current byte or frame."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -206,7 +206,7 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """Append the bytes that replace a byte of a frame.
+        """Append to ``out`` the bytes that replace the byte ``value`` of a frame.
 
         If :attr:`hit` is True, the fault acts on the frame.
         """
@@ -300,7 +300,7 @@ class LineFaults:
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """Record the start of an activation at ``ns``, a time of the line's own clock."""
+        """Record the start of an activation at the time ``ns`` of the line's clock."""
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
     def ended(self, activity: Activity) -> None:

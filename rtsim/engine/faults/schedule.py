@@ -134,7 +134,7 @@ class Schedule:
         self._told.append(name)
 
     def follow(self, ns: int) -> None:
-        """Apply the commands given at ``ns`` to the inputs of plants."""
+        """Update the inputs of plants for the fault commands that were given at ``ns``."""
         if self._told:
             told, self._told = set(self._told), []
             for task in self.tasks:
@@ -156,7 +156,7 @@ class Schedule:
         self._fed = [e for e in events if e.source in gone]
 
     def unpaced(self) -> None:
-        """Add the faults that take wall-clock time to ``idle``, because the run is not paced."""
+        """Record in ``idle`` that faults that take wall-clock time cannot act in an unpaced run."""
         if self.loop is not None:
             self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
@@ -200,7 +200,7 @@ class Schedule:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the data from :meth:`save`, with the same faults."""
+        """Restore the state that :meth:`save` returned for the same faults."""
         self.present.ns = saved["ns"]
         for fault, state in zip(self.signals, saved["signals"], strict=True):
             fault.restore(state)
@@ -324,7 +324,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """If plants, which read irregularly, read the fault, add a task that runs at its ticks."""
+        """Add a task at the fault's ticks if plants read the signal, as plants read irregularly."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period

@@ -37,8 +37,8 @@ def state_html(
 ) -> str:
     """Return the state as a table.
 
-    ``measured`` is the measured rate, and ``said`` is the text of the last answer. ``note`` appears
-    above the table, for example the reason why the run ended.
+    ``measured`` is the measured rate, and ``said`` is the message about the last command. ``note``
+    appears above the table, for example the reason why the run ended.
     """
     pace = "paused" if state.standing else f"rate {state.rate:g}" if state.rate else "rate max"
     if measured is not None and not state.standing:
@@ -218,10 +218,11 @@ class Parameters:
     """Fields for parameters, with their units, ranges and present values.
 
     A typed text is pending and changes nothing until Enter or Apply. Undo restores the values
-    before the last change that was applied here. ``ask`` runs a function in the thread of the page.
+    before the last change that was applied with these fields. ``ask`` runs a function in the thread
+    that updates the page.
 
-    The fields allow several lines, because viser then sends Enter as part of the text. The forms of
-    viser send Enter separately, and would lose a digit that the user typed less than 50 ms before
+    The fields allow several lines, because viser then sends Enter as part of the text. A form of
+    viser sends Enter separately, and would lose a digit that the user typed less than 50 ms before
     Enter.
     """
 

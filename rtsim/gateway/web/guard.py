@@ -143,7 +143,7 @@ def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.V
 
 
 def _not_shared(verbose: bool = True) -> None:
-    """Do nothing, in place of viser's share button, which would put the page on the internet."""
+    """Do nothing: viser's share button, which calls this function, must not publish the page."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A page in the browser, which shows the present state of a source to all browsers.
+"""A web page that shows the present state of a source in all connected browsers.
 
 All browsers show the same page, including what each user selects. One thread builds and updates the
 page. viser sends each browser the latest state of each part, so that a slow browser skips states
@@ -260,7 +260,7 @@ def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector,
 
 
 def _finite(values: Vector) -> Vector:
-    """Return ``values`` with NaN, which leaves a gap, in place of other non-finite numbers."""
+    """Return ``values`` with NaN, a gap in a curve, in place of infinite numbers."""
     out: Vector = np.where(np.isfinite(values), values, np.nan)
     return out
 

@@ -104,7 +104,7 @@ def ground_of(about: About) -> tuple[Ground | None, str]:
 
 
 def placed_in(about: About) -> tuple[list[Placed], str]:
-    """Return the objects of the scene, and a message, empty if no object is left out."""
+    """Return the objects of the scene, and a message that is empty if no object is left out."""
     ground, wrong = ground_of(about)
     world = world_over(ground)
     found: list[Placed] = []
@@ -125,7 +125,7 @@ def _segments(points: Vector, many: int) -> Any:
     """Return the segments (``many``, 2, 3) between ``points`` (n, 3).
 
     If the number of segments of a line changes, the browser draws only part of the line. The number
-    of segments is constant, and segments after the last point have no length.
+    of segments is therefore constant, and segments after the last point have the length 0.
     """
     ends = np.full((many + 1, 3), points[-1], np.float32)
     ends[: len(points)] = points

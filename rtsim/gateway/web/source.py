@@ -31,8 +31,7 @@ MOST_NAMES = 900
 class Look:
     """The present state of a source, its values by name, and stamps of its messages by topic.
 
-    The stamps are the times (ns) at which the latest message was initiated, was completed and
-    arrives.
+    The stamps are three times (ns) of the latest message: initiation, completion and arrival.
     """
 
     state: StateTable
@@ -128,7 +127,7 @@ class History:
         return Past(ns / NS_PER_S, {n: rows[:, k] for k, n in enumerate(self.names)})
 
     def moved_to(self, names: Sequence[str], span_s: float) -> History:
-        """Return a history of ``names``, with their past values as far as this history has them."""
+        """Return a history of ``names``, with the past values that this history contains."""
         out = History(names, span_s, len(self._ns))
         most = len(self._ns)
         stays = set(self.names) & set(out.names)

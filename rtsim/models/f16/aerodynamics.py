@@ -6,7 +6,7 @@ Angles are in degrees. Coefficients are in body axes about the reference point a
 chord. Tables with the same axes are stored in one array, so that they share one index and one set
 of weights.
 
-The thrust is static, as a function of power, altitude and Mach number, without a lag. The power is
+The thrust depends on power, altitude and Mach number, and follows them without a lag. The power is
 0 % at idle, 50 % for military and 100 % for maximum thrust.
 """
 
@@ -37,7 +37,7 @@ INERTIA: dict[str, float] = _DATA["inertia"]
 
 
 def table(group: str, name: str, *over: str) -> Table:
-    """Return a data table; raise :class:`ModelError` if the axes of the table are not ``over``."""
+    """Return a data table; raise :class:`ModelError` if the axes differ from ``over``."""
     entry = _DATA[group][name]
     values = np.array(entry["values"], dtype=np.float64)
     shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)
@@ -75,7 +75,7 @@ _EL_LOW, _EL_PER, _EL_LAST = grid("elevator_deg")
 
 
 def _beside(names: tuple[str, ...], *over: str) -> Table:
-    """Return tables with equal axes as one contiguous array; its last axis is the table number."""
+    """Stack tables with equal axes in one contiguous array; the last index selects the table."""
     tables = [table("aerodynamics", name, *over) for name in names]
     return np.ascontiguousarray(np.stack(tables, axis=-1))
 

@@ -12,10 +12,10 @@ The aircraft extends :class:`rtsim.models.f16.plant.Aircraft` by five states and
 - The landing gear carries the aircraft on the generated terrain
   (:mod:`rtsim.models.terrain`).
 
-The landing gear has legs with spring and damper, tyres, brakes and nose-wheel steering. A leg has
-no mass, and its force is normal to the ground. The ground is a plane that touches the terrain below
-the centre of mass. A tyre at rest acts like a stiff damper: with the brakes on, the aircraft creeps
-by less than 0.02 m/s.
+The landing gear has legs with spring and damper, tyres, brakes and nose-wheel steering. A leg of
+the gear has no mass, and the force of a leg is normal to the ground. The ground is a plane that
+touches the terrain below the centre of mass. A tyre at rest acts like a stiff damper: with the
+brakes on, the aircraft creeps by less than 0.02 m/s.
 
 Sources of the landing gear's figures:
 
@@ -133,10 +133,10 @@ def gear_loads(
     ub: float, vb: float, wb: float, pr: float, qr: float, rr: float,
     plane: Plane, hard: bool, brake: float, pedal: float, power: float,
 ) -> Contact:  # fmt: skip
-    """Return forces (N) and moments (N m) of the gear in body axes, and two compressions (m).
+    """Return forces (N), moments (N m) and two leg compressions (m) of the gear in body axes.
 
-    The first compression belongs to the nose leg, the second to the main leg that is compressed
-    more. A compression is negative above the ground. Velocities (m/s) and rates (rad/s) are
+    The two compressions are those of the nose leg and of the more compressed main leg, in this
+    order. A compression is negative above the ground. Velocities (m/s) and rates (rad/s) are
     relative to the ground. ``hard`` is true on a runway or road. ``brake`` is from 0 to 1.
     ``pedal`` is from -1 to 1, positive with the nose to the right. At idle ``power`` (%), a parking
     brake holds the aircraft at rest.
@@ -239,7 +239,7 @@ Added = tuple[float, float, float, float, float, float, float, float]
 
 @compiled
 def surface_rate(angle: float, command: float, most: float, rate: float) -> float:
-    """Return the rate (deg/s) of a surface; ``most`` limits the command, and ``rate`` the rate."""
+    """Return the rate (deg/s) of a surface, at most ``rate``; ``most`` limits the command."""
     wanted = max(-most, min(most, command))
     return max(-rate, min(rate, _LAG * (wanted - angle)))
 

@@ -122,7 +122,7 @@ def level_load(roll: float, pitch: float) -> float:
 
 @compiled
 def roll_share(alpha: float, pressure: float, stick: float) -> float:
-    """Return the fraction of the full roll rate that leaves the pitch axis its control power.
+    """Return the fraction of the full roll rate at which the pitch control keeps enough power.
 
     ``alpha`` is in deg, ``pressure`` is the dynamic pressure in Pa, ``stick`` is the pitch stick.
     """
@@ -241,8 +241,8 @@ class ByWire(rt.Controller, compile=True):
     def hold_altitude(self, new: bool, banked: float, present: float) -> float:
         """Return the commanded load factor (g), minus the load factor of the centred stick.
 
-        ``banked`` and ``present`` are load factors (g) minus the same load factor: ``banked`` for
-        level flight, and ``present`` for the command without the autopilot.
+        The load factors ``banked`` and ``present`` (g) are also relative to that of the centred
+        stick. ``banked`` is for level flight, and ``present`` is commanded without the autopilot.
         """
         climb = -self.velocity_down
         if new:
@@ -257,7 +257,7 @@ class ByWire(rt.Controller, compile=True):
     def hold_heading(self, new: bool, speed: float, present: float) -> float:
         """Return the commanded roll rate (rad/s); ``speed`` is in m/s.
 
-        ``present`` is the command without the autopilot, rad/s.
+        ``present`` (rad/s) is the roll rate that is commanded without the autopilot.
         """
         fast = max(speed, _SLOWEST)
         if new:

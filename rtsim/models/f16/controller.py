@@ -10,8 +10,8 @@ The defaults are from the source file.
 
 The guidance computes the deviation from a track, and the course of the track. ``Circle`` is NASA's
 (``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the north pole, or about
-the intersection of the equator and the date line. ``Course`` is for a course or a straight track,
-and is not NASA's.
+the intersection of the equator and the date line. ``Course`` guides along a course or a straight
+track, and is not from NASA.
 """
 
 from __future__ import annotations

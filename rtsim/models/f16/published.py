@@ -95,7 +95,7 @@ class Comparison(Judged):
     """Last published time, s."""
 
     def _judge(self) -> Outcome:
-        """Fail a difference above the limit; a recording that is too short is undecided."""
+        """Return FAILED for a difference above the limit, UNDECIDED for too short a recording."""
         if not self.within:
             return Outcome.FAILED
         return Outcome.PASSED if self.enough else Outcome.UNDECIDED

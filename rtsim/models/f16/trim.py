@@ -158,9 +158,9 @@ def _controls(unknown: Vector) -> Vector:
 def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) -> Vector:
     """Return the accelerations along the course and down (m/s2), and in pitch (rad/s2).
 
-    The accelerations are the derivative of the velocity over the Earth in the local frame. The
-    Euler angles are constant, so the body rates in the state are the rotation rates of the local
-    frame, in body axes.
+    The accelerations are the derivative, in the local frame, of the velocity relative to the Earth.
+    The Euler angles are constant, so the body rates in the state are the rotation rates of the
+    local frame, in body axes.
     """
     dx = np.zeros(F16.states.size)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)
@@ -168,7 +168,7 @@ def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) ->
 
 
 def _accelerations(x: Vector, dx: Vector, rate: float, theta: float) -> Vector:
-    """Return the accelerations as :func:`_unsteadiness` does, for the derivative ``dx`` (13,)."""
+    """Return the accelerations of :func:`_unsteadiness` for the state derivative ``dx`` (13,)."""
     position, velocity, attitude, rates = (x[part] for part in _PARTS)
     _, change, _, turning = (dx[part] for part in _PARTS)
     to_body = np.array(_cosines(*map(float, attitude))).reshape(3, 3)

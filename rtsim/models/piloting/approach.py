@@ -32,8 +32,8 @@ class Approach(TaskData):
     """Task to follow a glide path of ``glide`` deg to an aim point and touch down.
 
     The aim point is ``aim`` m along the course from the reference point of the scenario, at the
-    height ``height`` (m). Deviations are measured from the distance ``entry`` to the distance
-    ``exit`` (m) before the aim point. ``speed`` is the target airspeed, m/s.
+    height ``height`` (m). Deviations are measured while the aircraft is between ``entry`` m and
+    ``exit`` m before the aim point. ``speed`` is the target airspeed, m/s.
 
     ``touchdown`` is a signal of the aircraft, such as ``"f16.on_ground"``, that exceeds 0.5 when a
     wheel carries load. If ``touchdown`` is empty, the aircraft touches down when its height above

@@ -53,7 +53,7 @@ def williams(count: int) -> list[list[int]]:
     """Return the rows of a balanced square with the numbers 0 to ``count`` - 1.
 
     Each number occurs equally often at each position, and equally often directly after every other
-    number. The square has ``count`` rows if ``count`` is even, otherwise twice as many.
+    number. There are ``count`` rows, or twice as many for an odd ``count`` above 1.
     """
     first = [0]
     for k in range(1, count):
@@ -65,11 +65,11 @@ def williams(count: int) -> list[list[int]]:
 
 
 def orders(count: int, participants: int, blocks: int, seed: int) -> list[list[list[int]]]:
-    """Return the order of ``count`` conditions for each participant and block.
+    """Return, for each participant and block, the order of the conditions 0 to ``count`` - 1.
 
     The order depends only on the arguments. In each block, a participant gets each condition once.
-    The orders are rows of a balanced square (:func:`williams`), in random sequence. No row repeats
-    before all rows have been used.
+    The orders are the rows of :func:`williams`, with permuted numbers, in random sequence. No row
+    repeats before all rows have been used.
     """
     rows = williams(count)
     stream = RandomStreams(seed).stream("experiment/order")

@@ -28,9 +28,9 @@ class Formation(TaskData):
 
     The distances from the lead aircraft are ``behind``, ``beside`` (to the right) and ``below``, m.
     The aircraft starts in this position. The lead flies along the course of the scenario with the
-    aircraft's initial speed. In ``period`` s, the lead moves ``weave`` m to the right and back. In
-    0.7 ``period`` s, the lead climbs by ``climb`` m and descends again. Measurement of the error
-    begins at ``begin`` s and lasts ``measured`` s.
+    aircraft's initial speed. Every ``period`` s, the lead moves ``weave`` m to the right and back.
+    Every 0.7 ``period`` s, the lead climbs by ``climb`` m and descends again. Measurement of the
+    error begins at ``begin`` s and lasts ``measured`` s.
     """
 
     kind: ClassVar[str] = "formation"

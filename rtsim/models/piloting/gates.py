@@ -84,7 +84,7 @@ class Gates(TaskData):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the gates passed and missed, the time, and the RMS distance from the middle."""
+        """Return passed and missed gates, the time, and the RMS distance from the gates' middle."""
         from rtsim.models.piloting.tracking_measures import latency_rows
 
         n = len(parameters_of(recording, name)["along"])

@@ -6,8 +6,8 @@ from the error to the stick is
     Y_p(s) = gain * (lead s + 1) / (lag s + 1) * exp(-delay s) * w^2 / (s^2 + 2 z w s + w^2)
 
 where (w, z) describe the neuromuscular system. A human chooses gain, lead and lag so that the open
-loop near its crossover resembles the crossover model ``w_c exp(-tau s) / s``. The pilot samples
-the error at fixed ticks. Lead, lag and neuromuscular system are discretised by the bilinear
+loop near its crossover resembles the crossover model ``w_c exp(-tau s) / s``. The pilot samples the
+error at fixed ticks. The lead, the lag and the neuromuscular system are discretised by the bilinear
 transform. White noise that is added to the error is the pilot's remnant.
 
 Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE Transactions on
@@ -44,8 +44,8 @@ SAMPLES = 128
 def pushed(past: Vector, first: int, value: float) -> None:
     """Insert ``value`` before the stored samples of a signal, and drop the oldest sample.
 
-    The samples are ``past[first:first + SAMPLES]``. All samples move by one place, because with a
-    moving index a linear model would not contain the delay.
+    The samples are ``past[first:first + SAMPLES]``. Each sample moves to the next element. If an
+    index moved instead, a linear model would not contain the delay.
     """
     for i in range(first + SAMPLES - 1, first, -1):
         past[i] = past[i - 1]
@@ -54,7 +54,7 @@ def pushed(past: Vector, first: int, value: float) -> None:
 
 @compiled
 def delayed(past: Vector, first: int, back: float) -> float:
-    """Interpolate the signal ``back`` samples ago; ``past[first]`` is the newest sample."""
+    """Interpolate a signal at ``back`` samples before the newest sample ``past[first]``."""
     back = max(0.0, min(back, SAMPLES - 2.0))
     whole = int(back)
     share = back - whole
@@ -153,7 +153,7 @@ class PilotModel:
 
 
 def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Compute the stick ``y`` (n,) from targets, answers and remnant.
+    """Compute the stick signals ``y`` (n,) from targets, the aircraft's answers, and the remnant.
 
     ``u`` contains n targets, then n answers, then n values of the remnant. ``p`` contains
     the period (s) and nine parameters for each axis. ``s`` contains six filter states for each
@@ -192,8 +192,8 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
 
     ``models`` contains the pilot's parameters, by name of the stick signal. Other signals stay at
     their initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer``
-    and ``NAME_remnant``. The pilot sees only the target minus the answer, plus the remnant. Target
-    and answer are separate inputs, so that the pilot samples both at the same tag.
+    and ``NAME_remnant``. The pilot sees only the error (target minus answer) plus the remnant.
+    Target and answer are separate inputs, so that the pilot samples both at the same tag.
     """
     for name in models:
         if name not in stick:

@@ -23,7 +23,7 @@ class Placed(rt.Plant):
     course = rt.parameter("rad")
 
     def place(self) -> tuple[float, float, float]:
-        """Return the aircraft's position north, east and down of the reference point, m."""
+        """Return the aircraft's position (m) relative to the reference point: north, east, down."""
         return place(self.latitude, self.longitude, self.altitude, self.latitude0, self.longitude0)
 
 

@@ -115,11 +115,11 @@ def known_tasks() -> dict[str, str]:
 
 
 def task_named(reference: str, realisation: int = 0) -> Task:
-    """Return the task for ``reference``: a name, a kind of another package, or a TOML file.
+    """Return the task for ``reference``: a name, another package's task kind, or a TOML file.
 
-    A file can be followed by ``#`` and the beginning of its SHA-256, which is then checked. For a
-    tracking task, a ``realisation`` > 0 selects other phases of the target. Other tasks have no
-    realisation.
+    A file can be followed by ``#`` and the beginning of its SHA-256, which is then checked. A
+    ``realisation`` > 0 selects the phases of the target of a tracking task, and raises
+    :class:`ScenarioError` for another task.
     """
     task = _found(reference)
     if realisation <= 0:

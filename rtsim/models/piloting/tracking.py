@@ -2,7 +2,7 @@
 
 The target of each axis is a sum of sines. The frequencies of the sines are whole multiples of one
 base frequency, so the measured interval contains whole periods of every sine. No two axes have a
-frequency in common. An error at a frequency of another axis's target is cross coupling.
+frequency in common. An error at a frequency of another axis is therefore cross coupling.
 
 Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
 Behavior", AGARDograph 188 (1974).
@@ -135,7 +135,7 @@ class Tracking(TaskData):
     def frequencies(self) -> Vector:
         """Return the frequencies (axes, k), rad/s.
 
-        In the measured interval, each sine has one period more than on the axis before.
+        In the measured interval, each sine has one period more than on the preceding axis.
         """
         shifts = np.arange(len(self.axes))[:, None]
         periods = np.asarray(np.array(self.multiples, float) + shifts, np.float64)
@@ -232,5 +232,5 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
 
 
 def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:
-    """Return for each axis the stick signal of the same name, or the only one, or an empty text."""
+    """Return for each axis the stick signal of its name, or the only signal, or an empty text."""
     return [a if a in stick else stick[0] if len(stick) == 1 else "" for a in axes]

@@ -10,10 +10,10 @@ S. Krendel, "Mathematical Models of Human Pilot Behavior", AGARDograph 188 (1974
 **Detection of pilot-induced oscillations.** An oscillation is an interval in which both the error
 and the stick swing back and forth. The rule uses consecutive extremes of the error, like the
 detection method ROVER. Source: D. G. Mitchell, A. J. Arencibia and S. Munoz, "Real-Time Detection
-of Pilot-Induced Oscillations", AIAA 2004-4700. An extreme belongs to an oscillation if the half
-period before it has a length within limits and large enough changes of error and stick. The limit
-for the change of the error is specific to these tasks. At the limit, the RMS of the error exceeds
-the RMS of the target, so the error would be smaller if the pilot did not move the stick.
+of Pilot-Induced Oscillations", AIAA 2004-4700. An extreme belongs to an oscillation if the length
+of the half period before it is within limits, and the error and the stick change enough in it. The
+limit for the change of the error is specific to tracking tasks. At the limit, the RMS of the error
+exceeds the RMS of the target, so the error would be smaller if the pilot did not move the stick.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Crossing:
     """Crossover of the open loop: frequency (rad/s) and phase margin (deg).
 
     Frequency and phase margin are interpolated between the two trusted frequencies ``between``.
-    ``sure`` is false if an untrusted frequency lies between these two frequencies.
+    ``sure`` is false if another frequency, which is not trusted, lies between the two frequencies.
     """
 
     frequency: float
@@ -67,8 +67,8 @@ class DescribingFunctions:
     """Describing functions at the target's frequencies (k,), rad/s.
 
     ``open_loop`` is answer / error, ``pilot`` is stick / error, ``vehicle`` is answer / stick. The
-    array ``trusted`` (k,) is true where the error and the stick each have clearly more power than
-    at neighbouring frequencies without a target.
+    array ``trusted`` (k,) is true at frequencies where the power of the error and the power of the
+    stick each clearly exceed the power at neighbouring frequencies without a target.
     """
 
     frequencies: Vector
@@ -139,8 +139,8 @@ def describing_functions(
     """Return the describing functions of signals (n,) over an interval of ``seconds`` s.
 
     The array ``multiples`` (k,) contains, for each sine of the target, the number of periods in the
-    interval. The array ``others`` contains the numbers of periods of the other axes' sines, whose
-    power is not remnant.
+    interval. The array ``others`` contains the numbers of periods of the other axes' sines. The
+    power of these sines does not count as remnant.
     """
     n = len(error)
     spectra = [np.fft.rfft(v - v.mean())[: n // 2] * (2.0 / n) for v in (error, stick, answer)]
@@ -177,7 +177,7 @@ def describing_functions(
 
 
 def _floor(power: Vector, aside: NDArray[np.bool_], at: int) -> float:
-    """Return the mean power near the spectral line ``at``, without the lines in ``aside``."""
+    """Return the mean power near the spectral line ``at``; the lines in ``aside`` are ignored."""
     first, last = max(1, at - _BESIDE), min(len(power), at + _BESIDE + 1)
     lines = power[first:last][~aside[first:last]]
     return float(lines.mean()) if len(lines) else 0.0
@@ -201,9 +201,9 @@ _BETTER = 0.7
 
 
 def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
-    """Fit a pilot to the trusted frequencies; return ``None`` for fewer than five of them.
+    """Fit a pilot model at the frequencies ``found.trusted``; return ``None`` for fewer than five.
 
-    A pilot without lead and lag is preferred unless lead or lag fits clearly better.
+    A model without lead and lag is preferred unless a lead or a lag fits clearly better.
     """
     w, measured = found.frequencies[found.trusted], found.pilot[found.trusted]
     weight = _SURE / np.hypot(_SURE, found.spread[found.trusted])
@@ -316,7 +316,7 @@ def oscillations(
 def _marked(
     run: list[int], time: Vector, error: Vector, stick: Vector, answer: Vector
 ) -> list[Oscillation]:
-    """Return the oscillation with the extremes ``run``, if it has enough half periods."""
+    """Return an oscillation with the extremes ``run``, or an empty list if ``run`` is too short."""
     if len(run) - 1 < HALF_PERIODS:
         return []
     first, last = run[0], run[-1] + 1
@@ -466,7 +466,7 @@ _SAMPLED = "messages/link.inputs"
 
 
 def _stick_of(recording: Recording, axis: str) -> str:
-    """Return the stick signal that moves ``axis``: the one of the same name, or the only one."""
+    """Return the stick signal that moves ``axis``: the signal of this name, or the only signal."""
     track = recording.tracks.get(_SAMPLED)
     names = [] if track is None else list(track.signals.columns)
     if axis in names:

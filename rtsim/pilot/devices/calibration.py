@@ -159,7 +159,7 @@ class Calibration:
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """Return the names of measured devices that several connected devices share."""
+        """Return the names of measured devices with the same name as another connected device."""
         used = {found.device for found in self.found.values()}
         return sorted(name for name in used if self._count(name) > 1)
 
@@ -287,7 +287,7 @@ def own_mapping(stick: Signals) -> DeviceMapping:
 def calibrated(
     tables: Mapping[str, Any], found: Mapping[str, MeasuredAxis], stick: Signals
 ) -> dict[str, Any]:
-    """Return ``tables`` with an entry for each value of ``stick``, using the axes in ``found``.
+    """Return a mapping for the signals of ``stick``: ``tables`` with the measured axes ``found``.
 
     The table of window commands is copied from ``tables`` unchanged.
     """

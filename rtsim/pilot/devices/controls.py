@@ -13,8 +13,8 @@ moves to its fail-safe value within another second. The value keeps the fail-saf
 device, a key or the mouse moves the value.
 
 If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
-the axis, the person must first press a button on one of them. Without the choice, the pitch could
-follow a throttle quadrant that rtsim found before the stick.
+the axis, the person must first press a button on one of them. Without this button press, the pitch
+could follow a throttle quadrant that rtsim found before the stick.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class Choice:
     def device(
         self, kind: str, source: AxisSource, current: int, sticks: Mapping[int, Stick]
     ) -> int | None:
-        """Return the instance id of the device that moves the value by ``source``, or ``None``.
+        """Return the instance id of the device whose axis ``source`` moves the value, or ``None``.
 
-        The device ``current`` moves the value now, and continues to move the value until the person
-        chooses another device.
+        The device ``current`` is the present source of the value, and stays the source until the
+        person chooses another device or the device is unplugged.
         """
         fitting = [
             number
@@ -103,7 +103,7 @@ class Choice:
         """Return the chosen device, or a device that replaces it, or ``None``.
 
         If the chosen device is unplugged, a device of the same name replaces it. If the chosen
-        device does not fit, the only fitting device replaces it.
+        device lacks the axis, another device replaces it if exactly one device has the axis.
         """
         number, name = self._chosen[kind]
         alike = [n for n in fitting if sticks[n].name == name]
@@ -140,7 +140,7 @@ _REACHED = 0.04
 
 
 class Lever:
-    """A lever that moves a value only after the lever has reached or passed the value."""
+    """A lever that controls a value only after its position has reached or passed the value."""
 
     def __init__(self) -> None:
         self.device = ""
@@ -150,7 +150,7 @@ class Lever:
         self._before = 0.0
 
     def reaches(self, number: int, name: str, lever: float, value: float) -> bool:
-        """Return whether the lever of the device ``number`` has reached the value and moves it.
+        """Return whether the lever of device ``number`` has reached the value and so moves it.
 
         ``lever`` and ``value`` are positions, -1 to 1.
         """
@@ -164,7 +164,7 @@ class Lever:
         return self.held_by == number
 
     def release(self) -> None:
-        """Require the lever to reach the value again, after another source has moved the value."""
+        """Require the lever to reach the value again after another source has changed the value."""
         self.held_by = self._number = -1
 
     def look(self, sticks: Container[int]) -> None:
@@ -278,7 +278,7 @@ class Controls:
 
 
 class _Mover:
-    """One value of the stick. ``_position`` is its deflection before scaling, -1 to 1."""
+    """One value of the stick. ``_position`` is the value's deflection before scaling, -1 to 1."""
 
     def __init__(self, value: Value, choice: Choice, presses: Presses, stick: Signals) -> None:
         self.value = value

@@ -108,7 +108,7 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class Which:
-    """The devices that an entry of a mapping selects: every device if no field is given."""
+    """Selection of devices in a mapping; without a given field, every device is selected."""
 
     name: str = ""
     """A part of the device's name, in upper or lower case."""

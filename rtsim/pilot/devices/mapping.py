@@ -28,10 +28,10 @@ A mapping has one table for each value of the run's stick::
 A mapping can declare a key for one direction only. The key of ``keyboard = { plus = "b" }`` moves
 the value up. With ``spring``, the value goes back to ``rest`` after the release of the key.
 
-The range of a value is the range of its signal. With ``rate``, an axis sets the speed of the value.
-Full deflection moves the value by ``rate`` half travels per second, where a half travel is half the
-range of the value. An axis at rest does not change the value. Set ``rate`` if an axis of a gamepad
-moves the throttle.
+The range of a value is the range of its signal. With ``rate``, the position of an axis determines
+how fast the value changes. Full deflection moves the value by ``rate`` half travels per second,
+where a half travel is half the range of the value. An axis at rest does not change the value. Set
+``rate`` if an axis of a gamepad moves the throttle.
 
 ``rtsim joystick calibrate`` writes its measurements into the table of an axis::
 
@@ -154,7 +154,7 @@ _COMMANDS = table(dict.fromkeys(WINDOW_COMMANDS, presses(PRESS, PRESS_EXAMPLE)))
 
 
 class DeviceMapping(Sequence[Value]):
-    """The values of a stick in the order of its signals, and the presses for window commands."""
+    """The sources of a stick's values, in signal order, and the controls for window commands."""
 
     def __init__(self, values: Sequence[Value], commands: Sequence[tuple[Press, str]] = ()) -> None:
         self._values = tuple(values)

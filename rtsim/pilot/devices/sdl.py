@@ -118,7 +118,7 @@ class Devices:
 
     @property
     def mouse_flies(self) -> bool:
-        """True if the mouse moves the stick. The pointer is then hidden and stays in the window."""
+        """True if the mouse moves the stick, with the pointer hidden and kept in the window."""
         return self._mouse_flies
 
     @mouse_flies.setter
@@ -211,7 +211,7 @@ class Devices:
         return _Plugged(joystick, gamepad, name, guid, order)
 
     def _tap(self, event: Any) -> None:
-        """Keep a pressed button, because it may be released before the next sample."""
+        """Store a pressed button, because the button may be released before the next sample."""
         plugged = self._plugged.get(event.instance_id)
         if plugged is None or (event.type == _GAMEPAD_BUTTON) is (plugged.gamepad is None):
             return

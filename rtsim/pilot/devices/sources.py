@@ -51,7 +51,7 @@ class KeySource:
     """Two keys or buttons that move a value while held; ``minus`` or ``plus`` may be empty.
 
     ``rate`` is in half travels per second. With ``spring``, the value moves back after the key or
-    button is released. ``which`` selects the device that has the buttons.
+    button is released. The field ``which`` selects the device with the buttons.
     """
 
     minus: str
@@ -152,7 +152,7 @@ class Value:
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS, trim: float | None = None) -> float:
         """Return the deflection, -1 to 1, for the raw position ``raw`` of ``source``.
 
-        If a trimmer has changed the trim, the parameter ``trim`` replaces the trim of the mapping.
+        The parameter ``trim``, if given, replaces the trim that the mapping declares.
         """
         x = source.position(raw)
         if self.invert if source.invert is None else source.invert:
@@ -179,7 +179,7 @@ class Value:
 def travel(signal: Signal) -> tuple[float, float]:
     """Return the lowest and the highest value to which a control can move a signal.
 
-    If a bound of the signal is missing, both values are at most 1 away from the initial value.
+    If a bound of the signal is missing, neither value is more than 1 away from the initial value.
     """
     initial = float(np.ravel(signal.initial)[0])
     low, high = signal.low, signal.high

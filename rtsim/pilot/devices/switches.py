@@ -95,7 +95,7 @@ _NOTHING = DeviceSample()
 
 @dataclass(frozen=True)
 class Press:
-    """A button or a direction of a hat on the device ``which``, or a key of the keyboard."""
+    """A key of the keyboard, or a button or hat direction of the device that ``which`` selects."""
 
     button: str = ""
     key: str = ""
@@ -129,7 +129,7 @@ PRESS = {"button": BUTTON, "key": KEY, **DEVICE_KEYS}
 
 
 def presses(keys: Mapping[str, Key], example: str) -> Key:
-    """Return the TOML key for a list of tables with ``keys``; a single table needs no brackets."""
+    """Return the TOML key for tables with the given ``keys``: one table, or a list of tables."""
     of = table(keys, f"a table: {example}")
     return ListKey(f"1 to 64 tables: [{example}]", (), of=of, count=range(1, 65), single=True)
 
@@ -179,7 +179,7 @@ _TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
 
 @dataclass(frozen=True)
 class Switch:
-    """A button or key that sets a value; the numbers are in the unit of the signal."""
+    """A button or key that sets a signal; the numbers are in the unit of the signal."""
 
     press: Press
     kind: str
@@ -199,7 +199,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Trimmer:
-    """A button or key that adds ``by`` to a trim or sets the trim to ``to``, in half travels."""
+    """A button or key that changes a trim by ``by`` or to ``to``, both in half travels."""
 
     press: Press
     by: float = 0.0

@@ -77,8 +77,8 @@ class _Drawn:
 class BodyScene:
     """The scene ``bodies``. Page Down follows the next body.
 
-    ``about`` contains ``bodies``, and may contain ``hud``, ``ground`` and the first view, ``view``,
-    as :meth:`rtsim.scenario.shown.Presentation.window` describes.
+    The mapping ``about`` has the key ``bodies``, and may have ``hud``, ``ground``, ``views`` and
+    ``view`` (the first view), as :meth:`rtsim.scenario.shown.Presentation.window` describes.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
@@ -146,7 +146,7 @@ class BodyScene:
         return self._drawn
 
     def _world_of(self, bodies: list[_Drawn], values: Vector) -> World | None:
-        """Return the world. Its origin is the ground's, or else below the first geodetic body."""
+        """Return the world, whose origin is the ground's, or else below the first geodetic body."""
         if self._world is None:
             ground = self._ground
             if ground is not None and ground.latitude is not None:

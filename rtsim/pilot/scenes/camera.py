@@ -126,8 +126,9 @@ class Camera:
     def below(self, elevation: float = 0.0, lowest: float | None = None) -> list[Point]:
         """Return the outline of the picture's area below ``elevation``, rad from the horizon.
 
-        If ``lowest`` (rad) is given, the area ends slightly below ``lowest``. The outline is exact
-        at elevation 0. Elevations other than 0 are approximated by lines parallel to the horizon.
+        If ``lowest`` (rad) is given, the outlined area ends slightly below the elevation
+        ``lowest``. The outline is exact at elevation 0. Elevations other than 0 are approximated by
+        lines parallel to the horizon.
         """
         ahead, right, down = self.axes[:, 2].tolist()
         along, focal = math.hypot(right, down), self.focal
@@ -148,8 +149,9 @@ class Camera:
 def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
     """Return the part of a polygon (k, n) in which ``side`` is positive.
 
-    ``side`` (k,) contains a value for each corner, and is linear between two corners. Source:
-    Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17, 1974, for one plane.
+    The list ``side`` (k,) contains a value for each corner. Between two corners, values are
+    interpolated linearly. Source: Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17,
+    1974, for one plane.
     """
     out: list[Sequence[float]] = []
     for k, (corner, here) in enumerate(zip(corners, side, strict=True)):

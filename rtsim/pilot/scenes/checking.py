@@ -63,7 +63,7 @@ def _pictures(
 
 @contextmanager
 def _read_only(moment: SceneMoment) -> Iterator[None]:
-    """Make the values of ``moment`` read-only while the scene draws."""
+    """Make the arrays of ``moment`` read-only while a scene is drawn."""
     arrays: list[NDArray[Any]] = [
         array for plant in moment.plants.values() for array in (plant.values, plant.slope)
     ]

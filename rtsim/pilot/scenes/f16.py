@@ -67,8 +67,8 @@ def way_to(name: str, place: Vector, target: Vector) -> Way:
 def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: float) -> Way:
     """Return the direction and distance to the next gate, or to the runway.
 
-    The target is the runway if no gates remain or the landing gear is not up. ``threshold`` (3,) is
-    the end of the runway at which a landing begins, m.
+    The target is the next gate if a gate remains and the landing gear is up, or else the runway.
+    ``threshold`` (3,) is the end of the runway at which a landing begins, m.
     """
     if extension > _MOVES or course.next >= len(course.gates):
         return way_to("RWY", flight.place, threshold)
@@ -94,7 +94,7 @@ class FlightAids:
         self._course, self._threshold = course, threshold
 
     def draw(self, surface: pygame.Surface, flight: FlightScene, body: Shown, ahead: bool) -> None:
-        """Draw the landing aids. Roll scale and slip ball are drawn only if ``ahead`` is True."""
+        """Draw the landing aids. The argument ``ahead`` enables the roll scale and slip ball."""
         if not all(name in body.signals for name in NEEDED):
             return
         size = max(16, surface.get_height() // 30)
@@ -142,7 +142,7 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
 def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[float, float]:
     """Return the point ``radius`` pixels below ``middle``, turned to the right by ``angle`` deg.
 
-    If ``angle`` is the roll angle, the point lies in the direction of the ground.
+    If ``angle`` is the roll angle, the point lies in the direction of the ground from ``middle``.
     """
     turned = math.radians(angle)
     return middle[0] + radius * math.sin(turned), middle[1] + radius * math.cos(turned)
@@ -171,8 +171,9 @@ _NAME = "task"
 class TaskDrawing:
     """Draws the plant ``task`` of a moment. ``heading`` is the runway's heading, rad.
 
-    The optional entry ``gates`` of ``about`` has a row for each gate: along, across and height in
-    m, turn in deg. The optional entry ``half`` is half the side of a gate, m.
+    The optional entry ``gates`` in the mapping ``about`` has a row for each gate: distance along
+    and across ``heading`` and height, all in m, and turn in deg. The optional entry ``half`` is
+    half the side of a gate, m.
     """
 
     def __init__(self, about: Mapping[str, Any], heading: float) -> None:

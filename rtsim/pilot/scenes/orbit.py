@@ -30,7 +30,7 @@ _ARROW_SHARE = 0.16
 
 
 class OrbitScene:
-    """The scene of a moon. ``about`` names the ``plant`` with the signals x, y, vx and vy."""
+    """The scene of a moon: plant ``about["plant"]``, by default "moon", with x, y, vx and vy."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._name = str(about.get("plant", "moon"))

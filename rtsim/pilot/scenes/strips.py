@@ -51,7 +51,7 @@ class StripScene:
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
         """Create the scene for the options ``about``.
 
-        The entry ``note`` is a text for the start of the line above the charts. The entry ``views``
+        The line above the charts begins with the text in the entry ``note``. The entry ``views``
         contains the scenario's views as plain data, which the first strip charts show. Signals that
         no plant has are omitted.
         """
@@ -94,7 +94,7 @@ def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) ->
 
 
 def readable_views(plain: object) -> list[View]:
-    """Return the views in the plain data ``plain``, without invalid ones."""
+    """Return the views that the data ``plain`` describe; omit invalid views."""
     out = []
     for one in plain if isinstance(plain, list) else ():
         with suppress(ScenarioError):
@@ -210,9 +210,9 @@ def scale(values: Vector) -> tuple[float, float]:
 
 
 def distinct_texts(low: float, high: float) -> tuple[str, str]:
-    """Return the limits of a scale as two different texts, with as many digits as needed.
+    """Convert the limits of a scale to two different texts, with as many digits as needed.
 
-    The rounding error of a text is at most a twentieth of the difference between the limits.
+    Each text differs from its limit by at most a twentieth of the difference between the limits.
     """
     texts = f"{low:.3g}", f"{high:.3g}"
     for digits in range(3, 17):

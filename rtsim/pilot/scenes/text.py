@@ -41,7 +41,7 @@ def shade(surface: pygame.Surface, area: pygame.Rect, colour: tuple[int, int, in
 
 
 def no_picture(surface: pygame.Surface, why: str) -> None:
-    """Write on the surface why a scene cannot be drawn."""
+    """Fill the surface, and write the reason why a scene cannot be drawn."""
     surface.fill(_BLANK)
     at = surface.get_rect().center
     write(surface, f"no picture: {why}", at, 24, _SAID, "centre")
@@ -57,8 +57,8 @@ def write(
 ) -> pygame.Rect:
     """Write ``text`` and return its rectangle.
 
-    If ``anchor`` is ``left``, the point ``at`` is the middle of the text's left end. For ``right``,
-    ``at`` is the middle of the text's right end. For ``centre``, ``at`` is the text's centre.
+    The point ``at`` is the middle of the text's left end for the anchor ``left``, the middle of its
+    right end for ``right``, and its centre for ``centre``.
     """
     image = rendered(text, size, colour)
     box = image.get_rect()

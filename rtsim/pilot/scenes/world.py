@@ -66,7 +66,7 @@ class Terrain:
         draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
-        """Return the fields near the camera: cells of a grid, selected by their position."""
+        """Return the coloured fields near the camera, chosen among grid cells by position."""
         north, east = (math.floor(camera.position[k] / self._size) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
@@ -138,7 +138,7 @@ _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
 class Course:
-    """A course of gates to pass in order. The next gate has a colour of its own.
+    """A course of gates to pass in order. The next gate to pass has a different colour.
 
     The run decides which gates were passed. The scene sets ``next``, ``missed`` and ``passed``.
     """

@@ -1,4 +1,4 @@
-"""Output a scenario's cues with stick shaker and horn, and synthesise its sounds.
+"""Play the cues of a scenario on stick shaker and horn, and synthesise the scenario's sounds.
 
 Sounds are computed in blocks of samples, without clock or files. A tone is a sum of harmonics with
 one phase. Low-pass filtered noise is shifted in frequency to the pitch, by single-sideband
@@ -50,7 +50,7 @@ class Synthesiser:
         return all(voice.level == 0.0 for voice in self._voices)
 
     def restart(self) -> None:
-        """Start the next block at level 0, because the output has stopped."""
+        """Start the next block at level 0 after the output has stopped."""
         for voice in self._voices:
             voice.level = 0.0
 

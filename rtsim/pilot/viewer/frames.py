@@ -107,7 +107,7 @@ class Display(SceneWindow):
         return True
 
     def _wait(self) -> None:
-        """Draw a message that the window waits for the first state of the run."""
+        """Draw a message which says that the window waits for the first state of the run."""
         self._surface.fill(DARK)
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
@@ -197,7 +197,7 @@ class Display(SceneWindow):
         self._waits = False
 
     def _help_shown(self) -> bool:
-        """Return True if help is on, or if a window that controls the stick has no state yet."""
+        """Return True if help is on, or the window controls the stick but has no state yet."""
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and self._waits)
 
@@ -231,5 +231,5 @@ class Display(SceneWindow):
 
     @property
     def heard(self) -> bool:
-        """True if the run has read this window's order to end the run, or has ended after it."""
+        """True if the run has read this window's quit command, or has ended after the command."""
         return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

@@ -126,7 +126,7 @@ def draw_help(
 
 
 def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
-    """Return the letter size at which the columns fit, at most ``_SIZE``, and ``columns``."""
+    """Return a pair: the letter size (at most ``_SIZE``) at which columns fit, and ``columns``."""
     deep = math.ceil(len(rows) / columns) * _LINE + 1.0
     wide = _column(rows) * columns
     return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / wide))), columns
@@ -172,7 +172,7 @@ COMMANDS = (*STEPS, AHEAD)
 
 
 class Look:
-    """The viewing direction of a window, at first ``base``: angles to the right and up, rad."""
+    """The viewing direction of a window: angles to the right and up, rad, initially ``base``."""
 
     def __init__(self, base: tuple[float, float] = (0.0, 0.0)) -> None:
         self._base = base
@@ -192,7 +192,7 @@ class Look:
         self._wanted = yaw, max(-_HIGHEST, min(_HIGHEST, pitch))
 
     def at(self, passed_s: float) -> tuple[float, float]:
-        """Return the direction to draw (yaw, pitch), rad, ``passed_s`` s after the last call."""
+        """Return yaw and pitch [rad] of the picture to draw, ``passed_s`` s after the last call."""
         share = 1.0 - math.exp(-max(0.0, passed_s) / _SETTLES_S)
         yaw, pitch = (
             wanted if abs(wanted - drawn) < _CLOSE else drawn + share * (wanted - drawn)
@@ -228,7 +228,7 @@ _NOTE_NS = 4 * NS_PER_S
 class SceneWindow:
     """A window that shows a scene: its views, pages, direction of looking, notes and keys.
 
-    ``clock`` returns the time, ns, that determines when notes disappear.
+    ``clock`` returns the time [ns] by which the duration of notes is measured.
     """
 
     keys: Mapping[int, str] = KEYS

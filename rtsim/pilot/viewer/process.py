@@ -153,7 +153,7 @@ class PictureSaver:
             folder.mkdir(parents=True, exist_ok=True)
 
     def look(self, save: Callable[[Path], object]) -> str:
-        """Save a picture if one is due; return the reason if that fails, else an empty text.
+        """Save a picture if one is due. Return the reason if saving fails, else an empty text.
 
         The first failure is also printed, because a hidden window cannot show it.
         """

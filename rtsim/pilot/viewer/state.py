@@ -121,7 +121,7 @@ class Telling:
     def _hold_authority(self) -> bool:
         """Take or keep the control authority; return True if this viewer has it.
 
-        The numbers of this viewer's orders continue the numbering of the previous viewer.
+        The commands of this viewer continue the numbering of the previous viewer's commands.
         """
         free = self._authority.free_for(self._who)
         if free and not self.flies:
@@ -139,7 +139,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values if changed or if a keep-alive is due; return True if written."""
+        """Write the stick's values on a change or a due keep-alive; return True if written."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._written and completed - self._written_ns < BEAT_NS
@@ -160,7 +160,7 @@ class Telling:
         self._shared.look()
 
     def order(self, kind: int, value: float = 0.0) -> bool:
-        """Send an order such as ``PAUSE``; return False without control authority."""
+        """Send a command such as ``PAUSE``; return False if the viewer has no control authority."""
         if not self._hold_authority():
             return False
         at = self._count % MOST_ORDERS

@@ -106,7 +106,7 @@ def _errors_held_back() -> Iterator[None]:
     """Hold back what libraries write to standard error; forward it only if the block succeeds.
 
     If no window opens, the error :class:`NoWindow` explains the cause better than the libraries do.
-    Wayland's message names a variable that does not help a person without a display.
+    Wayland's message names a variable, which does not help a person without a display.
     """
     try:
         before = os.dup(2)

@@ -1,7 +1,7 @@
 """Charts of a page: lines as plain data, which uPlot draws in the browser.
 
 uPlot (MIT licence) is a script of 120 kB, so its pages are much smaller than those with plotly
-(docs/decisions/147).  ``charts.js`` decodes the lines and passes them to uPlot.
+(docs/decisions/147).  The script ``charts.js`` decodes the lines of the charts for uPlot.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def grid(charts: Sequence[Chart]) -> str:
 
 
 def page_marks(lines: Sequence[float], spans: Sequence[tuple[float, float]]) -> str:
-    """Return the events [s] and the faults (from, to) [s] that all charts of a page mark."""
+    """Return an HTML element with marks for all charts: events [s] and faults (from, to) [s]."""
     data = as_json({"lines": list(lines), "spans": [list(span) for span in spans]})
     return f'<script type="application/json" id="marks">{data}</script>'
 
@@ -195,7 +195,7 @@ class Thinning:
             self._buckets = _runs(_bucket_of(t, edges))
 
     def of(self, y: Vector) -> tuple[Vector, Vector]:
-        """Return the kept times and values of ``y`` (n,)."""
+        """Return the times and values of the points of ``y`` (n,) that the chart keeps."""
         if not self.thins:
             return self._t, y
         keep = self.kept(y)
@@ -213,7 +213,7 @@ class Thinning:
 
 
 def _of_bucket(rows: slice, part: Vector) -> set[int]:
-    """Return the rows to keep of a bucket: first, last, least, greatest and first non-finite."""
+    """Return indices of the first, last, least, greatest and first non-finite row of a bucket."""
     finite = np.isfinite(part)
     local = {0, len(part) - 1}
     if finite.any():

@@ -18,7 +18,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def new_document(name: str) -> ET.Element:
-    """Return the root of a new document, for :class:`Suite`."""
+    """Return the root element of a new JUnit document; pass the root to :class:`Suite`."""
     return ET.Element("testsuites", name=_clean(name))
 
 
@@ -85,8 +85,8 @@ def comparison_junit(
     """Return the XML document of a comparison; ``name`` is the name of the suite.
 
     Each signal is one test case.  One test case covers all integers of a track, such as the times
-    of messages.  A signal without rows is skipped.  The test case ``(the outcome is decided)`` has
-    an error if the comparison is undecided.
+    of messages.  A signal without rows is skipped.  If the comparison is undecided, the test case
+    with the name ``(the outcome is decided)`` has an error.
     """
     root = new_document(f"compare: {name}")
     suite = Suite(root, name, {"compared": result.covered, **(properties or {})})

@@ -46,8 +46,8 @@ def marked(
 ) -> tuple[list[float], list[tuple[float, float]]]:
     """Return the times of events [s] and the spans of faults [s] that every chart marks.
 
-    Kinds with few events have priority.  Other events are marked only in the timeline.  The same
-    applies to all faults if there are more than :data:`MOST_LINES` faults.
+    Kinds with few events have priority.  Other events are marked only in the timeline.  If there
+    are more than :data:`MOST_LINES` faults, all faults are marked only in the timeline.
     """
     kinds: dict[str, set[float]] = {}
     for event in events:
@@ -198,8 +198,8 @@ def write_report(
     """Write the page about ``recording`` to ``path``.
 
     ``say`` is called with progress texts.  Averages of discrete-event components start at ``after``
-    s.  ``first`` contains sections of other packages, which precede those of the recording.  Raises
-    :class:`RecordingError` if the file cannot be written.
+    s.  ``first`` contains sections of other packages, which precede the sections about the
+    recording.  Raises :class:`RecordingError` if the file cannot be written.
     """
     rendered = render(recording, say, after, first)
     try:
@@ -257,9 +257,9 @@ def _head(recording: Recording) -> str:
 
 
 def verdict(recording: Recording, run: str = "The run") -> str:
-    """Return one HTML line about the end of the run and any problems.
+    """Return one HTML line about the end of the run and any problems; requirements do not count.
 
-    The line begins with ``run``.  Results are not judged, because a run has no requirements.
+    The line begins with ``run``.  Without problems and with an unknown end, the text is empty.
     """
     ending = RunEnding.of(recording)
     wrong = [
@@ -385,7 +385,7 @@ def _views(recording: Recording, say: Say) -> str:
 
 
 def _sampled(recording: Recording, drawer: ViewCharts) -> str:
-    """Return closed HTML sections with charts of the inputs that each controller sampled."""
+    """Return collapsed HTML sections with charts of the inputs that each controller sampled."""
     out = []
     for track in recording.tracks.values():
         if track.name.endswith(SAMPLED) and len(track) and track.signals.size:
@@ -504,7 +504,7 @@ def _order(name: str) -> tuple[str, ...]:
 def _worst(certificate: Mapping[str, Any]) -> str:
     """Return a table of the worst frames.
 
-    Times of jobs are known only in a run with a clock rate.
+    The times of the jobs in a frame are shown only for a paced run (rate not ``max``).
     """
     try:
         frames = [WorstFrame(**frame) for frame in certificate.get("worst") or ()]

@@ -28,7 +28,7 @@ _PER_BUCKET = 3
 
 
 class Shown(NamedTuple):
-    """The views of a page: visible, in a collapsed section, and the number of omitted views."""
+    """Visible views of a page, views in a collapsed section, and the number of omitted views."""
 
     first: tuple[View, ...]
     rest: tuple[View, ...]
@@ -48,7 +48,7 @@ def shown_views(recording: Recording) -> Shown:
 
 
 class ViewCharts:
-    """Charts of the views of one recording, on a page with ``columns`` lines in total."""
+    """Charts of one recording's views; ``columns`` is the number of all lines on the page."""
 
     def __init__(self, recording: Recording, columns: int) -> None:
         self._recording = recording
@@ -99,7 +99,7 @@ class ViewCharts:
         return min(firsts, default=0) / NS_PER_S
 
     def line(self, name: str, label: str, color: int) -> list[Line]:
-        """Return the lines of the signal ``name``, with the legend ``label``; none without rows."""
+        """Return lines of the signal ``name`` with the legend ``label``; ``[]`` without rows."""
         if self.place(name) is None:
             return []
         found = self._lines(name, self._places[name], first=color)
@@ -139,7 +139,7 @@ class ViewCharts:
         ]  # fmt: skip
 
     def _band(self, view: View, lines: Sequence[Line]) -> list[Line]:
-        """Return two tolerance lines, around the last line, or around 0 for a single line."""
+        """Return two tolerance lines around the last of several lines, or around 0 for one line."""
         if view.band is None or not lines:
             return []
         last = lines[-1]
@@ -151,7 +151,7 @@ class ViewCharts:
         ]
 
     def _published(self, view: View, first: int) -> list[Line]:
-        """Return lines of points for the published values within the time of the run."""
+        """Return the published values within the run's time range, as lines made of points."""
         lines, end = [], self._end_ns / NS_PER_S
         for k, one in enumerate(view.published):
             times, values = np.array(one.times), np.array(one.values)
@@ -202,7 +202,7 @@ class _Points:
         return found
 
     def of(self, column: str) -> tuple[Vector, Vector]:
-        """Return times [s] and values to draw for ``column``; step lines reach the run's end."""
+        """Return times [s] and values to draw for ``column``; stepped lines reach the run's end."""
         x, y = self._thinning.of(self.all(column))
         if self.stairs and len(x) and self.ns[-1] < self._end_ns:
             return np.r_[x, self._end_ns / NS_PER_S], np.r_[y, y[-1]]
@@ -286,7 +286,7 @@ def difference_title(title: str, first: str, gaps: Sequence[Line]) -> str:
 
 
 def _values(name: str, track: TrackData, column: str) -> Values:
-    """Return the last value of ``column`` at each time; a message has the time of its arrival."""
+    """Return the last value of ``column`` at each time; for messages, at each arrival time."""
     ns = track.integer("arrival") if "arrival" in track.integers else np.asarray(track.ns)
     values = track.column(column)
     order = np.argsort(ns, kind="stable")
@@ -297,7 +297,7 @@ def _values(name: str, track: TrackData, column: str) -> Values:
 
 
 def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
-    """Return times [s] and values; the last value holds until the end of its run at ``end_ns``."""
+    """Return times [s] and values, with the last value held until the run ends at ``end_ns``."""
     t, y = one.points
     if not len(t) or one.ns[-1] >= end_ns:
         return t, y
@@ -305,7 +305,7 @@ def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
 
 
 def _difference(first: Values, other: Values, signal: Signal) -> tuple[Vector, Vector]:
-    """Return common times [s] and the differences ``other - first``, for angles the shorter arc."""
+    """Return common times [s] and differences ``other - first``; angles use the shorter arc."""
     ns, ours, theirs = np.intersect1d(first.ns, other.ns, assume_unique=True, return_indices=True)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = other.values[theirs] - first.values[ours]

@@ -1,10 +1,10 @@
 """Find the first place at which two traces differ, by a comparison bit for bit.
 
-A difference in the content or the completion of a message has the tag at which the message was
-initiated.  A difference in the loss or the arrival of a message has the tag at which the message
-was sent.  Differences within one microstep follow the order of computation: plant values before the
-changes (x-), inserted tags and faults, external inputs, changes, due answers, reactions, plant
-values after the changes (x+).
+If the content or the completion of a message differs, the difference is reported at the tag at
+which the message was initiated.  If the loss or the arrival of a message differs, the difference is
+reported at the tag at which the message was sent.  Differences within one microstep are sorted in
+the order of computation: plant values before the changes (x-), inserted tags and faults, external
+inputs, changes, due answers, reactions, plant values after the changes (x+).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def same(a: Value, b: Value) -> bool:
 
 
 def in_full(value: Value) -> str:
-    """Return a value as text, a float with all its bits."""
+    """Return a value as text; the text of a float shows all bits."""
     if isinstance(value, float):
         return f"{value!r} (0x{bits(value):016x})"
     return "not known" if value is None else str(value)
@@ -54,7 +54,7 @@ def in_full(value: Value) -> str:
 
 @dataclass(frozen=True)
 class ValuePair:
-    """A named value in both runs; ``source`` is the signal from which it came."""
+    """One value in both runs, with its name; ``source`` is the signal that supplied the value."""
 
     name: str
     a: Value
@@ -155,7 +155,7 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
 
 
 def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePair]:
-    """Yield the seeds if they differ, or else both positions of each differing stream, as texts."""
+    """Yield as texts both seeds if they differ, or else both positions of differing streams."""
     one, other = a["streams"], b["streams"]
     seeds = one["seed"], other["seed"]
     if seeds[0] != seeds[1]:
@@ -168,7 +168,7 @@ def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePai
 
 
 def _how_far(state: Mapping[str, Any] | None) -> str:
-    """Return the position of a stream as text; a Philox generator makes four words at a time."""
+    """Return as text how many words a stream has drawn; Philox makes four words at a time."""
     if state is None:
         return "absent"
     words = 4 * int(state["state"]["counter"][0]) + int(state["buffer_pos"]) - 4
@@ -376,7 +376,7 @@ def _message(name: str, pairs: tuple[ValuePair, ...], there: list[_Row], order: 
 
 
 def _in_words(pair: ValuePair) -> ValuePair:
-    """Return ``pair``, with a word instead of the number of a status or of a missing arrival."""
+    """Return ``pair`` with words for status numbers and for the arrival time of a lost message."""
     if pair.name == "status":
         return ValuePair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
     if pair.name == "arrival":
@@ -442,8 +442,8 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 def failure(a: Recording, b: Recording) -> Place | None:
     """Return the place at which the errors of two runs with equal rows differ, or ``None``.
 
-    The place has the tag of the first recorded time after the earlier error, or else the earlier
-    error's tag.  Overruns of the wall clock and missing devices or files do not count as errors.
+    The tag of the place is the first recorded time after the earlier error, or else the tag of that
+    error.  Overruns of the wall clock and missing devices or files do not count as errors.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):

@@ -47,7 +47,7 @@ class Teller:
     def _said(
         self, source: str, tag: Tag, reader: str, first: float | list[float] | None
     ) -> list[tuple[str, Value]]:
-        """Return the values of ``source`` that ``reader`` read; ``first`` is the initial value."""
+        """Return the values that ``reader`` read from ``source``; ``first`` is the initial one."""
         try:
             return [(source, float(source))]  # a constant
         except ValueError:
@@ -78,7 +78,7 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, values, strict=True)]
 
     def _held(self, source: str) -> list[tuple[str, Value]]:
-        """Return the value of a noise from the repeated run, or ``None`` if it is not known."""
+        """Return the value of a noise in the repeated run; ``None`` if the value is not known."""
         part, _, _ = source.partition(".")
         values = [] if self._before is None else self._before["ports"].get(part, [])
         if len(values) != 1:
@@ -89,9 +89,9 @@ class Teller:
         return self.recording.tracks.get(name)
 
     def _row(self, name: str, tag: Tag, after: bool) -> int | None:
-        """Return the last row of a track at ``tag``.
+        """Return the number of a track's last row up to ``tag``, or ``None``.
 
-        If ``after`` is False, rows with the results of the tag's microstep are ignored.
+        If ``after`` is False, rows that contain results of the microstep of ``tag`` are ignored.
         """
         track = self._track(name)
         if track is None:
@@ -120,7 +120,7 @@ class Teller:
     def _in_row(
         self, name: str, source: str, row: int | None, first: float | list[float] | None = None
     ) -> list[tuple[str, Value]]:
-        """Return the values of ``source`` in a row, or initial values if ``row`` is ``None``."""
+        """Return the values of ``source`` in row number ``row``, or initial values for ``None``."""
         track = self._track(name)
         part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
@@ -142,7 +142,7 @@ class Teller:
         return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
 
     def row_at(self, plant: str, tag: Tag, known: frozenset[str]) -> Named:
-        """Return the values (x-) of a plant at ``tag``, except the columns that ``known`` lists."""
+        """Return a plant's values (x-) at ``tag``, without the columns in the set ``known``."""
         track, row = self._track(plant), self._row(plant, tag, False)
         if track is None or row is None:
             return {}

@@ -1,8 +1,8 @@
 """Find the first tag at which unrecorded states differ: memories, streams, messages in transit.
 
 Saved states contain these data.  Bisection finds the last pair of saved states that agrees.  Both
-runs are then repeated from this pair, with more saved states, until no tag lies between the last
-agreeing pair and the first differing pair.
+runs are repeated from the last agreeing pair, with more saved states.  The search ends when no tag
+lies between the last agreeing pair and the first differing pair.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Around:
 
 
 class Narrowing:
-    """Search for the first differing states of two runs; ``kept`` maps ns to a re-run's states."""
+    """Search for the first differing states of two runs; ``kept`` has a re-run's states by ns."""
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None
@@ -254,9 +254,9 @@ class Narrowing:
         self.notes: list[str] = []
 
     def look(self, visible: Place | None, until: int) -> Beneath:
-        """Return the first difference in saved states before ``visible``, or up to ``until``, ns.
+        """Return the first difference in saved states, before ``visible`` or up to ``until`` ns.
 
-        ``visible`` is the first difference in the recordings, ``None`` if there is none.
+        ``visible`` is the first difference in the recordings; if it is ``None``, ``until`` counts.
         """
         try:
             begun = self._at_the_start()
@@ -340,7 +340,7 @@ class Narrowing:
     # -- repeating the runs ------------------------------------------------------------------------
 
     def _narrowed(self, good: Both, end: int) -> Beneath:
-        """Repeat both runs from ``good``, and find the first differing tag up to ``end``, ns."""
+        """Repeat both runs from states ``good``; find the first differing tag up to ``end`` ns."""
         lows, place = good, None
         while True:
             low = -1 if lows[0] is None else lows[0].ns
@@ -367,7 +367,7 @@ class Narrowing:
         return lambda ns: not self._parting(a[ns], b[ns])
 
     def _memory(self, tag: Tag, pairs: Iterable[ValuePair]) -> Place:
-        """Return the place of two differing states, with the names of columns."""
+        """Return the place at which two states differ, with the names of the differing columns."""
         ranked = sorted(pairs, key=lambda pair: _KINDS.get(part_of(pair.name)[0], 9))
         kind, name = part_of(ranked[0].name)
         recording = self._runs[0].recording
@@ -382,8 +382,9 @@ class Narrowing:
     def around(self, good: Both, before: Tag | None, tag: Tag) -> Around | None:
         """Return the states at the tag ``before``, and the random streams used up to ``tag``.
 
-        The runs are repeated from the two checkpoints in ``good``.  If the second run is a re-run,
-        only the first run is repeated.  Returns ``None`` if the states are not known.
+        If ``before`` is ``None`` or at the time of ``tag``, the states are those at the start.  The
+        runs are repeated from the checkpoints ``good``.  If the second run is a re-run of the first
+        run, only the first run is repeated.  Returns ``None`` if the states are not known.
         """
         ns = -1 if before is None or before.ns >= tag.ns else before.ns
         runs = list(zip(self._runs, good, strict=True))

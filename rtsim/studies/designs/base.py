@@ -237,7 +237,7 @@ class Design(ABC):
         return None
 
     def series(self, columns: Columns) -> dict[str, Marks]:
-        """Return a mask (n,) of the runs in each series of a plot, by the text in the legend.
+        """Return, for each series of a plot, its text in the legend and a mask (n,) of its runs.
 
         ``columns`` contains the columns of all runs, each (n,).
         """
@@ -246,7 +246,7 @@ class Design(ABC):
     def order(self, columns: Columns) -> Integers:
         """Return the order (n,) in which runs are added to show how estimates converge.
 
-        ``columns`` contains the columns of these runs, each (n,), sorted by run number.
+        ``columns`` contains the columns of the added runs, each (n,), sorted by run number.
         """
         return np.arange(len(columns["run"]))
 

@@ -164,9 +164,9 @@ def _read(path: Path) -> dict[str, list[Value]]:
 def _check_numbers(path: Path, name: str, column: list[Value]) -> None:
     """Raise :class:`ScenarioError` if a column of numbers contains a text that is not a number.
 
-    A column of numbers has a dot in its name, such as ``plant.x``. If one value is not a number,
-    pyarrow reads the whole column as text. Columns for arguments of the scenario's function have no
-    dot in their names, and may contain texts.
+    The name of a column of numbers contains a dot, such as ``plant.x``. If one value is not a
+    number, pyarrow reads the whole column as text. Columns for arguments of the scenario's function
+    have no dot in their names, and may contain texts.
     """
     for row, value in enumerate(column, 1) if "." in name else ():
         if isinstance(value, str) and not isinstance(value_of(value), int | float):

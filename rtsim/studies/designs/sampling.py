@@ -84,8 +84,8 @@ class Replications(MonteCarlo):
 class Antithetic(MonteCarlo):
     """Pairs of runs with opposite random numbers: u in the first run, 1 - u in the second.
 
-    Opposite numbers reduce the variance of a mean if the result is monotonic in the factors. The
-    number of ``runs`` must be even.
+    Opposite random numbers reduce the variance of a mean if the result is monotonic in the factors.
+    The number of ``runs`` must be even.
     """
 
     name: ClassVar[str] = "antithetic"
@@ -121,9 +121,9 @@ class Antithetic(MonteCarlo):
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
         """Estimate the share of runs that meet a requirement.
 
-        The confidence interval assumes half as many runs, all independent. In the worst case, both
-        runs of each pair meet the requirement, or both miss it. The second run of a pair then adds
-        no information.
+        The confidence interval is computed as for half as many independent runs. In the worst case,
+        both runs of each pair meet the requirement, or both miss it. The second run of a pair then
+        adds no information.
         """
         count, passed = len(met), int(met.sum())
         if count < 2:
@@ -416,7 +416,7 @@ class CommonRandomNumbers(Design):
     ) -> list[dict[str, Any]]:
         """Return the mean for each alternative, and its difference from the first alternative.
 
-        A difference uses only the replications with a finite result in both alternatives.
+        The difference is computed only from replications with a finite result in both alternatives.
         """
         rows: list[dict[str, Any]] = []
         finite = np.isfinite(values)

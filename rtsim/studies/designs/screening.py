@@ -151,7 +151,7 @@ class Sensitivity(UnitDesign):
 
 @dataclass(frozen=True)
 class Morris(Sensitivity):
-    """Morris trajectories through a grid, on which each run changes one factor.
+    """Trajectories of Morris through a grid. Each step of a trajectory changes one factor.
 
     The grid has ``levels`` quantiles of each factor, from 0 to 1. If a distribution is infinite at
     the quantile 0 or 1, the quantiles of the factor go from 0.01 to 0.99. The design has

@@ -124,8 +124,8 @@ class Search(Design):
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
         """Return the worst run, the smallest margin, and the first run with a negative margin.
 
-        The worst run is the first run without a margin. If all runs have a margin, the worst run is
-        the run with the smallest margin.
+        The worst run is the first run that has no margin. If all runs have a margin, the worst run
+        is the run with the smallest margin.
         """
         margins = np.asarray(columns[self.margin], np.float64)
         runs = np.asarray(columns["run"])
@@ -175,7 +175,7 @@ class Search(Design):
         """Search for the smallest margin, and return the reason for which the search ended.
 
         ``evaluate`` is called once per generation, with the candidates that are new. Candidates
-        depend only on the space and on the margins of earlier generations.
+        depend only on the space of the factors and on the margins of earlier generations.
         """
         from scipy.optimize import differential_evolution
         from scipy.stats import qmc

@@ -139,7 +139,8 @@ def _scaled(margins: Vector) -> Vector:
 def steps(design: Design, count: int, most: int) -> Iterator[int]:
     """Yield at most ``most`` run counts up to ``count``, equally spaced on a log scale.
 
-    The function yields nothing if the first runs of the design are not a sample of all runs.
+    The function yields nothing if ``count`` is less than 2, or if the design is not random, because
+    its first runs are then not a sample of all runs.
     """
     if design.random and count > 1:
         yield from np.unique(

@@ -62,7 +62,7 @@ class HelloReply(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A request that sets some of the bytes of the packed parameters.
+    """Request to set a piece of the packed parameters.
 
     ``offset`` is the position of ``values`` in the packed parameters, which have ``total`` bytes.
     After the last piece of the parameters, the board initialises the controller and sets the step
@@ -143,7 +143,7 @@ class Reset(NamedTuple):
 
 
 class Error(NamedTuple):
-    """A reply that rejects a request and has the request's sequence number."""
+    """Reply to a rejected request, with the sequence of the request."""
 
     code: int
     detail: int

@@ -200,7 +200,7 @@ def test_a_codec_rounds_to_the_bits_of_the_frame(tmp_path: Path) -> None:
     assert "Engine, car.dbc sha256" in recording.header["scenario"]["parts"]["engine"]["transport"]
     wild = out.copy()
     wild.set("car.n", 1e6)
-    with pytest.raises(FrameError, match=r"Engine.speed = 1e\+06 is outside 0 to 16383.8"):
+    with pytest.raises(FrameError, match=r"Engine.speed = 1e\+06 does not fit .* 0 to 16383.8;"):
         trace_of(wild)
 
 
@@ -453,7 +453,7 @@ def test_a_struct_has_the_bytes_that_its_file_says(codecs: Mapping[str, FrameCod
 def test_a_value_that_does_not_fit_is_an_error_or_saturates(tmp_path: Path) -> None:
     dbc, _ = frame_files(tmp_path)
     low = np.array([-1.0])
-    with pytest.raises(FrameError, match=r"Pedal.pedal = -1 is outside 0 to 655.35, which"):
+    with pytest.raises(FrameError, match=r"Pedal.pedal = -1 does not fit .* 0 to 655.35;"):
         read_frames(dbc)["Pedal"].encode(low)
     assert read_frames(dbc, overflow="saturate")["Pedal"].encode(low) == b"\0\0"
     with pytest.raises(FrameError, match=r"[eE]xpected multiplexer id"):

@@ -477,7 +477,9 @@ def test_waiting_for_another_environment_is_an_error(what: str) -> None:
         else:
             yield other.process(body(agenda))
 
-    with pytest.raises(ScenarioError, match=r"process body waits for .* of another .* the agenda"):
+    with pytest.raises(
+        ScenarioError, match=r"process body waits for .* of another .* set-up function receives"
+    ):
         flown(one(body))
 
 

@@ -174,7 +174,10 @@ A_MODE: Any = Mode
     ("make", "words"),
     [
         (lambda: A_TRANSITION("too low", below, "on"), "transition name 'too low' is not an ident"),
-        (lambda: A_TRANSITION("low", below, -1), "transition low has to=-1; give the name of a"),
+        (
+            lambda: A_TRANSITION("low", below, -1),
+            "to=-1 of transition low is not a text; give the name of a mode",
+        ),
         (
             lambda: A_TRANSITION("low", below, "on", "down"),
             "transition low has direction 'down'; gi",

@@ -122,7 +122,7 @@ def test_a_wrong_tableau_is_refused() -> None:
     with pytest.raises(ScenarioError, match="row i of a"):
         _fake(((Fraction(1),), ()), (0, 1), (0, 1))
     values = {f: getattr(RKN4_TABLEAU, f) for f in RKN4_TABLEAU.__dataclass_fields__}
-    with pytest.raises(ScenarioError, match="bbar to 1/2"):
+    with pytest.raises(ScenarioError, match="bbar must sum to 1/2"):
         NystromTableau(**{**values, "bbar": RKN4_TABLEAU.b})
     with pytest.raises(ScenarioError, match="row of a must sum to c"):
         NystromTableau(**{**values, "abar": RKN4_TABLEAU.a})

@@ -218,7 +218,9 @@ def test_a_recording_that_lacks_the_inputs_is_refused(good: Build) -> None:
     recorded = flown()
     with pytest.raises(RecordingError, match=r"no inputs of a controller other.*: controller"):
         inputs_of(recorded, "other", Signals("x", "v"))
-    with pytest.raises(RecordingError, match=r"no input w of controller; it has: x, v"):
+    with pytest.raises(
+        RecordingError, match=r"the input w of controller controller, but only the inputs x, v"
+    ):
         inputs_of(recorded, "controller", Signals("x", "w"))
     values, _ = inputs_of(recorded, "controller", Signals("v", "x"))
     assert np.array_equal(values[:, 1], recorded.messages["controller.inputs"]["x"])

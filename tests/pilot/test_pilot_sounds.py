@@ -119,7 +119,7 @@ def test_harmonics_above_what_can_be_heard_are_left_out() -> None:
         ({"level": 2.0}, "level 2 is not within 0 to 1"),
         ({"level": math.nan}, "level nan is not within"),
         ({"harmonics": ()}, "1 to 16 amplitudes"),
-        ({"harmonics": (0.0,)}, "more than 0"),
+        ({"harmonics": (0.0,)}, "amplitudes >= 0, at least one"),
         ({"width": -1.0}, "width -1 Hz"),
     ],
 )

@@ -154,7 +154,7 @@ def test_a_damaged_view_of_a_recording_names_the_recording() -> None:
     ("given", "told"),
     [
         ({"times": (0.0, 0.0)}, "do not increase"),
-        ({"times": (0.0,)}, "1 times and 2 values"),
+        ({"times": (0.0,)}, "1 times, but 2 values"),
         ({"values": (0.0, float("nan"))}, "give finite numbers"),
         ({"values": "01"}, "give numbers"),
         ({"times": (), "values": ()}, "0 elements"),

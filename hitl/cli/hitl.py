@@ -111,8 +111,8 @@ def hitl(
     output pins. With the I/O node {url}, all boards are emulated and run in lockstep, so no
     hardware is necessary. For an emulated device, the rig file names the firmware: an Intel HEX
     file or an Arduino sketch. If the I/O node is at a serial port, the scenario runs in real time
-    (--pace 1). Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run
-    failed.
+    (--pace 1). Exit status 0 if the run reached its end, 1 if a requirement was violated or
+    --strict was not met, 2 if the run failed or a requirement is undecided.
 
     \b
     Examples:

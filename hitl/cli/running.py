@@ -85,8 +85,8 @@ def run_in_c(
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. Without -o the
     recording is runs/NAME-NNN.mcap. 'rtsim replay' repeats the recorded run without the C code.
-    Exit status 0 if the run reached its end, 1 if --strict was not met, 2 if the run failed or
-    coverage could not be counted.
+    Exit status 0 if the run reached its end, 1 if a requirement was violated or --strict was not
+    met, 2 if the run failed, a requirement is undecided or coverage could not be counted.
 
     \b
     Examples:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rtsim.requirements.verdict import RequirementResult
 
 _path = click.Path(path_type=Path)
-_SAYS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
 _COLUMNS = (
     Column("requirement", fold=True), Column("verdict"), Column("robustness"), Column("at s"),
     Column("because of", fold=True),
@@ -66,16 +65,15 @@ def check(
     found = {str(path): _checked(path, given) for path in runs}
     results = [one for each in found.values() for one in each]
     status, why = status_of(results), why_of(results)
-    if as_json:
-        data = {path: [one.to_json() for one in each] for path, each in found.items()}
-        show_result({"runs": data}, status, why)
-    else:
-        for path, each in found.items():
-            print_requirements(each, path)
+    for path, each in () if as_json else found.items():
+        print_requirements(each, path)
     if junit is not None:
         write_whole(junit, junit_xml(found))
     if table is not None:
         write_whole(table, csv_text(found))
+    if as_json:  # after the files, so that a file that cannot be written gives one JSON object
+        data = {path: [one.to_json() for one in each] for path, each in found.items()}
+        show_result({"runs": data}, status, why)
     sys.exit(status)
 
 
@@ -102,7 +100,7 @@ def print_requirements(results: Sequence[RequirementResult], title: str = "Requi
     rows = [
         [
             one.requirement.name,
-            _SAYS[one.result],
+            one.verdict,
             _margin(one),
             "" if one.worst_ns is None else f"{one.worst_ns / NS_PER_S:.6g}",
             one.reason or one.worst,

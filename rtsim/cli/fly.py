@@ -90,7 +90,8 @@ def fly(
       rtsim fly f16 --flightgear localhost
       rtsim fly f16 --headless --frames pictures --until 5
 
-    Exit status: 0, 1 if --strict is not met, 2 for an error, 130 if the run was interrupted.
+    Exit status: 0, 1 if a requirement is violated or --strict is not met, 2 for an error or an
+    undecided requirement, 130 if the run was interrupted.
     """
     flyable = FLYABLES.get(options.scenario, Flyable(options.scenario))
     settings = task_settings(flyable, options.settings, task, latency)

@@ -135,7 +135,6 @@ def horizon(node: Node) -> int | None:
 MOST = 4000
 """Maximum number of characters of a formula."""
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-LOGIC = ("not", "and", "or", "implies", "iff", "xor")
 TEMPORAL = ("always", "eventually", "until", "once", "historically", "since")
 ARITHMETIC = ("add", "subtract", "multiply", "divide", "power", "negative")
 _KINDS = {"or_": "or", "and_": "and", "not_": "not"}

@@ -24,9 +24,9 @@ from rtsim.requirements.language import Node
 FOREVER = 1 << 62
 """Last time of the last piece [ns]."""
 Times = NDArray[np.int64]
-_LOW, _HIGH, _SURE, _POSSIBLE = range(4)
+LOW, HIGH, SURE, POSSIBLE = range(4)
 """Columns of a truth value: bounds of the robustness, and bounds of the truth, which is -1 or 1."""
-_SWAPPED = [_HIGH, _LOW, _POSSIBLE, _SURE]
+_SWAPPED = [HIGH, LOW, POSSIBLE, SURE]
 
 
 @dataclass(frozen=True)

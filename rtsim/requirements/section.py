@@ -15,7 +15,6 @@ from rtsim.requirements.requirement import required_by
 from rtsim.requirements.verdict import RequirementResult, check
 
 _HEAD = ("requirement", "formula", "verdict", "because of", "at s", "robustness")
-_SAYS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
 
 
 def requirement_section(recording: Recording) -> Section | None:
@@ -44,7 +43,7 @@ def _row(one: RequirementResult) -> tuple[object, ...]:
     margin = (
         one.robustness if one.result is not Outcome.UNDECIDED else f"{one.low:g} to {one.high:g}"
     )
-    return name, of.formula, _SAYS[one.result], one.reason or one.worst, at, margin
+    return name, of.formula, one.verdict, one.reason or one.worst, at, margin
 
 
 def _charts(one: RequirementResult) -> list[Chart]:

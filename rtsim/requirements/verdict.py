@@ -22,9 +22,17 @@ from rtsim.record.table import Recorded, signal_changes, signal_of
 from rtsim.requirements.formula import TOO_DEEP, checked
 from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.requirement import Given, Requirement, gather
-from rtsim.requirements.robustness import FOREVER, Evaluation, Pieces
+from rtsim.requirements.robustness import (
+    FOREVER,
+    HIGH,
+    LOW,
+    POSSIBLE,
+    SURE,
+    Evaluation,
+    Pieces,
+)
 
-_LOW, _HIGH, _SURE, _POSSIBLE = range(4)
+_VERDICTS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
 
 
 class Condition(NamedTuple):
@@ -91,6 +99,11 @@ class RequirementResult(Judged):
 
     def _judge(self) -> Outcome:
         return self.result
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one word: ``holds``, ``violated`` or ``undecided``."""
+        return _VERDICTS[self.result]
 
     @property
     def name(self) -> str:
@@ -249,7 +262,7 @@ class _Found:
             outcome = Outcome.PASSED
         elif possible < 0:
             outcome = Outcome.FAILED
-        column = _HIGH if outcome is Outcome.FAILED else _LOW
+        column = HIGH if outcome is Outcome.FAILED else LOW
         worst_ns, worst = self._worst(self.node, (self.zero, 0), column)
         conditions = list(self._conditions(self.node, self.zero, self.zero))
         exercised = min((one.times for one in conditions), default=None)
@@ -306,7 +319,7 @@ class _Found:
         ``moment`` is the time [ns] and the order of the value.
         """
         kind = node.kind
-        swapped = _LOW + _HIGH - column
+        swapped = LOW + HIGH - column
         if kind == "not":
             return self._worst(node.children[0], moment, swapped)
         if kind in ("and", "or", "implies"):
@@ -354,7 +367,7 @@ class _Found:
         if node.kind == "implies":
             pieces = self.parts[node.children[0]]
             rows = self._rows(pieces, first, min(last, self.end))
-            true = pieces.values[rows, _SURE] > 0
+            true = pieces.values[rows, SURE] > 0
             count = int(np.count_nonzero(true & ~np.append(False, true[:-1])))
             text = self._text(node.children[0])
             yield Condition(text, count, first if first == last else None)
@@ -378,7 +391,7 @@ class _Found:
             rows = self._rows(pieces, first, last)
             if not len(rows):
                 return
-            low, high = pieces.values[rows, _LOW], pieces.values[rows, _HIGH]
+            low, high = pieces.values[rows, LOW], pieces.values[rows, HIGH]
             values = np.where(low == high, low, np.nan)
             ends = np.append(np.maximum(pieces.ns[rows], first), max(first, last))
             yield Margin(self._text(part), ends, np.append(values, values[-1:]))
@@ -394,7 +407,7 @@ class _Found:
             first, last = self._window(node, ns)
             last = min(last, self.end)
             rows = self._rows(pieces, first, last)
-            bad = pieces.values[rows, _POSSIBLE] < 0
+            bad = pieces.values[rows, POSSIBLE] < 0
             edges = np.flatnonzero(np.diff(np.concatenate(([False], bad, [False])).astype(int)))
             for a, b in edges.reshape(-1, 2):
                 yield (

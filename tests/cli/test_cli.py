@@ -260,7 +260,8 @@ def test_keys_without_an_address(tmp_path: Path) -> None:
         ),
         (
             HEAD + FALL + "def law(t, u):\n    pass\n" + END,
-            "function law of controller takes (t, u), but y is missing.",
+            "function law of controller takes (t, u), but y is missing. "
+            "The possible arguments are (t, u,",
         ),
         (
             HEAD + FALL + "def law(t, u, s, p, y):\n    y[0] = u[3]\n" + END,

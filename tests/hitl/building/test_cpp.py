@@ -109,6 +109,7 @@ def test_a_sketch_gets_prototypes_and_keeps_its_lines() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_pin_that_no_input_declares_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "s.ino").write_text("void setup() {}\nvoid loop() { analogRead(A3); }\n")
     path = tmp_path / "s.toml"
@@ -126,6 +127,7 @@ def test_a_pin_that_no_input_declares_is_an_error(tmp_path: Path) -> None:
             controller.receive(Tag(0), 5.0)
 
 
+@pytest.mark.long
 def test_a_comparison_names_the_interface_file_that_lacks_a_pin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +146,7 @@ def test_a_comparison_names_the_interface_file_that_lacks_a_pin(
     assert "does not do" not in done.output
 
 
+@pytest.mark.long
 def test_a_library_that_checks_millis_skips_steps_in_sil() -> None:
     rows = rows_of(InProcess(EXAMPLES / "regulator.toml"), np.tile([10.0, 0.0], (300, 1)))
     assert rows[-1, 1] == 70  # of 300, as on the emulated board
@@ -188,6 +191,7 @@ BUILDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("kind", "package", "member"), BUILDS)
 def test_a_member_without_a_value_is_found_in_each_build(
     kind: str, package: str, member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +226,7 @@ WITHOUT = {
 ON_GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc fills the heap")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["plain", pytest.param("sanitize", marks=with_gcc)])
 @pytest.mark.parametrize(
     "what", [pytest.param(w, marks=[ON_GLIBC] if "heap" in w else []) for w in WITHOUT]
@@ -350,6 +355,7 @@ def wrapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wrapping(tmp_path_factory.mktemp("wrap"), CLOCKS[0][1])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("call", "start"), CLOCKS)
 @pytest.mark.parametrize("kind", [SilController, InProcess])
 def test_a_clock_beyond_its_wrap_around_is_an_error_on_a_host_of_64_bits(
@@ -380,6 +386,7 @@ def test_a_start_before_which_no_clock_can_be_is_refused(tmp_path: Path) -> None
         load_interface(path)
 
 
+@pytest.mark.long
 def test_a_library_source_finds_arduino_defined_before_its_first_include(tmp_path: Path) -> None:
     """As PID_v1 does: without the macro it would include WProgram.h."""
     (tmp_path / "lib.h").write_text("int lib_step(int x);\n")

@@ -405,7 +405,7 @@ NOT_BY_ZIG = (
 """Forms of flags that the compiler of ziglang refuses."""
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "what", [pytest.param(w, marks=[c_parts.with_gcc] if w in NOT_BY_ZIG else []) for w in READ]
 )
@@ -417,6 +417,7 @@ def test_a_change_of_what_the_tools_have_read_makes_another_build(what: str, pro
     assert answer(build(project)) == 2.75
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "flag",
     [
@@ -447,6 +448,7 @@ def test_a_header_in_a_folder_of_the_environment_is_seen(
     assert answer(build(project)) == 3.0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("tested", [True, False])
 def test_a_header_of_the_environment_is_searched_for_what_it_reads(
     tested: bool, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -470,6 +472,7 @@ def test_a_header_of_the_environment_is_searched_for_what_it_reads(
     assert answer(second) == (2.75 if tested else 2.5)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("reads", ["$BY_FLAGS", "$(cat flags.txt)"])
 def test_a_compiler_that_is_a_script_is_asked_in_each_command(
     reads: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -523,6 +526,7 @@ def test_a_file_that_hides_nothing_makes_one_build_more(
     assert Counting.runs == runs
 
 
+@pytest.mark.long
 def test_a_compiler_that_is_replaced_under_its_version_makes_another_build(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -544,6 +548,7 @@ def test_a_response_file_that_is_missing_or_names_itself_is_refused(project: Pat
         build(project)
 
 
+@pytest.mark.long
 def test_another_compiler_makes_another_build(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_warnings_are_kept_and_shown_when_asked_to_build(project: Path) -> None:
         assert "unused" not in done.stdout
 
 
+@pytest.mark.long
 def test_an_error_of_warnings_is_of_the_users_own(project: Path) -> None:
     edit(project, '"-O0"]', '"-O0", "-Werror", "-Wpedantic", "-std=c90"]')
     assert build(project).warnings == ""
@@ -176,6 +177,7 @@ def test_flags_do_not_reach_the_projects_own_c(project: Path) -> None:
     assert answer(build(project)) == 2.0
 
 
+@pytest.mark.long
 def test_without_a_compiler_ziglang_builds_and_runs(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def sil(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["sil", *map(str, arguments)])
 
 
+@pytest.mark.long
 def test_a_difference_in_a_branch_that_the_run_leaves_open_is_found(motor: Path) -> None:
     result = sil("generate", *UP_TO_1_S, "--json")
     told = json.loads(result.stdout)
@@ -79,6 +80,7 @@ steps = [{ inputs = [%s, 0.0] }]
 """
 
 
+@pytest.mark.long
 def test_a_stimulus_that_does_not_reach_what_it_names_is_refused_by_strict(motor: Path) -> None:
     stimuli = motor.with_name("motor.stimuli.toml")
     stimuli.write_text(BY_HAND % "1.0")
@@ -101,6 +103,7 @@ def test_a_stimulus_that_does_not_reach_what_it_names_is_refused_by_strict(motor
 AGAIN = "int motor_again(double wanted)\n{\n    return wanted < -LIMIT ? 1 : 0;\n}\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("before", "after", "status"),
     [
@@ -125,6 +128,7 @@ def test_a_name_that_is_no_branch_is_not_reached(motor: Path) -> None:
     assert "does not reach motor.c:17: wanted < -LIMIT is just so" in result.output
 
 
+@pytest.mark.long
 def test_code_that_never_ran_is_named_with_the_command_that_reaches_it(motor: Path) -> None:
     result = sil("test", *UP_TO_1_S)
     assert result.exit_code == 0
@@ -181,6 +185,7 @@ def test_a_wrong_limit_in_a_call_is_named_and_found(motor: Path) -> None:
     assert "reference model -12.0, C -1" in result.output
 
 
+@pytest.mark.long
 def test_a_limit_that_the_c_code_lacks_is_named_by_its_reference_model(motor: Path) -> None:
     with_calls(motor, "")
     scenario = motor.with_name("scenario.py")
@@ -211,6 +216,7 @@ def test_what_cannot_be_measured_is_said(motor: Path, monkeypatch: pytest.Monkey
     assert sil("test", *UP_TO_1_S, "--strict", "--no-stimuli").exit_code == 0
 
 
+@pytest.mark.long
 def test_signals_that_only_the_stimuli_moved_are_not_said_to_be_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

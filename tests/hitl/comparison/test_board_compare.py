@@ -33,6 +33,7 @@ def rows(*arguments: str) -> tuple[int, list[dict[str, object]]]:
     return done.exit_code, json.loads(done.stdout)["boards"]
 
 
+@pytest.mark.long
 def test_four_boards_have_the_bits_of_the_host() -> None:
     need("avr8js", "rp2040js")
     status, found = rows(f"{F16}:single", "--steps", "10")

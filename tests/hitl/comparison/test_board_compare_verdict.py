@@ -59,6 +59,7 @@ def compared(path: str, board: str = "pico") -> tuple[int, dict[str, Any], str]:
     return data.exit_code, json.loads(data.stdout), " ".join(text.output.split())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("law", "told"),
     [
@@ -186,6 +187,7 @@ def test_random_inputs_are_within_the_type_and_the_range(
     assert not whole or np.array_equal(table, np.round(table))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["console", "button", "dimmer", "thermostat"])
 def test_the_arduino_examples_take_random_inputs(name: str) -> None:
     interface = load_interface(ARDUINO / f"{name}.toml")

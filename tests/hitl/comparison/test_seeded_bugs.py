@@ -194,6 +194,7 @@ def test_there_are_ten() -> None:
     assert len(BUGS) == 10
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[with_gcc] if b.kind == SANITIZE else []) for n, b in BUGS.items()],

@@ -125,6 +125,7 @@ FAR = '[[fault]]\nname = "far"\nwhere = "controller"\nkind = "drop"\nat = 100.0\
 NEAR = FAR.replace("100.0", "0.5").replace("far", "near")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("motor")
 def test_strict_is_a_no_for_a_fault_that_never_acts_in_open_loop_too() -> None:
     Path("far.toml").write_text(FAR)

@@ -182,6 +182,7 @@ def sil_test(*arguments: object) -> Result:
     return CliRunner().invoke(main, words)
 
 
+@pytest.mark.long
 def test_options_replace_the_tolerances_of_the_file_and_the_last_option_holds(loose: Path) -> None:
     """All with one build, in both loops and in the open loop alone."""
     for given, status in (

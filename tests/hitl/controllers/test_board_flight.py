@@ -115,6 +115,7 @@ def fly(
     return recorder.recording(), list(controller.cycles)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.rule("saved-as-a-whole")
 @pytest.mark.parametrize("allowed", [0.0, 0.015], ids=["between requests", "one under way"])
 def test_a_board_goes_on_to_the_cycle(allowed: float, image: Path) -> None:

@@ -62,6 +62,7 @@ def made(kind: str) -> ControllerProtocol:
     return SilController(MOTOR) if kind == "a process" else InProcess(MOTOR)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["a process", "this process"])
 def test_c_samples_the_initial_value_that_the_design_declares(kind: str) -> None:
     wanted = rt.simulate(motor())

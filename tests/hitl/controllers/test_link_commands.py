@@ -128,6 +128,7 @@ def test_serve_is_for_emulated_boards(words: list[str]) -> None:
     assert said in done.output
 
 
+@pytest.mark.long
 def test_firmware_of_another_kind_does_not_answer() -> None:
     need("avr8js")
     done = linked("board:uno", "--firmware", ECHO)
@@ -162,6 +163,7 @@ def line_of(server: subprocess.Popen[str]) -> str:
     return server.stdout.readline()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_says_where_and_sums_up_when_it_is_interrupted(number: int) -> None:
     with serving() as server:

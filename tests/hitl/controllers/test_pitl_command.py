@@ -74,6 +74,7 @@ def test_the_f16_flies_on_a_board_with_nothing_else_typed() -> None:
     assert "WCET" not in result.output
 
 
+@pytest.mark.long
 def test_a_period_shorter_than_an_exchange_is_a_reservation_that_strict_refuses() -> None:
     """The interface file has ``any_period``; the period that counts is the scenario's, of 1 ms."""
     need("avr8js")
@@ -94,6 +95,7 @@ def test_the_rate_of_a_pico_is_that_of_its_own_uart() -> None:
     assert "off at the board" not in result.output
 
 
+@pytest.mark.long
 def test_what_is_asked_is_written_and_told(tmp_path: Path) -> None:
     need("avr8js")
     files = ("--junit", "r.xml", "--html", "r.html", "-o", "r.mcap")

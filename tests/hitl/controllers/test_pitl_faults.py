@@ -165,6 +165,7 @@ def with_drops(kind: str, until: float) -> Recording:
 # -- the policy acts, and the aircraft is where it says
 
 
+@pytest.mark.sample(2)
 @until
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_aircraft_is_where_held_commands_take_it(kind: str, until: float) -> None:
@@ -342,6 +343,7 @@ def test_a_policy_that_ends_the_flight_does_so_at_once(
     assert not [e for e in cut.events if e.kind == "Missed"]
 
 
+@pytest.mark.long
 def test_stretched_time_is_as_if_nothing_had_happened() -> None:
     """Each late answer is waited for: the line is bad, and the flight is that of a good one."""
     stretched = flown(on_board("lost", SHORT, late="stretch"), SHORT)

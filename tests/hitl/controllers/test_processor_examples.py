@@ -34,6 +34,7 @@ def _cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     monkeypatch.setenv("RTSIM_CACHE_DIR", str(cache))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["level", "position", "busy", "deep"])
 def test_on_the_host_each_does_what_its_design_does(
     name: str, folder: Path, tmp_path: Path

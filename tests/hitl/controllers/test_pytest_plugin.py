@@ -296,6 +296,7 @@ def test_flies_again():
 """
 
 
+@pytest.mark.long
 def test_a_fixture_that_another_test_kept_is_refused(repository: Path) -> None:
     (repository / "fell.py").write_text(FELL)
     (repository / "test_kept.py").write_text(KEPT)

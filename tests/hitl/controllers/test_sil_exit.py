@@ -120,6 +120,7 @@ def test_a_worker_that_exits_is_a_named_error(
     assert said.startswith(begins[where])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("where", "how"),
     [

@@ -188,6 +188,7 @@ class Killed(SilController):
             os.kill(self.pid, self.number)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("failure", ["end", "hold"])
 def test_killed_at_a_random_step(failure: str, plain: Build, tmp_path: Path) -> None:
     """Fifty times each; a kill that comes after the answer shows at the next step."""

@@ -81,6 +81,7 @@ def open_line(worker: Worker) -> SharedLink:
     return worker.link
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fault", FAULTS[:5])
 def test_both_links_give_the_same_rows_and_errors(fault: str, plain: Build, tmp_path: Path) -> None:
     found = []

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
@@ -159,6 +159,21 @@ def check(
     given = gather(requirements)
     judge = _Run(run._signals_from() if isinstance(run, SignalsByName) else run)
     return [judge.result(one, margins) for one in given]
+
+
+def check_run(
+    requirements: Iterable[Requirement], read: Callable[[], Recorded], *, margins: bool = False
+) -> list[RequirementResult]:
+    """Return the verdicts of requirements on the recording that ``read`` returns.
+
+    If a requirement does not fit the recording, or the recording cannot be read, all requirements
+    are undecided, with the reason.
+    """
+    given = gather(requirements)
+    try:
+        return check(given, read(), margins=margins) if given else []
+    except (RecordingError, ScenarioError) as error:
+        return unchecked(given, str(error))
 
 
 def unchecked(requirements: Iterable[Requirement], why: str) -> list[RequirementResult]:

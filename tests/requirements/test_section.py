@@ -25,7 +25,7 @@ def section(*required: str) -> str:
     loop = rt.Scenario("ramp", until=4)
     loop.plant(Ramp(), step=0.1)
     loop.require_all(*required)
-    found = requirement_section(rt.simulate(loop).recording())
+    found = requirement_section([rt.simulate(loop).recording()])
     return "" if found is None else found[2]
 
 

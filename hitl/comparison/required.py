@@ -59,6 +59,11 @@ class RequiredOfRuns:
         return {displayed(side): each for side, each in self.runs.items()}
 
     @property
+    def met(self) -> str:
+        """A clause for the text of a passed comparison; "" without a checked requirement."""
+        return ", and all requirements hold" if self.runs else ""
+
+    @property
     def unmet(self) -> list[str]:
         """Clauses such as ``the run with the C violates SPEED``."""
         return list(self._unmet())
@@ -89,7 +94,7 @@ class RequiredOfRuns:
         """Sentences about the requirements that were checked."""
         return [
             f"requirements on the run with the {displayed(side)}: "
-            + ", ".join(f"{one.name} {one.verdict}" for one in each)
+            + ", ".join(f"{one.name}: {one.verdict}" for one in each)
             for side, each in self.runs.items()
         ]
 

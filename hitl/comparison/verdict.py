@@ -300,7 +300,8 @@ class BackToBack(Judged):
     def in_words(self) -> str:
         """The verdict with the first failures of the open and the closed loop."""
         if self._judge() is Outcome.PASSED:
-            return f"{self.scenario}: {self.statement}{self.how}{reservation(self.reserved)}"
+            how = f"{self.how}{self.required.met}"
+            return f"{self.scenario}: {self.statement}{how}{reservation(self.reserved)}"
         how = self.how if self.agreement is Outcome.PASSED else ""
         head = "; ".join([f"{self.scenario}: {self.statement}{how}", *self.required.unmet])
         return "\n".join([head, *self.why, *self.required.why])
@@ -540,7 +541,8 @@ class ComparisonChain(Judged):
         if all(pair.agreement is Outcome.PASSED for pair in self.pairs):
             loops = self.pairs[-1].how
         if self._judge() is Outcome.PASSED:
-            but = reservation(text for pair in self.pairs for text in pair.reserved)
+            but = self.pairs[-1].required.met
+            but += reservation(text for pair in self.pairs for text in pair.reserved)
         unmet = [text for pair in self.pairs for text in pair.required.unmet]
         lines = ["; ".join([f"{self.scenario}: {verdicts}{loops}{but}", *unmet])]
         for pair in self.pairs:

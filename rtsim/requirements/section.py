@@ -53,7 +53,7 @@ def requirements_html(runs: Runs) -> str:
         of: {run: one for run, each in runs.items() for one in each if one.requirement == of}
         for of in order
     }
-    charts = [chart for each in found.values() for chart in _charts(each)]
+    charts = [chart for each in found.values() for chart in _charts(each, list(runs))]
     if len(runs) == 1:
         rows = [_row(one) for each in found.values() for one in each.values()]
         return table(_HEAD, rows, numeric=4) + grid(charts)
@@ -87,12 +87,16 @@ def _cell(one: RequirementResult | None) -> str:
     return f"{one.verdict}, robustness {one.robustness:.6g}{at}"
 
 
-def _charts(results: Mapping[str, RequirementResult]) -> list[Chart]:
-    """Return a chart for each part of one requirement, with a line for each run."""
-    single = len(results) == 1
+def _charts(results: Mapping[str, RequirementResult], names: Sequence[str]) -> list[Chart]:
+    """Return a chart for each part of one requirement, with a line for each run.
+
+    ``names`` are the names of all runs, whose positions determine the colours.
+    """
+    single = len(names) == 1
     lines: dict[str, list[Line]] = {}
     shaded: dict[str, list[tuple[float, float, int]]] = {}
-    for k, (run, one) in enumerate(results.items()):
+    for run, one in results.items():
+        k = names.index(run)
         spans = one.violated if len(one.margins) == 1 else None
         for part in one.margins:
             t, values = part.ns / NS_PER_S, part.values

@@ -9,7 +9,7 @@ import math
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -319,7 +319,7 @@ def check(
         "fingerprint_differs": elsewhere,
         "notes": notes,
     }
-    required = check_run(required_by(recorded.header), lambda: again)
+    required = check_run(required_by(recorded.header), lambda: _ended_like(again, ending))
     held = Outcome.PASSED if recorded.trace_rows > fed else Outcome.UNDECIDED
     if absolute or relative or elsewhere:
         asked = {"*": tolerance_of("*", (absolute, relative))} if absolute or relative else None
@@ -338,6 +338,16 @@ def check(
     result["difference"] = None if found is None else str(found)
     outcome = held if found is None else Outcome.FAILED
     return Checked(result, outcome, ending, requirements=required)
+
+
+def _ended_like(again: Recording, ending: RunEnding) -> Recording:
+    """Return ``again`` with the recorded reason of the end, if it reached the recorded end.
+
+    A replay repeats no command to quit, so a run that a pilot ended would look incomplete.
+    """
+    if again.footer is None or again.footer.get("ended") != ending.reached_ns:
+        return again
+    return replace(again, footer={**again.footer, "reason": ending.reason})
 
 
 def _check_times(recorded: Recording, first: int | None, last: int | None) -> None:

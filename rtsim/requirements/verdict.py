@@ -255,7 +255,10 @@ def _why_open(recording: Recorded) -> tuple[str, int | None]:
         return f"the recording is incomplete ({recording.truncated})", min(ends, default=0)
     if recording.span_ns[1] < ending.reached_ns:
         return f"the copy ends at {recording.span_ns[1] / NS_PER_S:.9g} s, before the run", None
-    return ("" if ending.complete or ending.reason == "quit" else f"the run {ending}"), None
+    early = ending.asked_ns is not None and ending.reached_ns < ending.asked_ns
+    stopped = ending.reason == "end" and early  # as a replay of a part is
+    ended = (ending.complete and not stopped) or ending.reason == "quit"
+    return ("" if ended else f"the run {ending}"), None
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def test_a_requirement_that_only_the_c_violates_fails(law: Callable[..., Path]) 
     wide = ("--tol", "*=1e9", "--until", 3)
     path = law(SIGN)
     assert sil_test("-c", path, *wide).exit_code == 0
-    result = sil_test("-c", path, *wide, "--require", "CALM: always[1, 3] abs(plant.v) < 0.5 m/s")
+    result = sil_test("-c", path, *wide, "--require", "CALM: always[1.2, 3] abs(plant.v) < 0.7 m/s")
     assert result.exit_code == 1, result.output
     last = result.output.splitlines()[-1]
     assert last.endswith("in open and in closed loop; the run with the C violates CALM")

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner
+from junit_schema import valid
 
 from rtsim.cli.main import main
 
@@ -213,3 +214,21 @@ def test_a_report_of_several_runs_has_a_column_for_each() -> None:
     assert charts[1]["shaded"] == [[5.69, pytest.approx(7.23), 0]]
     typed("report", "free.mcap", "free.mcap", "-o", "none.html")
     assert 'id="requirements"' not in Path("none.html").read_text()
+
+
+def test_a_run_writes_its_end_and_its_requirements_as_junit(folder: Path) -> None:
+    typed("run", "cart.py:cart", "-o", "q.mcap", "--junit", "q.xml", "--strict", status=1)
+    root = ET.parse(folder / "q.xml").getroot()
+    valid(root)
+    cases = {(c.get("classname"), c.get("name")): len(c) for c in root.iter("testcase")}
+    assert list(cases) == [
+        ("cart.py:cart.run", "(the run reaches its end)"),
+        ("cart.py:cart.run", "(--strict)"),
+        ("cart.py:cart.requirements", "NEAR"),
+        ("cart.py:cart.requirements", "CALM"),
+    ]
+    assert [root.get(key) for key in ("tests", "failures", "errors")] == ["4", "1", "0"]
+    failure = next(root.iter("failure")).get("message") or ""
+    assert failure.startswith("CALM is violated, robustness -0.0773")
+    text = typed("run", "cart.py:plain", "--junit", "no/q.xml", status=2)
+    assert "there is no folder no for no/q.xml" in " ".join(text.split())

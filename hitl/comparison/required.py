@@ -45,7 +45,9 @@ class RequiredOfRuns:
         ran = {side: run for side, run in recordings.items() if run is not None}
         return cls(
             {side: _checked(required, run, failures.get(side)) for side, run in ran.items()},
-            tuple(f"{names} not checked with the {one}: the loop was not closed" for one in lacking),
+            tuple(
+                f"{names} not checked with the {one}: the loop was not closed" for one in lacking
+            ),
         )
 
     @property

@@ -27,16 +27,17 @@ def requirement_section(recordings: Sequence[Recording]) -> Section | None:
 
     Each run is checked against the requirements in its own recording.
     """
-    runs = {}
-    for name, recording in zip(run_names(recordings), recordings, strict=True):
-        try:
-            required = required_by(recording.header)
-        except RtsimError as error:
-            said = f"The requirements of {name} were not checked: {error}"
-            return "requirements", "Requirements", f"<p>{text(said)}</p>"
-        runs[name] = check_run(required, lambda run=recording: run, margins=True)
+    try:
+        runs = dict(zip(run_names(recordings), map(_checked, recordings), strict=True))
+    except RtsimError as error:
+        said = f"The requirements were not checked: {error}"
+        return "requirements", "Requirements", f"<p>{text(said)}</p>"
     body = requirements_html(runs)
     return ("requirements", "Requirements", body) if body else None
+
+
+def _checked(recording: Recording) -> list[RequirementResult]:
+    return check_run(required_by(recording.header), lambda: recording, margins=True)
 
 
 def requirements_html(runs: Runs) -> str:
@@ -92,7 +93,7 @@ def _charts(results: Mapping[str, RequirementResult], names: Sequence[str]) -> l
 
     ``names`` are the names of all runs, whose positions determine the colours.
     """
-    single = len(names) == 1
+    single, name = len(names) == 1, next(iter(results.values())).name
     lines: dict[str, list[Line]] = {}
     shaded: dict[str, list[tuple[float, float, int]]] = {}
     for run, one in results.items():
@@ -112,10 +113,9 @@ def _charts(results: Mapping[str, RequirementResult], names: Sequence[str]) -> l
                 (first / NS_PER_S, last / NS_PER_S, color) for first, last in below
             )
     return [
-        Chart(f"{_first(results).name}: margin of {part}", [*each, _limit(each)],
-              shaded=shaded[part])
+        Chart(f"{name}: margin of {part}", [*each, _limit(each)], shaded=shaded[part])
         for part, each in lines.items()
-    ]  # fmt: skip
+    ]
 
 
 def _below(part: Margin) -> list[tuple[int, int]]:
@@ -128,7 +128,3 @@ def _below(part: Margin) -> list[tuple[int, int]]:
 def _limit(lines: Sequence[Line]) -> Line:
     ends = np.array([min(one.x[0] for one in lines), max(one.x[-1] for one in lines)])
     return Line("limit", ends, np.zeros(2), ALLOWED, dashed=True)
-
-
-def _first(results: Mapping[str, RequirementResult]) -> RequirementResult:
-    return next(iter(results.values()))

@@ -38,7 +38,9 @@ PUSHED = from_step(9, lambda y: y + 30.0)
 """A board that pushes from 0.9 s on, so that the plant leaves its middle."""
 
 
-def compared(folder: Path, board: Any = same, *required: tuple[str, str], **how: Any) -> Any:
+def compared(
+    folder: Path, board: Any = same, *required: tuple[str, str], **how: Any
+) -> ComparisonChain:
     one = scenario()
     for name, formula in required:
         one.require(name, formula)

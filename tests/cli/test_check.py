@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import pytest
 from click.testing import CliRunner
 from junit_schema import valid
 
+from rtsim.cli import replay
 from rtsim.cli.main import main
+from rtsim.record.reading import Recording
 
 CART = """
 import rtsim as rt
@@ -193,6 +196,18 @@ def test_a_replay_of_a_part_decides_only_what_the_part_decides() -> None:
     assert "equirement" not in typed("replay", "replayed.mcap")
     told = CliRunner().invoke(main, ["replay", "replayed.mcap", "--json"]).stdout
     assert "requirements" not in json.loads(told)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("reason", "verdict"), [("quit", "holds"), ("interrupted", "undecided")])
+def test_a_replay_takes_the_end_of_the_run_as_recorded(reason: str, verdict: str) -> None:
+    whole = Recording.open("run.mcap")
+    assert whole.footer is not None
+    header = {**whole.header, "until": 20_000_000_000}
+    stopped = dataclasses.replace(whole, header=header, footer={**whole.footer, "reason": reason})
+    checked = replay.check(stopped, [None, None], 0.0, 0.0)
+    assert [one.verdict for one in checked.requirements] == [verdict, "violated"]
+    assert checked.ok
 
 
 @pytest.mark.usefixtures("folder")

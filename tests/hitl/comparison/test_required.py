@@ -179,6 +179,15 @@ def test_a_misspelt_signal_is_refused_before_the_first_run(folder: Path) -> None
         compared(folder, same, ("BAD", "always plant.y < 1 m"))
 
 
+def test_a_signal_that_only_the_reference_model_has_is_undecided_with_the_c(folder: Path) -> None:
+    result = compared(folder, same, ("GAIN", "always controller.integral < 1 [1/s^2]"))
+    assert result.outcome is Outcome.UNDECIDED
+    found = {run: one for pair in result.pairs for run, (one,) in pair.required.runs.items()}
+    assert found[DESIGN].result is Outcome.PASSED
+    assert found["board"].result is Outcome.UNDECIDED
+    assert "integral" in found["board"].reason
+
+
 def test_violations_after_a_failure_of_the_environment_are_undecided() -> None:
     run = MemoryRecorder()
     simulate(scenario(), until=3, recorder=run)

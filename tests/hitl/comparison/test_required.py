@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -20,7 +21,7 @@ from hitl.comparison.conditions import ComparisonRequest, Stage
 from hitl.comparison.flight import EnvironmentFailure
 from hitl.comparison.outputs import DESIGN
 from hitl.comparison.required import RequiredOfRuns
-from hitl.comparison.verdict import ComparisonChain
+from hitl.comparison.verdict import ComparisonChain, Stimulated
 from hitl.results.junit import junit_xml
 from hitl.results.page import render
 from hitl.results.table import Tables
@@ -32,6 +33,8 @@ from rtsim.requirements.requirement import Requirement
 from rtsim.runs.simulation import simulate
 
 ANY = {"*": (1e9, 1e9)}
+NOTHING: Any = (None, ())
+"""Stimuli and loops of a file without stimuli."""
 NEAR = "always abs(plant.x) < 1.5 m"
 CALM = "always[1, 3] abs(plant.v) < 1 m/s"
 PUSHED = from_step(9, lambda y: y + 30.0)
@@ -151,7 +154,9 @@ def test_a_reference_model_that_violates_is_named(folder: Path) -> None:
 def test_an_undecided_requirement_makes_the_comparison_undecided(folder: Path) -> None:
     result = compared(folder, same, ("NEAR", "always[0, 10] abs(plant.x) < 1.5 m"))
     assert result.outcome is Outcome.UNDECIDED
-    assert "the run with the board does not decide NEAR" in result.in_words.splitlines()[0]
+    head = result.in_words.splitlines()[0]
+    assert "the board does what the host C does, in open and in closed loop; " in head
+    assert head.endswith("; the run with the board does not decide NEAR")
     assert "NEAR is undecided: the run ended at 3 s" in result.in_words
     root = ET.fromstring(junit_xml(result))
     assert (root.get("failures"), root.get("errors")) == ("0", "3")
@@ -172,6 +177,14 @@ def test_without_a_closed_loop_the_text_says_what_was_not_checked(folder: Path) 
     assert result.ok
     assert "LOW not checked with the reference model: the loop was not closed" in result.in_words
     assert result.pairs[0].required.runs == {}
+
+
+def test_requirements_are_not_checked_on_stimuli(held: ComparisonChain) -> None:
+    pair = replace(held.pairs[1], stimulated={"controller": Stimulated("controller", *NOTHING)})
+    said = "requirements on stimuli: a stimulus drives a controller without the plant"
+    assert said in pair.unexercised
+    assert said not in held.pairs[1].unexercised
+    assert said not in replace(pair, required=RequiredOfRuns()).unexercised
 
 
 def test_a_misspelt_signal_is_refused_before_the_first_run(folder: Path) -> None:

@@ -155,7 +155,7 @@ def test_an_undecided_requirement_makes_the_comparison_undecided(folder: Path) -
     result = compared(folder, same, ("NEAR", "always[0, 10] abs(plant.x) < 1.5 m"))
     assert result.outcome is Outcome.UNDECIDED
     head = result.in_words.splitlines()[0]
-    assert "the board does what the host C does, in open and in closed loop; " in head
+    assert ", and the board does what the host C does, in open and in closed loop; " in head
     assert head.endswith("; the run with the board does not decide NEAR")
     assert "NEAR is undecided: the run ended at 3 s" in result.in_words
     root = ET.fromstring(junit_xml(result))

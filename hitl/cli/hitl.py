@@ -146,6 +146,7 @@ def hitl(
     summary = run_command(options, quiet=as_json, prepare=prepare)
     task = next(t for t in summary.result.system.controllers if t.name == taken)
     summary = replace(summary, doubts=_doubts(task, rig))
+    summary.write_junit(options.junit)
     if as_json:
         summary.show_json(rig=_to_json(task, rig))
     else:

@@ -83,8 +83,9 @@ def pitl(
     with its reference model. In the open loop, the recorded inputs go step by step through the
     reference model, the C code on this host and the board. In the closed loop, SCENARIO runs with
     the C code on this host, and then with the board. The board runs in lockstep, or with --pace 1.0
-    in real time. Exit status 0 if all values agree, 1 if a value differs by more than its
-    tolerance, 2 if this was not decided, for example because no output changed or the host failed.
+    in real time. Exit status 0 if all values agree and all requirements hold, 1 if a value differs
+    by more than its tolerance or a requirement is violated, 2 if this was not decided, for example
+    because no output changed, a requirement is undecided or the host failed.
 
     \b
     Examples:

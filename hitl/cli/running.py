@@ -124,6 +124,7 @@ def run_in_c(
 
     with stack:
         summary = run_command(options, quiet=as_json, prepare=prepare)
+    summary.write_junit(options.junit)
     tasks = [task for task in summary.result.system.controllers if task.name in given]
     if as_json:
         report = {task.name: _to_json(task, given[task.name]) for task in tasks}

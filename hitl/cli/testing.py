@@ -69,6 +69,7 @@ class ComparisonOptions:
     scenario: str
     settings: tuple[str, ...]
     faults: tuple[Path, ...]
+    requirements: tuple[str, ...]
     seed: int
     until: str | None
     latencies: tuple[str, ...]
@@ -92,6 +93,11 @@ class ComparisonOptions:
             raise ScenarioError(
                 f"--open-only runs no closed loop, so there is nothing to record into {self.path}; "
                 "leave out --open-only or -o"
+            )
+        if self.open_only and self.requirements:
+            raise ScenarioError(
+                "--require checks the closed loop, which --open-only leaves out; leave out "
+                "--require or --open-only"
             )
 
     def rules(self) -> dict[str, Tolerance]:
@@ -137,6 +143,7 @@ _OPTIONS = (
     click.argument("scenario"),
     option("--set"),
     option("--faults"),
+    option("--require"),
     option("--seed"),
     option("--until"),
     latency_option,
@@ -210,6 +217,7 @@ class Comparing:
         self.asked, self.line, self._stack = asked, line, stack
         self.scenario = load_scenario(asked.scenario, parse_settings(asked.settings))
         self.scenario.faults(*asked.faults)
+        self.scenario.require_all(*asked.requirements)
         self.times: Given = {}
         self.files: list[Path] = []
         self._rules, self._writers = asked.rules(), asked.writers()
@@ -327,8 +335,9 @@ def test(
     --abs, --rel and --tol, the tolerance follows from the type of each output and the range of
     each signal.
 
-    Exit status 0 if the C code agrees with the reference model, 1 if a value differs, 2 if the
-    comparison could not be decided, for example because no output changed or the host failed.
+    Exit status 0 if the C code agrees with the reference model and all requirements hold, 1 if a
+    value differs or a requirement is violated, 2 if this could not be decided, for example because
+    no output changed, a requirement is undecided or the host failed.
 
     \b
     Examples:

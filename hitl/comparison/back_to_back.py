@@ -40,6 +40,7 @@ from hitl.comparison.exercise import Effects, FlightCoverage
 from hitl.comparison.flight import LATE, MISSED, LoopComparison, compare_flights
 from hitl.comparison.open_loop import OpenLoop, Table, defaults, drive
 from hitl.comparison.outputs import DESIGN, Sides, displayed
+from hitl.comparison.required import RequiredOfRuns
 from hitl.comparison.tolerances import (
     checked,
     declared,
@@ -143,6 +144,7 @@ def compare_chain(
             how = (pace, request.recorder) if uppermost else (Pace.of(MAX), None)
             above.result = conditions.run_with(above.in_loop, design.recording, *how)
             flight = _flight(conditions, below, above, rules)
+        required = _required(conditions, [design, above] if below is design else [above], flight)
         pairs.append(
             BackToBack(
                 scenario=scenario.name,
@@ -156,6 +158,7 @@ def compare_chain(
                 too_slow=tuple(slow) if request.closed else (),
                 reached={name: one for name, one in reached.items() if one is not None},
                 reached_in_design={n: one for n, one in designs.items() if one is not None},
+                required=required,
             )
         )
     return ComparisonChain(tuple(pairs))
@@ -296,6 +299,22 @@ def _flight(
         },
         covered=FlightCoverage.of(compared.comparison.results, compared.baseline, flights),
     )
+
+
+def _required(
+    conditions: Conditions, sides: Collection[_Side], flight: LoopComparison | None
+) -> RequiredOfRuns:
+    """Check the scenario's requirements on the closed-loop run of each of ``sides``.
+
+    The units of the signals are those of the reference models. ``flight`` is the run of the last of
+    ``sides``.
+    """
+    designs = conditions.designs()
+    recordings = {
+        side.name: in_terms_of(designs, side.recording) if side.result else None for side in sides
+    }
+    failures = {} if flight is None else {flight.sides.translation: flight.environment}
+    return RequiredOfRuns.of(conditions.scenario.requirements, recordings, failures)
 
 
 def _in_loop(

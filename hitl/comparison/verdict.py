@@ -15,6 +15,7 @@ from hitl.comparison.exercise import Exercise
 from hitl.comparison.flight import LoopComparison, time_needed
 from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import C_AGAINST_DESIGN, REFERENCE_MODEL, Sides
+from hitl.comparison.required import RequiredOfRuns
 from hitl.comparison.tolerances import another_period
 from hitl.controllers.c_controller import interface_of
 from hitl.interface import Interface, InterfaceError
@@ -227,6 +228,8 @@ class BackToBack(Judged):
     """
     reached_in_design: dict[str, DesignReach] = field(default_factory=dict)
     """The branches of the reference models that are reached, by controller, if measured."""
+    required: RequiredOfRuns = field(default_factory=RequiredOfRuns)
+    """The verdicts of the scenario's requirements on the runs."""
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
@@ -234,7 +237,12 @@ class BackToBack(Judged):
         return (self,)
 
     def _judge(self) -> Outcome:
-        """Return the joint outcome of the open loops, the stimuli and the closed loop."""
+        """Return the joint outcome of the comparison and of the requirements."""
+        return Outcome.of_all([self.agreement, *self.required.outcomes])
+
+    @property
+    def agreement(self) -> Outcome:
+        """The joint outcome of the open loops, the stimuli and the closed loop."""
         closed = [] if self.flight is None else [self.flight.outcome]
         stepped = [loop.outcome for loop in self.open.values()]
         stepped += [one.outcome for one in self.stimulated.values()]
@@ -292,8 +300,11 @@ class BackToBack(Judged):
     def in_words(self) -> str:
         """The verdict with the first failures of the open and the closed loop."""
         if self._judge() is Outcome.PASSED:
-            return f"{self.scenario}: {self.statement}{self.how}{reservation(self.reserved)}"
-        return "\n".join([f"{self.scenario}: {self.statement}", *self.why])
+            how = f"{self.how}{self.required.met}"
+            return f"{self.scenario}: {self.statement}{how}{reservation(self.reserved)}"
+        how = self.how if self.agreement is Outcome.PASSED else ""
+        head = "; ".join([f"{self.scenario}: {self.statement}{how}", *self.required.unmet])
+        return "\n".join([head, *self.why, *self.required.why])
 
     @property
     def how(self) -> str:
@@ -304,10 +315,10 @@ class BackToBack(Judged):
 
     @property
     def statement(self) -> str:
-        """The verdict in words, such as ``the C does what its reference model does``."""
+        """The result of the comparison, such as ``the C does what its reference model does``."""
         who = f"the {self.sides.translation}"
-        if self._judge() is not Outcome.UNDECIDED:
-            passed = self._judge() is Outcome.PASSED
+        if self.agreement is not Outcome.UNDECIDED:
+            passed = self.agreement is Outcome.PASSED
             return f"{who} {'does' if passed else 'does not do'} {self.sides.aim}"
         decided = all(loop.ok for loop in self.open.values())
         decided = decided and all(one.ok for one in self.stimulated.values())
@@ -348,7 +359,7 @@ class BackToBack(Judged):
         out: list[str] = []
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
-        out += [*self.never_acted, *self.doubts]
+        out += [*self.never_acted, *self.doubts, *self.required.unchecked]
         wide = self._wide
         what = "signals differ within a tolerance that exceeds a tenth of their range"
         return [*out, *([f"{what}: {', '.join(wide)}"] if wide else [])]
@@ -404,6 +415,8 @@ class BackToBack(Judged):
             for words in loop.exercise.in_words
         ]
         out += [f"{name}: {words}" for name, one in self._branches for words in one.in_words]
+        if self.stimulated and (self.required.runs or self.required.unchecked):
+            out.append("requirements on stimuli: a stimulus drives a controller without the plant")
         return [*out, *self._ineffective]
 
     @property
@@ -413,7 +426,7 @@ class BackToBack(Judged):
         out += [one.covered for one in self.stimulated.values()]
         if self.flight is not None:
             out.append(f"closed loop: {self.flight.covered.in_words}")
-        return out
+        return [*out, *self.required.covered]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, in which a number that is not finite is ``None``."""
@@ -433,6 +446,7 @@ class BackToBack(Judged):
             "reached_in_design": {
                 name: one.to_json() for name, one in self.reached_in_design.items()
             },
+            "requirements": self.required.to_json(),
             "explanation": self.explanation,
         }
 
@@ -524,13 +538,16 @@ class ComparisonChain(Judged):
         """The verdict, followed by the first failures in each comparison."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
-        if self._judge() is Outcome.PASSED:
+        if all(pair.agreement is Outcome.PASSED for pair in self.pairs):
             loops = self.pairs[-1].how
-            but = reservation(text for pair in self.pairs for text in pair.reserved)
-        lines = [f"{self.scenario}: {verdicts}{loops}{but}"]
+        if self._judge() is Outcome.PASSED:
+            but = self.pairs[-1].required.met
+            but += reservation(text for pair in self.pairs for text in pair.reserved)
+        unmet = [text for pair in self.pairs for text in pair.required.unmet]
+        lines = ["; ".join([f"{self.scenario}: {verdicts}{loops}{but}", *unmet])]
         for pair in self.pairs:
             lines += [f"{pair.sides.gap}, {line}" for line in pair.why]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(line for pair in self.pairs for line in pair.required.why)])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, in which a number that is not finite is ``None``."""

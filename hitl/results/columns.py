@@ -22,6 +22,7 @@ from rtsim.record import events
 from rtsim.record.events import Acted
 from rtsim.record.markup import duration
 from rtsim.record.verdict import SignalResult, short
+from rtsim.requirements.verdict import RequirementResult
 
 _OPEN = (
     Column("output"),
@@ -280,6 +281,11 @@ def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
         for fault in faults_of(pairs)
     }
     return {"faults": faults} if faults else {}
+
+
+def required_of(pairs: Sequence[BackToBack]) -> dict[str, list[RequirementResult]]:
+    """Return the verdicts of the requirements on each run, by the displayed name of the stage."""
+    return {run: each for pair in pairs for run, each in pair.required.shown.items()}
 
 
 def notes(pairs: Sequence[BackToBack]) -> list[str]:

@@ -16,6 +16,7 @@ from hitl.comparison.open_loop import OpenLoop
 from hitl.comparison.outputs import OutputResult
 from hitl.comparison.verdict import BackToBack, ComparisonChain, Stimulated
 from hitl.results.columns import facts, faults_of, write
+from rtsim.cli.check import requirement_suite
 from rtsim.core.outcome import Outcome
 from rtsim.record.reports.junit import Suite, finished, new_document
 from rtsim.record.verdict import SignalResult
@@ -43,6 +44,11 @@ def junit_xml(result: BackToBack | ComparisonChain, strict: bool = False) -> str
             _stimulated(root, pair, stimulated, several)
         if pair.flight is not None:
             _closed(root, pair, pair.flight, several)
+        title, prefix = _titles(pair, several)
+        for run, results in pair.required.shown.items():
+            classname = f"{prefix}.requirements.{run.replace(' ', '_')}"
+            suite = f"{title}: requirements on the run with the {run}"
+            requirement_suite(root, suite, classname, results)
     _faults(root, result, strict)
     _doubts(root, result, strict)
     return finished(root)

@@ -25,6 +25,7 @@ from hitl.results.columns import (
     notes,
     open_table,
     percent,
+    required_of,
     stimuli_table,
     warnings_of,
     write,
@@ -40,6 +41,7 @@ from rtsim.record.reports import run_page
 from rtsim.record.reports.charts import BUCKETS, thin
 from rtsim.record.reports.page import page
 from rtsim.record.verdict import ComparedSignal, SignalResult, short
+from rtsim.requirements.section import requirements_html
 
 # Plots of a signal on both sides, and of the difference.
 
@@ -362,6 +364,7 @@ def render(result: BackToBack | ComparisonChain) -> str:
         sections.append((f"open-{i}", f"Open loop: {text(name)}", _open(loops)))
     sections.append(("stimuli", "Generated stimuli", _stimulated(pairs)))
     sections.append(("closed", "Closed loop", _closed(pairs)))
+    sections.append(("requirements", "Requirements", requirements_html(required_of(pairs))))
     sections.append(("faults", "Faults", _faults(pairs)))
     sections.append(("execution", "Execution time", _execution(pairs)))
     sections.append(("board", "On the board", boards_html(pairs)))

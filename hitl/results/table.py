@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
@@ -21,10 +22,12 @@ from hitl.results.columns import (
     last_of,
     notes,
     open_table,
+    required_of,
     stimuli_table,
     targets_of,
     warnings_of,
 )
+from rtsim.cli.check import notes_of, requirement_table
 from rtsim.cli.running import COLUMNS as FAULT_COLUMNS
 from rtsim.cli.terminal import Column, fitted
 
@@ -73,6 +76,7 @@ class Tables:
         if flights:
             yield from _closed(flights, width)
             yield from _lines(*(pair.closed_in_words for pair in pairs))
+        yield from _required(pairs, width)
         yield from _faults(pairs, width)
         yield from _times(pairs, width)
         yield from _on_boards(pairs, width)
@@ -103,6 +107,14 @@ def _closed(flights: Sequence[LoopComparison], width: int) -> Iterator[Part]:
     if not failed and any(flight.error for flight in flights):
         state = f"{count} signals agree up to the end of the run"
     yield from _lines(state + (f"; {rest} more are not shown" if rest and failed else ""))
+
+
+def _required(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:
+    runs = required_of(pairs)
+    if runs:
+        columns, rows = requirement_table(runs)
+        yield fitted("Requirements", columns, [[escape(c) for c in row] for row in rows], width)
+        yield from _lines(*notes_of(one for each in runs.values() for one in each))
 
 
 def _faults(pairs: Sequence[BackToBack], width: int) -> Iterator[Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,14 @@ from rtsim.record.output_files import write_whole
 from rtsim.requirements.requirement import Requirement, gather, required_by
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from rtsim.requirements.verdict import RequirementResult
 
 _path = click.Path(path_type=Path)
 _COLUMNS = (
-    Column("requirement", fold=True), Column("verdict"), Column("robustness"), Column("at s"),
-    Column("because of", fold=True),
+    Column("requirement", fold=True), Column("run", fold=True), Column("verdict"),
+    Column("robustness"), Column("at s"), Column("because of", fold=True),
 )  # fmt: skip
 _CSV = (
     "recording", "requirement", "formula", "text", "outcome", "robustness_low", "robustness_high",
@@ -91,27 +93,48 @@ def _checked(path: Path, given: Sequence[Requirement]) -> list[RequirementResult
     return check_requirements(requirements, recording)
 
 
+Runs = Mapping[str, "Sequence[RequirementResult]"]
+"""The verdicts of the requirements on each run, by the name of the run."""
+
+
 def print_requirements(results: Sequence[RequirementResult], title: str = "Requirements") -> None:
     """Print a table with the verdict of each requirement, if there are requirements."""
     if not results:
         return
     from rich.markup import escape  # a run without a table starts without rich
 
+    columns, rows = requirement_table({"": results})
+    print_table(console(), escape(title), columns, [[escape(cell) for cell in row] for row in rows])
+    for note in notes_of(results):
+        click.secho(note, err=True, fg="yellow")
+
+
+def requirement_table(runs: Runs) -> tuple[tuple[Column, ...], list[list[str]]]:
+    """Return columns and rows of a table of verdicts, sorted by requirement.
+
+    For several runs, the table has a column with the name of the run.
+    """
+    several = len(runs) > 1
+    found = [(one, run) for run, each in runs.items() for one in each]
+    order = list(dict.fromkeys(one.requirement for one, _ in found))
+    found.sort(key=lambda pair: order.index(pair[0].requirement))
     rows = [
         [
             one.requirement.name,
+            *([run] if several else []),
             one.verdict,
             _margin(one),
             "" if one.worst_ns is None else f"{one.worst_ns / NS_PER_S:.6g}",
             one.reason or one.worst,
         ]
-        for one in results
+        for one, run in found
     ]
-    print_table(
-        console(), escape(title), _COLUMNS, [[escape(cell) for cell in row] for row in rows]
-    )
-    for note in (one.note for one in results if one.note):
-        click.secho(f"note: {note}", err=True, fg="yellow")
+    return (_COLUMNS if several else (_COLUMNS[0], *_COLUMNS[2:])), rows
+
+
+def notes_of(results: Iterable[RequirementResult]) -> list[str]:
+    """Return a note for each formula that is checked at the start of the run only."""
+    return list(dict.fromkeys(f"note: {one.note}" for one in results if one.note))
 
 
 def _margin(one: RequirementResult) -> str:
@@ -137,21 +160,30 @@ def why_of(results: Sequence[RequirementResult]) -> str:
 
 def junit_xml(found: Mapping[str, Sequence[RequirementResult]]) -> str:
     """Return a JUnit document with one suite for each recording."""
-    from rtsim.record.reports.junit import Suite, finished, new_document
+    from rtsim.record.reports.junit import finished, new_document
 
     root = new_document("requirements")
     for path, results in found.items():
-        suite = Suite(root, f"requirements: {path}", {})
-        for one in results:
-            case = suite.case("requirements", one.requirement.name)
-            if one.result is Outcome.FAILED:
-                suite.failure(case, one.in_words, f"{one.requirement}\n{one.requirement.text}")
-            elif one.result is Outcome.UNDECIDED:
-                suite.error(case, one.in_words)
-            else:
-                suite.remark(case, f"{one.in_words}\n{one.requirement.text}".strip())
-        suite.done()
+        requirement_suite(root, f"requirements: {path}", "requirements", results)
     return finished(root)
+
+
+def requirement_suite(
+    root: Element, title: str, classname: str, results: Sequence[RequirementResult]
+) -> None:
+    """Add a suite with a test case for each requirement on one run to a JUnit document."""
+    from rtsim.record.reports.junit import Suite
+
+    suite = Suite(root, title, {})
+    for one in results:
+        case = suite.case(classname, one.requirement.name)
+        if one.result is Outcome.FAILED:
+            suite.failure(case, one.in_words, f"{one.requirement}\n{one.requirement.text}")
+        elif one.result is Outcome.UNDECIDED:
+            suite.error(case, one.in_words)
+        else:
+            suite.remark(case, f"{one.in_words}\n{one.requirement.text}".strip())
+    suite.done()
 
 
 def csv_text(found: Mapping[str, Sequence[RequirementResult]]) -> str:

@@ -350,7 +350,7 @@ def _report_of(
 
     recorded, after_ns = recordings[0], to_ns(after, "--after")
     measured.check_after(recorded, after_ns)
-    sections = (requirement_section(recorded), task_section(recorded))
+    sections = (requirement_section([recorded]), task_section(recorded))
     write_report(recorded, target, line.say, after, [one for one in sections if one is not None])
     return measured.as_json(recorded, after_ns)
 
@@ -359,10 +359,12 @@ def _overlay_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
     from rtsim.record.reports.comparison_pages import write_overlay
+    from rtsim.requirements.section import requirement_section
 
     if to_ns(after, "--after"):
         raise ScenarioError("--after is for one recording; leave it out, or give one recording")
-    write_overlay(recordings, target, line.say)
+    section = requirement_section(recordings)
+    write_overlay(recordings, target, line.say, [] if section is None else [section])
     return {"recordings": [one.source for one in recordings]}
 
 

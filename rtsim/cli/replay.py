@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from rtsim.cli.check import print_requirements, requirements_to_json, why_of
 from rtsim.cli.common import json_option, reports_errors, seconds, show_result
 from rtsim.cli.options import option, trust_options
 from rtsim.cli.recordings import print_signals
@@ -34,6 +36,8 @@ from rtsim.record.fingerprint import differences, fingerprint
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact, ended_otherwise
 from rtsim.record.verdict import tolerance_of
+from rtsim.requirements.requirement import required_by
+from rtsim.requirements.verdict import RequirementResult, check_run
 from rtsim.runs.replay import changed_since, fed_tracks, rerun, scenario_of, timing_faults
 from rtsim.runs.resume import moment, nearest
 
@@ -110,6 +114,7 @@ _path = click.Path(path_type=Path)
 _BY_RANGE = (
     f"{SHARE:g} of each signal's range, because the last bits may differ under another fingerprint"
 )
+_STATUS = "the exit status states only whether the replay agrees with the recording"
 _ALL_FED = "every row was taken from the recording, and none was computed"
 _AMPLIFIED = (
     "a closed loop amplifies differences in the last bits: a slow growth of the difference may "
@@ -200,7 +205,9 @@ def replay(
       rtsim replay runs/f16-001.mcap --to 12.5 --then run -o what_if.mcap
       rtsim replay runs/f16-001.mcap --view
 
-    Exit status: 0 if the replay agrees, 1 if it differs, 2 if the comparison was undecided.
+    Exit status: 0 if the replay agrees, 1 if it differs, 2 if the comparison was undecided. The
+    requirements of the recorded run are checked again, but do not change the exit status; use
+    'rtsim check' for that.
     """
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
@@ -242,6 +249,9 @@ class Checked(Judged):
     """How the recorded run ended."""
     verdict: Comparison | None = None
     growth: Growth | None = None
+    requirements: Sequence[RequirementResult] = ()
+    """The verdicts of the recorded requirements on the replayed run, which have no effect on the
+    outcome of the replay."""
 
     def _judge(self) -> Outcome:
         return self.judgement
@@ -268,7 +278,7 @@ class Checked(Judged):
         if self.verdict is not None:
             out["signals"] = self.verdict.to_json()["signals"]
             out["first_difference"] = None if self.growth is None else self.growth.to_json()
-        return out
+        return out | requirements_to_json(self.requirements)
 
 
 def check(
@@ -309,6 +319,7 @@ def check(
         "fingerprint_differs": elsewhere,
         "notes": notes,
     }
+    required = check_run(required_by(recorded.header), lambda: _ended_like(again, ending))
     held = Outcome.PASSED if recorded.trace_rows > fed else Outcome.UNDECIDED
     if absolute or relative or elsewhere:
         asked = {"*": tolerance_of("*", (absolute, relative))} if absolute or relative else None
@@ -318,13 +329,25 @@ def check(
         result["tolerance"] = _BY_RANGE if asked is None else [absolute, relative]
         result["difference"] = ended and str(ended)
         outcome = Outcome.FAILED if fails else held if verdict.agreed else Outcome.UNDECIDED
-        return Checked(result, outcome, ending, verdict, growth(recorded, again, verdict))
+        grown = growth(recorded, again, verdict)
+        return Checked(result, outcome, ending, verdict, grown, required)
     cut = recorded.truncated is not None or not ending.complete
     found = compare_exact(recorded, again, prefix=cut or ending.reason != "end")
     if ended is not None and (found is None or found.tag > ended.tag):
         found = ended
     result["difference"] = None if found is None else str(found)
-    return Checked(result, held if found is None else Outcome.FAILED, ending)
+    outcome = held if found is None else Outcome.FAILED
+    return Checked(result, outcome, ending, requirements=required)
+
+
+def _ended_like(again: Recording, ending: RunEnding) -> Recording:
+    """Return ``again`` with the recorded reason of the end, if it reached the recorded end.
+
+    A replay repeats no command to quit, so a run that a pilot ended would look incomplete.
+    """
+    if again.footer is None or again.footer.get("ended") != ending.reached_ns:
+        return again
+    return replace(again, footer={**again.footer, "reason": ending.reason})
 
 
 def _check_times(recorded: Recording, first: int | None, last: int | None) -> None:
@@ -359,6 +382,9 @@ def _print(checked: Checked) -> None:
         click.echo(f"the recorded run {checked.ending}")
     if checked.outcome is Outcome.UNDECIDED:
         click.echo(f"could not be decided: {checked.why}")
+    print_requirements(checked.requirements, "Requirements on the replayed run")
+    if unmet := why_of(checked.requirements):
+        click.echo(f"{unmet}; {_STATUS}")
 
 
 def _span(result: dict[str, Any]) -> str:

@@ -113,7 +113,7 @@ def run(
     watch = None if viewed is None else viewed.watch
     summary = run_command(options, quiet=as_json, prepare=prepare, watch=watch)
     more = {"latency": latencies_to_json(given)} if given else {}
-    _show(summary, viewed, more, partial(print_latencies, given), as_json)
+    _show(summary, viewed, more, partial(print_latencies, given), as_json, options.junit)
 
 
 def go_on(
@@ -142,7 +142,7 @@ def go_on(
     going_on = GoingOn.open(Checkpoint.open(start), options.force)
     watch = None if viewed is None else viewed.watch
     summary = run_command(options, quiet=as_json, going_on=going_on, watch=watch)
-    _show(summary, viewed, {}, lambda: None, as_json)
+    _show(summary, viewed, {}, lambda: None, as_json, options.junit)
     sys.exit(0)
 
 
@@ -152,6 +152,7 @@ def _show(
     more: Mapping[str, Any],
     print_more: Callable[[], None],
     as_json: bool,
+    junit: Path | None,
 ) -> None:
     seen = {} if viewed is None else viewed.seen(summary.result.reason)
     system = summary.result.system
@@ -167,6 +168,7 @@ def _show(
         for line in () if viewed is None else viewed.told_outside:
             click.echo(line)
 
+    summary.write_junit(junit)
     if as_json:
         summary.show_json(**more, **seen, **({} if viewed is None else viewed.outside))
     else:

@@ -186,6 +186,7 @@ class RunOptions:
     until: str | None = None
     path: Path | None = None
     no_record: bool = False
+    junit: Path | None = None
     force: bool = False
     overrun: str = "catch_up"
     realtime: bool = False
@@ -285,6 +286,11 @@ class RunOptions:
             raise ScenarioError(
                 f"--no-record and -o {self.path} exclude each other; leave one of them out"
             )
+        if self.junit is not None and not self.junit.parent.is_dir():
+            raise ScenarioError(
+                f"there is no folder {self.junit.parent} for {self.junit}; create it, or give "
+                "another --junit PATH"
+            )
 
 
 _OPTIONS = (
@@ -295,6 +301,12 @@ _OPTIONS = (
     option("--until"),
     option("--record"),
     click.option("--no-record", is_flag=True, help="Write no recording."),
+    click.option(
+        "--junit",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="Also write JUnit XML: a test case for the end of the run and for each requirement.",
+    ),
     option("--force", help="Overwrite an existing recording."),
     click.option(
         "--on-recorder-death",

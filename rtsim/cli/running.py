@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from rtsim.cli.check import print_requirements, requirements_to_json, status_of, why_of
+from rtsim.cli.check import (
+    print_requirements,
+    requirement_suite,
+    requirements_to_json,
+    status_of,
+    why_of,
+)
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result, sigterm_interrupts
 from rtsim.cli.options import parse_settings
 from rtsim.cli.run_options import GoingOn, RunOptions, Wanted, in_a_file
@@ -29,7 +35,7 @@ from rtsim.equations.compiling import CHECKED, announced
 from rtsim.gateway.pipe import page_line
 from rtsim.record.events import Event, notes
 from rtsim.record.file import FileRecorder
-from rtsim.record.output_files import PathTaken
+from rtsim.record.output_files import PathTaken, write_whole
 from rtsim.record.recorders import Recorder
 from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
@@ -478,6 +484,33 @@ class RunSummary:
         """Warnings for which ``--strict`` exits with status 1, without duplicates."""
         found = [text for one in self.result.segments for text in one.warnings]
         return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
+
+    def write_junit(self, path: Path | None) -> None:
+        """Write the end of the run and its requirements to ``path`` as JUnit XML, unless None."""
+        if path is None:
+            return
+        from rtsim.record.reports.junit import Suite, finished, new_document
+
+        name = self.options.scenario
+        root = new_document(f"run: {name}")
+        suite = Suite(root, f"run: {name}", {})
+        end = suite.case(f"{name}.run", "(the run reaches its end)")
+        if self.lost is not None:
+            suite.error(end, explain(self.lost))
+        elif self._cut_short:
+            suite.error(end, f"the run {self.result.ending}")
+        elif self._guard_failed:
+            text = f"the run {self.result.ending}"
+            suite.failure(end, text, text)
+        if self.options.strict:
+            strict = suite.case(f"{name}.run", "(--strict)")
+            if self._refused:
+                suite.failure(strict, "; ".join(self._refused), "\n".join(self._refused))
+        suite.done()
+        if self._requirements:
+            of_run = f"{name}.requirements"
+            requirement_suite(root, f"run: {name}: requirements", of_run, self._requirements)
+        write_whole(path, finished(root))
 
     def exit(self) -> None:
         """Exit the process with the run's exit status, unless it is 0."""

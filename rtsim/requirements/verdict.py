@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
@@ -161,6 +161,21 @@ def check(
     return [judge.result(one, margins) for one in given]
 
 
+def check_run(
+    requirements: Iterable[Requirement], read: Callable[[], Recorded], *, margins: bool = False
+) -> list[RequirementResult]:
+    """Return the verdicts of requirements on the recording that ``read`` returns.
+
+    If a requirement does not fit the recording, or the recording cannot be read, all requirements
+    are undecided, with the reason.
+    """
+    given = gather(requirements)
+    try:
+        return check(given, read(), margins=margins) if given else []
+    except (RecordingError, ScenarioError) as error:
+        return unchecked(given, str(error))
+
+
 def unchecked(requirements: Iterable[Requirement], why: str) -> list[RequirementResult]:
     """Return the results of requirements that could not be checked."""
     low, high, undecided = -math.inf, math.inf, Outcome.UNDECIDED
@@ -240,7 +255,10 @@ def _why_open(recording: Recorded) -> tuple[str, int | None]:
         return f"the recording is incomplete ({recording.truncated})", min(ends, default=0)
     if recording.span_ns[1] < ending.reached_ns:
         return f"the copy ends at {recording.span_ns[1] / NS_PER_S:.9g} s, before the run", None
-    return ("" if ending.complete or ending.reason == "quit" else f"the run {ending}"), None
+    early = ending.asked_ns is not None and ending.reached_ns < ending.asked_ns
+    stopped = ending.reason == "end" and early  # as a replay of a part is
+    ended = (ending.complete and not stopped) or ending.reason == "quit"
+    return ("" if ended else f"the run {ending}"), None
 
 
 @dataclass(frozen=True)

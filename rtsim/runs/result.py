@@ -13,7 +13,6 @@ from rtsim.core.errors import (
     NotRecorded,
     OverrunError,
     RecordingError,
-    ScenarioError,
     UnknownName,
     memory_is_hidden,
 )
@@ -109,14 +108,11 @@ class RunResult(SignalsByName, Judged):
         """
         if not self.required:
             return []
-        from rtsim.requirements.verdict import check, unchecked
+        from rtsim.requirements.verdict import check_run, unchecked
 
         if self.path is None and not hasattr(self.recorder, "recording"):
             return unchecked(self.required, "the run was not recorded")
-        try:
-            return check(self.required, self._read)
-        except (RecordingError, ScenarioError) as error:
-            return unchecked(self.required, str(error))
+        return check_run(self.required, lambda: self._read)
 
     @property
     def in_words(self) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner
+from junit_schema import valid
 
+from rtsim.cli import replay
 from rtsim.cli.main import main
+from rtsim.record.reading import Recording
 
 CART = """
 import rtsim as rt
@@ -166,5 +171,79 @@ def test_a_recording_that_was_cut_off_is_no_pass() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_replay_of_a_run_with_requirements_is_equal() -> None:
-    assert "equal bit for bit" in typed("replay", "run.mcap")
+def test_a_replay_checks_the_requirements_but_its_status_is_that_of_the_comparison() -> None:
+    text = typed("replay", "run.mcap")
+    assert "equal bit for bit" in text
+    assert "Requirements on the replayed run" in text
+    assert "NEAR holds 0.5 0" in text
+    assert (
+        "CALM is violated, robustness -0.0773282 at 6.41 s; the exit status states only whether "
+        "the replay agrees with the recording" in text
+    )
+    told = json.loads(CliRunner().invoke(main, ["replay", "run.mcap", "--json"]).stdout)
+    assert (told["outcome"], told["exit_status"], told["why"]) == ("passed", 0, None)
+    assert [one["outcome"] for one in told["requirements"]] == ["passed", "failed"]
+    typed("check", "run.mcap", status=1)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_replay_of_a_part_decides_only_what_the_part_decides() -> None:
+    text = typed("replay", "run.mcap", "--to", "7", "--abs", "1e-9")
+    assert "NEAR undecided" in text
+    assert "CALM violated" in text
+    assert "NEAR is undecided: the run stopped at 7 s of 10 s" in text
+    typed("run", "cart.py:plain", "-o", "replayed.mcap")
+    assert "equirement" not in typed("replay", "replayed.mcap")
+    told = CliRunner().invoke(main, ["replay", "replayed.mcap", "--json"]).stdout
+    assert "requirements" not in json.loads(told)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("reason", "verdict"), [("quit", "holds"), ("interrupted", "undecided")])
+def test_a_replay_takes_the_end_of_the_run_as_recorded(reason: str, verdict: str) -> None:
+    whole = Recording.open("run.mcap")
+    assert whole.footer is not None
+    header = {**whole.header, "until": 20_000_000_000}
+    stopped = dataclasses.replace(whole, header=header, footer={**whole.footer, "reason": reason})
+    checked = replay.check(stopped, [None, None], 0.0, 0.0)
+    assert [one.verdict for one in checked.requirements] == [verdict, "violated"]
+    assert checked.ok
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_report_of_several_runs_has_a_column_for_each() -> None:
+    pytest.importorskip("uplot")
+    typed("run", "cart.py:cart", "--set", "cart.x=0.5", "-o", "half.mcap")
+    typed("run", "cart.py:plain", "-o", "free.mcap")
+    typed("report", "run.mcap", "half.mcap", "free.mcap", "-o", "all.html")
+    page = Path("all.html").read_text()
+    section = page[page.index('<section id="requirements">') :].partition("</section>")[0]
+    plain = " ".join(re.sub(r"<[^>]+>", " ", section).split())
+    assert "requirement formula run half free" in plain
+    calm = "CALM always[5, 8] abs(cart.x) &lt; 0.2 m violated, robustness -0.0773282 at 6.41 s"
+    assert f"{calm} holds, robustness 0.0613359 at 6.41 s not declared" in plain
+    charts = [json.loads(one) for one in re.findall(r"json\">(.*?)</script>", section)]
+    for chart in charts:
+        assert [line["name"] for line in chart["lines"]] == ["run", "half", "limit"]
+    assert charts[0]["shaded"] == []
+    assert charts[1]["shaded"] == [[5.69, pytest.approx(7.23), 0]]
+    typed("report", "free.mcap", "free.mcap", "-o", "none.html")
+    assert 'id="requirements"' not in Path("none.html").read_text()
+
+
+def test_a_run_writes_its_end_and_its_requirements_as_junit(folder: Path) -> None:
+    typed("run", "cart.py:cart", "-o", "q.mcap", "--junit", "q.xml", "--strict", status=1)
+    root = ET.parse(folder / "q.xml").getroot()
+    valid(root)
+    cases = {(c.get("classname"), c.get("name")): len(c) for c in root.iter("testcase")}
+    assert list(cases) == [
+        ("cart.py:cart.run", "(the run reaches its end)"),
+        ("cart.py:cart.run", "(--strict)"),
+        ("cart.py:cart.requirements", "NEAR"),
+        ("cart.py:cart.requirements", "CALM"),
+    ]
+    assert [root.get(key) for key in ("tests", "failures", "errors")] == ["4", "1", "0"]
+    failure = next(root.iter("failure")).get("message") or ""
+    assert failure.startswith("CALM is violated, robustness -0.0773")
+    text = typed("run", "cart.py:plain", "--junit", "no/q.xml", status=2)
+    assert "there is no folder no for no/q.xml" in " ".join(text.split())

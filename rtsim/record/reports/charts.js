@@ -122,21 +122,32 @@
     };
   }
 
-  function marks(u) {
-    const found = document.getElementById("marks");
-    if (!found) return;
-    const {lines, spans} = JSON.parse(found.textContent);
+  /* Shades spans of the horizontal axis, each [from, to, number of its colour]. */
+  function shade(u, spans) {
     const {ctx, bbox} = u;
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     ctx.globalAlpha = 0.18;
-    ctx.fillStyle = color(1);
-    for (const [from, to] of spans) {
+    for (const [from, to, k] of spans) {
+      ctx.fillStyle = color(k);
       const left = u.valToPos(from, "x", true), right = u.valToPos(to, "x", true);
       ctx.fillRect(left, bbox.top, Math.max(right - left, 1.5), bbox.height);
     }
+    ctx.restore();
+  }
+
+  function marks(u) {
+    const found = document.getElementById("marks");
+    if (!found) return;
+    const {lines, spans} = JSON.parse(found.textContent);
+    shade(u, spans.map(([from, to]) => [from, to, 1]));
+    const {ctx, bbox} = u;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
     ctx.globalAlpha = 0.7;
     ctx.strokeStyle = color(4);
     ctx.setLineDash([2, 3]);
@@ -213,7 +224,7 @@
       axes: [(chart.log ? logarithmic : axis)(chart.x, {size: 30}), vertical(chart)],
       series: [{label: chart.timed ? "t" : chart.x, value: (u, v) => number(v)},
                ...lines.map(line => series(line, chart))],
-      hooks: {drawAxes: chart.marks ? [marks] : [], draw, setSelect: chart.timed ? [chosen] : []},
+      hooks: {drawAxes: [u => shade(u, chart.shaded), ...(chart.marks ? [marks] : [])], draw, setSelect: chart.timed ? [chosen] : []},
     };
   }
 

@@ -67,6 +67,7 @@ class Chart:
         timed: True if the horizontal axis is the time of the run.  All charts over time on a page
             zoom together.
         span: Ends of the horizontal axis.
+        shaded: Spans of the horizontal axis to shade, each (from, to, colour number).
         height: Height in pixels.
     """
 
@@ -80,6 +81,7 @@ class Chart:
     marks: bool = True
     timed: bool = True
     span: tuple[float, float] | None = None
+    shaded: Sequence[tuple[float, float, int]] = ()
     height: int = HEIGHT_PX
 
     def html(self) -> str:
@@ -87,7 +89,7 @@ class Chart:
         options = {
             "x": self.x_label, "y": self.y_label, "rows": list(self.rows), "path": self.path,
             "log": self.log, "marks": self.marks and self.timed, "timed": self.timed,
-            "span": self.span, "height": self.height,
+            "span": self.span, "shaded": list(self.shaded), "height": self.height,
             "lines": [_plain(line, self.path) for line in self.lines],
         }  # fmt: skip
         said = html.escape(f"{self.title}: {', '.join(line.name for line in self.lines)}")

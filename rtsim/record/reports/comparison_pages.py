@@ -14,7 +14,7 @@ from rtsim.record.markup import table, text
 from rtsim.record.output_files import write_whole
 from rtsim.record.reading import Recording
 from rtsim.record.reports.charts import Chart, grid
-from rtsim.record.reports.page import page
+from rtsim.record.reports.page import Section, page
 from rtsim.record.reports.run_differences import differences_table
 from rtsim.record.reports.run_page import Say, unheard, verdict
 from rtsim.record.reports.view_charts import (
@@ -148,35 +148,44 @@ MOST_RUNS = 12
 _RUN_HEAD = ("", "recording", "scenario", "seed", "pace", "end", "rows", "trace")
 
 
-def write_overlay(recordings: Sequence[Recording], path: str | Path, say: Say = unheard) -> None:
+def write_overlay(
+    recordings: Sequence[Recording],
+    path: str | Path,
+    say: Say = unheard,
+    first: Sequence[Section] = (),
+) -> None:
     """Write a page about ``recordings`` to ``path``; the first recording is the baseline.
 
-    ``say`` is called with progress texts.  Raises :class:`RecordingError` if the page cannot be
+    ``say`` is called with progress texts.  ``first`` contains sections of other packages, which
+    precede the sections about the recordings.  Raises :class:`RecordingError` if the page cannot be
     written, or for fewer than 2 or more than :data:`MOST_RUNS` runs.
     """
-    rendered = render_overlay(recordings, say)
+    rendered = render_overlay(recordings, say, first)
     try:
         write_whole(Path(path), rendered)
     except OSError as error:
         raise RecordingError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def render_overlay(recordings: Sequence[Recording], say: Say = unheard) -> str:
-    """Return the page as text."""
+def render_overlay(
+    recordings: Sequence[Recording], say: Say = unheard, first: Sequence[Section] = ()
+) -> str:
+    """Return the page as text; the arguments are those of :func:`write_overlay`."""
     if not 2 <= len(recordings) <= MOST_RUNS:
         raise RecordingError(
             f"{len(recordings)} recordings were given; a page shows 2 to {MOST_RUNS} runs"
         )
-    runs = list(zip(_names(recordings), recordings, strict=True))
+    runs = list(zip(run_names(recordings), recordings, strict=True))
     shown = shown_views(recordings[0])
     drawn = _Overlay(runs, shown)
-    first = drawn.charts(shown.first, say)
+    opened = drawn.charts(shown.first, say)
     rest = drawn.charts(shown.rest, say)
     folded = f"<details><summary>{len(shown.rest)} more views</summary>{rest}</details>"
     names = [name for name, _ in runs]
     sections = [
+        *first,
         ("settings", "What differs in the settings", differences_table(names, recordings)),
-        ("views", "Views", f"{first}{folded if rest else ''}{drawn.notes()}"),
+        ("views", "Views", f"{opened}{folded if rest else ''}{drawn.notes()}"),
         ("runs", "Runs", _overlaid_runs(runs)),
     ]
     title = f"{len(runs)} runs"
@@ -252,7 +261,7 @@ class _Overlay:
         return f"<p class=soft>{text(said)}</p>"
 
 
-def _names(recordings: Sequence[Recording]) -> list[str]:
+def run_names(recordings: Sequence[Recording]) -> list[str]:
     """Return different short names: the file names, with a letter if names repeat."""
     names = [Path(one.source).stem for one in recordings]
     if len(set(names)) == len(names):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import rtsim
+from hitl.comparison.required import RequiredOfRuns
 from hitl.comparison.verdict import ComparisonChain, Stimulated
 from hitl.worker.ending import WorkerEnding
 from rtsim.core.errors import Undecided
@@ -163,7 +164,8 @@ def test_a_folder_of_a_study_is_neither_true_nor_false(tmp_path: Path) -> None:
 
 def _pair(outcome: Outcome, statement: str) -> Any:
     return SimpleNamespace(
-        outcome=outcome, statement=statement, scenario="motor", how=", in open loop",
+        outcome=outcome, agreement=outcome, required=RequiredOfRuns(),
+        statement=statement, scenario="motor", how=", in open loop",
         reserved=["an input never moved"], why=[] if outcome is Outcome.PASSED else ["y differs"],
         sides=SimpleNamespace(gap="board - C"),
     )  # fmt: skip

@@ -304,6 +304,7 @@ def test_a_worker_that_was_killed_from_outside_is_no_verdict(good: Build, loop: 
 def test_a_flight_that_goes_on_without_a_killed_worker_is_no_verdict(good: Build) -> None:
     one = scenario()
     one.component("controller").failure = "hold"  # type: ignore[attr-defined]
+    one.require("NEAR", "always abs(plant.x) < 1.1 m")
 
     class Victim(SilController):
         def send(self, tag: Tag, inputs: Vector) -> None:
@@ -314,6 +315,9 @@ def test_a_flight_that_goes_on_without_a_killed_worker_is_no_verdict(good: Build
     result = back_to_back(one, {"controller": Victim(good, cases=None)}, until=2)
     assert result.outcome is Outcome.UNDECIDED, result.in_words
     errors_alone(result)
+    assert result.flight is not None
+    assert result.flight.candidate["plant.x"].min() < -1.1, "the held force drives it away"
+    assert [one.result for one in result.required.runs["C"]] == [Outcome.UNDECIDED]
 
 
 def test_a_difference_before_it_was_killed_fails(tmp_path: Path) -> None:

@@ -116,6 +116,24 @@ def test_what_is_asked_is_written_and_told(tmp_path: Path) -> None:
     assert not (tmp_path / "cases").exists()
 
 
+def test_requirements_are_checked_on_the_three_runs() -> None:
+    need("avr8js")
+    near = ("--require", "NEAR: always abs(plant.x) < 1.5 m")
+    low = ("--require", "LOW: always plant.x < 0.9 m")
+    result = run("unstable", "--until", 0.2, *near, *low, "--junit", "r.xml", "-o", "r.mcap")
+    assert result.exit_code == 1, result.output
+    assert result.output.splitlines()[-1].endswith(
+        "in open and in closed loop; the run with the reference model already violates LOW; the "
+        "run with the host C violates LOW; the run with the board violates LOW"
+    )
+    root = ET.parse("r.xml").getroot()
+    valid(root)
+    assert (root.get("failures"), root.get("errors")) == ("3", "0")
+    checked = CliRunner().invoke(main, ["check", "r.mcap"])
+    assert checked.exit_code == 1, checked.output
+    assert "LOW" in checked.output
+
+
 @pytest.mark.long
 def test_two_runs_agree_to_the_cycle_and_a_late_answer_is_a_result() -> None:
     need("avr8js")

@@ -245,6 +245,49 @@ def first_difference(folder: Path) -> int:
     return int(np.flatnonzero(answers != design.messages["controller"]["voltage"])[0])
 
 
+REQUIRED = """\
+from pathlib import Path
+from scenario import scenario as motor
+
+def scenario(fastest=200.0):
+    loop = motor()
+    loop.require("FAST", f"always motor.speed < {fastest} rad/s")
+    return loop
+"""
+REQUIRED_TESTS = """\
+LAW = {"controller": "motor.toml"}
+
+def test_holds(back_to_back):
+    back_to_back("required.py", LAW, until=0.5).assert_ok()
+
+def test_violated(back_to_back):
+    back_to_back("required.py", LAW, until=0.5, fastest=50.0).assert_ok()
+
+def test_expected(back_to_back):
+    assert not back_to_back("required.py", LAW, until=0.5, fastest=50.0)
+
+def test_no_look(plant):
+    plant("required.py", fastest=50.0).fly(LAW, until=0.5)
+
+def test_of_a_run(plant):
+    motor = plant("required.py", fastest=50.0)
+    motor.fly(LAW, until=0.5)
+    motor.outcome.assert_ok()
+"""
+
+
+@pytest.mark.long
+def test_a_violated_requirement_fails_the_test_with_its_name(repository: Path) -> None:
+    (repository / "required.py").write_text(REQUIRED)
+    (repository / "test_required.py").write_text(REQUIRED_TESTS)
+    told = pytest_in(repository, "-q", "-rA", "test_required.py").stdout
+    assert states(told, "PASSED") == {"holds", "expected"}, told
+    assert states(told, "FAILED") == {"violated", "no_look", "of_a_run"}
+    assert "the run with the reference model already violates FAST; the run with the C vio" in told
+    assert re.search(r"plant is failed: .*FAST is violated, robustness -", told)
+    assert re.search(r"AssertionError: .*FAST is violated, robustness -", told)
+
+
 @pytest.mark.long
 def test_no_form_of_a_test_passes_with_wrong_c(repository: Path) -> None:
     change(repository / "motor.c", "wanted < -LIMIT", "wanted < -4 * LIMIT")

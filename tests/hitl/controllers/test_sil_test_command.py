@@ -118,3 +118,54 @@ def test_a_build_that_fails_has_status_2(law: Callable[..., Path]) -> None:
     result = sil_test("-c", path)
     assert result.exit_code == 2
     assert "law.c:1" in result.output
+
+
+NEAR = "NEAR: always abs(plant.x) < 1.5 m"
+LOW = "LOW: always plant.x < 0.5 m"
+
+
+def test_requirements_of_the_runs_decide_with_the_comparison(law: Callable[..., Path]) -> None:
+    path = law()
+    result = sil_test("-c", path, "--until", 2, "--require", NEAR)
+    assert result.exit_code == 0, result.output
+    assert "in open and in closed loop, and all requirements hold" in result.output
+    words = ("-c", path, "--until", 2, "--require", NEAR, "--require", LOW)
+    result = sil_test(*words, "--junit", "r.xml", "--html", "r.html", "--json")
+    assert result.exit_code == 1, result.output
+    told = json.loads(result.stdout)
+    head = told["why"].splitlines()[0]
+    assert head == (
+        "unstable: the C does what its reference model does, in open and in closed loop; the run "
+        "with the reference model already violates LOW; the run with the C violates LOW"
+    )
+    verdicts = {run: [one["outcome"] for one in each] for run, each in told["requirements"].items()}
+    assert verdicts == {"design": ["passed", "failed"], "C": ["passed", "failed"]}
+    root = ET.fromstring(Path("r.xml").read_text())
+    valid(root)
+    assert root.get("failures") == "2"
+    assert "<h2>Requirements</h2>" in Path("r.html").read_text()
+    result = sil_test("-c", path, "--until", 2, "--require", "LONG: always[0, 9] plant.x < 2 m")
+    assert result.exit_code == 2, result.output
+    assert "the run with the C does not decide LONG" in result.output
+
+
+def test_a_requirement_that_only_the_c_violates_fails(law: Callable[..., Path]) -> None:
+    wide = ("--tol", "*=1e9", "--until", 3)
+    path = law(SIGN)
+    assert sil_test("-c", path, *wide).exit_code == 0
+    result = sil_test("-c", path, *wide, "--require", "CALM: always[1.2, 3] abs(plant.v) < 0.7 m/s")
+    assert result.exit_code == 1, result.output
+    last = result.output.splitlines()[-1]
+    assert last.endswith("in open and in closed loop; the run with the C violates CALM")
+
+
+def test_wrong_requirements_have_status_2(law: Callable[..., Path]) -> None:
+    path = law()
+    for arguments, text in (
+        (("--require", "BAD: always plant.y < 1"), "requirement BAD: unknown signal 'y' in plant"),
+        (("--require", NEAR, "--require", NEAR), "two requirements have the name NEAR"),
+        (("--require", NEAR, "--open-only"), "leave out --require or --open-only"),
+    ):
+        result = sil_test("-c", path, *arguments, "--until", 1)
+        assert result.exit_code == 2, (arguments, result.output)
+        assert text in result.output, (arguments, result.output)

@@ -337,6 +337,10 @@ class PilotInbox(Inbox):
         if self._gateway is not None:
             self._gateway.goes_on(**about)
 
+    def watched(self, found: Sequence[Mapping[str, Any]]) -> None:
+        if self._gateway is not None:
+            self._gateway.watched(found)
+
     def lose_recording(self, since: str) -> None:
         super().lose_recording(since)
         if self._gateway is not None:

@@ -91,7 +91,8 @@ def open_recorder(
 ) -> FileRecorder:
     """Return a recorder for ``path``, or for the first free file ``runs/name-001.mcap`` and so on.
 
-    ``writer`` is the module of the writing process. Raises :class:`ScenarioError` if the folder cannot be created.
+    ``writer`` is the module of the writing process. Raises :class:`ScenarioError` if the folder
+    cannot be created.
     """
     if path is not None:
         return FileRecorder(path, stopwatch, overwrite=overwrite, writer=writer)
@@ -109,9 +110,7 @@ def next_recorder(first: Path, writer: str) -> FileRecorder:
     return _first_free(first.parent, name.format, 2, writer)
 
 
-def _first_free(
-    folder: Path, name: Callable[[int], str], least: int, writer: str
-) -> FileRecorder:
+def _first_free(folder: Path, name: Callable[[int], str], least: int, writer: str) -> FileRecorder:
     for number in count(least):
         path = folder / name(number)
         with suppress(PathTaken):  # another run that began at the same time has taken it

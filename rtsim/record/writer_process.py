@@ -146,7 +146,8 @@ def start_writer(
 ) -> subprocess.Popen[bytes]:
     """Start the writing process in its own session, so that the process does not receive Ctrl-C.
 
-    ``module`` is the module that the process executes. The process inherits ``handles``, which keep the file locked until the process ends.
+    ``module`` is the module that the process executes. The process inherits ``handles``, which keep
+    the file locked until the process ends.
     """
     # -P: a file in the working folder must not replace a module of the standard library.
     command = [sys.executable, "-P", "-m", module, os.path.abspath(path)]

@@ -31,7 +31,6 @@ from rtsim.requirements.robustness import (
     FOREVER,
     FUNCTIONS,
     POSSIBLE,
-    SURE,
     UNKNOWN,
     Evaluation,
     Lookup,
@@ -158,9 +157,7 @@ class Monitor:
 
 def _join(one: Changes, other: Changes) -> Changes:
     """Return the changes of both; of several at one moment, the last."""
-    ns, order, values = (
-        np.concatenate([a, b]) for a, b in zip(one[:3], other[:3], strict=True)
-    )
+    ns, order, values = (np.concatenate([a, b]) for a, b in zip(one[:3], other[:3], strict=True))
     if len(one.ns) and len(other.ns) and other.ns[0] <= one.ns[-1]:
         by_time = np.lexsort((order, ns))
         ns, order, values = ns[by_time], order[by_time], values[by_time]

@@ -31,7 +31,8 @@ MOST_NAMES = 900
 class Look:
     """The present state of a source, its values by name, and stamps of its messages by topic.
 
-    ``watched`` contains the bounds of requirements so far, as plain data. The stamps are three times (ns) of the latest message: initiation, completion and arrival.
+    ``watched`` contains the bounds of requirements so far, as plain data. The stamps are three
+    times (ns) of the latest message: initiation, completion and arrival.
     """
 
     state: StateTable

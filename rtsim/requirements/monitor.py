@@ -332,7 +332,7 @@ class _Part:
             last = end if complete else last
         here = (pieces.last >= self._done) & (pieces.ns <= last)
         values = pieces.values[here]
-        found = np.minimum(self._value, values.min(axis=0))
+        found: Vector = np.minimum(self._value, values.min(axis=0))
         if self._direct and self.violated_ns is None and found[POSSIBLE] < 0:
             row = int(np.argmax(values[:, POSSIBLE] < 0))
             self.violated_ns = max(int(pieces.ns[here][row]), self._first)

@@ -350,7 +350,7 @@ def test_a_violation_is_announced_and_ends_the_run_if_asked(as_json: bool, tmp_p
     assert recording.end_ns < 60 * S
     (event,) = [one for one in recording.events if one.kind == "Violated"]
     assert (event.source, event.values["at"]) == ("LOW", 0.05)
-    assert event.values["robustness"] < 0.0
+    assert float(event.values["robustness"]) < 0.0
     assert STOPPED in str(RunEnding.of(recording))
     (verdict,) = check(required_by(recording.header), recording)
     assert verdict.verdict == "violated"

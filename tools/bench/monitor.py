@@ -8,6 +8,7 @@ The last rows show the work that another process does for the loop.
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,7 @@ def run(quick: bool = False) -> Result:
         overruns[name].append(count)
         return late
 
-    p99 = in_turns({name: lambda name=name: turn(name) for name in overruns}, rounds)
+    p99 = in_turns({name: partial(turn, name) for name in overruns}, rounds)
     found = rows(p99, overruns, (ALONE, WATCHED))
     return Result("monitor", title, (*found, *evaluation(seconds)))
 

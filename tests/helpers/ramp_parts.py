@@ -41,11 +41,11 @@ class Slow(rt.Controller):
         self.half = 0.5 * self.x
 
 
-def ramp(until: float = 4, *required: str) -> rt.Scenario:
+def ramp(until: float = 4, *required: str, transport: float = 0.0) -> rt.Scenario:
     loop = rt.Scenario("ramp", until=until)
     drive = loop.source("drive", rt.Signals(rt.Signal("slope", "m/s")), {"slope": 0.5})
     plant = loop.plant(Ramp(), step=0.1)
-    slow = loop.controller(Slow(), period=0.5, compute=0.2)
+    slow = loop.controller(Slow(), period=0.5, compute=0.2, transport=transport)
     loop.connect(drive.slope, plant.slope)
     loop.connect(plant.x, slow.x)
     loop.at(3, drive.slope, 0.25)

@@ -22,6 +22,7 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Signal, Signals
 from rtsim.record.events import RunEnding
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.schema import TrackSpec
 from rtsim.record.writer_process import FrameKind, RecordFrame
 from rtsim.requirements import Requirement, check
@@ -30,6 +31,8 @@ from rtsim.requirements.monitor import Bounds, Monitor
 from rtsim.requirements.requirement import required_by
 from rtsim.requirements.robustness import Evaluation
 from rtsim.requirements.watching import Watcher
+from rtsim.runs.request import Connections, Output, RunRequest
+from rtsim.runs.simulation import run as perform
 
 NAMES = ("a.x", "b.y")
 SPECS = {
@@ -146,9 +149,10 @@ def compare_with_copies(monitor: Monitor, recording: Recording, until_s: float) 
 
 def test_bounds_of_a_run_equal_those_of_copies_of_its_recording() -> None:
     """Plants, messages on their way, sampled inputs, sources and arrays; both engines."""
+    texts = [f"R{k}: {text}" for k, text in enumerate(FORMULAS)]
     for engine in ("compiled", "interpreted"):
-        recording = recorded(ramp(4, *(f"R{k}: {text}" for k, text in enumerate(FORMULAS))),
-                             engine=engine, compile=engine == "compiled")  # fmt: skip
+        flown = ramp(4, *texts, transport=0.2)
+        recording = recorded(flown, engine=engine, compile=engine == "compiled")
         monitor = Monitor(recording.header, [t.spec for t in recording.tracks.values()])
         found = compare_with_copies(monitor, recording, 4.0)
         assert not monitor.unwatched
@@ -272,6 +276,12 @@ def test_the_writing_process_reports_bounds_once_all_rows_of_a_tag_have_arrived(
     ]
 
 
+def test_a_report_without_rows_keeps_the_time_of_the_last_rows() -> None:
+    said = watched(started("always a.x < 3"), rows_of(0, (0, 0, 1.0), (5, 0, 9.0)), MARK, MARK)
+    (one,) = said[-1]["watched"]
+    assert (one["robustness"], one["outcome"], one["at_ns"]) == ([None, -6.0], "failed", 5)
+
+
 def test_a_verdict_is_reported_at_once_and_other_bounds_at_intervals() -> None:
     said: list[dict[str, Any]] = []
     watcher = Watcher(lambda **status: said.append(status), now=lambda: 0)
@@ -299,6 +309,37 @@ def test_a_monitor_that_fails_does_not_disturb_the_recording(
     for frame in (start, MARK, FINISH):
         watcher(frame)
     assert not watcher._thread.is_alive()
+
+
+# The loop
+
+
+class Reporting(MemoryRecorder):
+    """Reports the same bounds after each tag."""
+
+    on_watched: Any = None
+
+    def pump(self, wait: bool = False) -> None:
+        super().pump(wait)
+        failed = Bounds("LOW", -math.inf, -1.0, Outcome.FAILED, 5).to_plain()
+        self.on_watched([failed, {**failed, "name": "OPEN", "outcome": "undecided"}])
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_the_loop_announces_and_records_a_violation_once(stop: bool) -> None:
+    said: list[str] = []
+    recorder = Reporting()
+    output = Output(recorder, stop_on_violation=stop)
+    result = perform(
+        RunRequest(ramp(1), output=output, live=Connections(tell=said.append), compile=False)
+    )
+    assert said == ["requirement LOW is violated at 5e-09 s, robustness -1 so far"]
+    (event,) = [one for one in recorder.recording().events if one.kind == "Violated"]
+    assert event.source == "LOW"
+    assert event.values == {"robustness": -1.0, "at": 5e-9}
+    assert result.reason == ("requirement violated" if stop else "end")
+    assert (result.ended.ns < S) == stop
+    assert result.ending.stopped == stop
 
 
 # The command line
@@ -338,7 +379,8 @@ def executed(*words: str) -> Result:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_violation_is_announced_and_ends_the_run_if_asked(as_json: bool, tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
-    words = [scenario_file(tmp_path), "--pace", "1", "--stop-on-violation", "-o", str(path)]
+    words = [scenario_file(tmp_path), "--pace", "1", "--overrun", "slip:100000", "-o", str(path)]
+    words.append("--stop-on-violation")
     done = executed(*words, *(["--json"] if as_json else []))
     assert done.exit_code == 1, done.output
     line = next(one for one in done.stderr.splitlines() if one.startswith("requirement LOW"))
@@ -361,7 +403,8 @@ def test_a_violation_is_announced_and_ends_the_run_if_asked(as_json: bool, tmp_p
 def test_a_watched_run_has_the_trace_of_any_other_run(tmp_path: Path) -> None:
     scenario = scenario_file(tmp_path)
     one, other = tmp_path / "one.mcap", tmp_path / "other.mcap"
-    assert executed(scenario, "--pace", "20", "--until", "10", "-o", str(one)).exit_code == 1
+    paced = ["--pace", "20", "--overrun", "slip:100000"]
+    assert executed(scenario, *paced, "--until", "10", "-o", str(one)).exit_code == 1
     assert executed(scenario, "--until", "10", "-o", str(other)).exit_code == 1
     assert Recording.open(one).digest() == Recording.open(other).digest()
 

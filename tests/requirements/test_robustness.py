@@ -95,6 +95,15 @@ def test_a_window_that_ends_after_the_run_leaves_the_robustness_open() -> None:
     assert bounds("always[10ns,end] a.x < 4") == (-math.inf, math.inf)
 
 
+def test_a_window_to_the_end_is_unknown_until_the_run_reaches_it() -> None:
+    """The run may end before the window begins; then the window has no value."""
+    rows = [(0, 0, 0.0), (2, 0, 7.0)]
+    node = parse("always[5ns,end] historically a.x < 1")
+    for end, high in ((4, math.inf), (5, -6.0)):
+        found = Evaluation(lambda _, end=end: pieces(rows, end), 0, end, complete=False)(node)
+        assert found[node].at(0).tolist()[:2] == [-math.inf, high]
+
+
 def test_both_values_of_an_instant_count() -> None:
     """A value that holds for one microstep only violates a requirement."""
     rows = [(0, 0, 0.0), (5, 0, 0.0), (5, 1, 7.0), (5, 3, 0.0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import random
@@ -254,7 +255,8 @@ FINISH = RecordFrame(FrameKind.FINISH, 0, b"{}")
 
 def watched(*given: RecordFrame) -> list[dict[str, Any]]:
     said: list[dict[str, Any]] = []
-    watcher = Watcher(lambda **status: said.append(status), now=lambda: 0)
+    seconds = itertools.count(0, S)
+    watcher = Watcher(lambda **status: said.append(status), now=lambda: next(seconds))
     for frame in (*given, FINISH):
         watcher(frame)
     watcher.join()

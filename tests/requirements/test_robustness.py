@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -100,7 +101,8 @@ def test_a_window_to_the_end_is_unknown_until_the_run_reaches_it() -> None:
     rows = [(0, 0, 0.0), (2, 0, 7.0)]
     node = parse("always[5ns,end] historically a.x < 1")
     for end, high in ((4, math.inf), (5, -6.0)):
-        found = Evaluation(lambda _, end=end: pieces(rows, end), 0, end, complete=False)(node)
+        signal = pieces(rows, end)
+        found = Evaluation(partial(lambda one, _: one, signal), 0, end, complete=False)(node)
         assert found[node].at(0).tolist()[:2] == [-math.inf, high]
 
 

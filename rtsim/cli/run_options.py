@@ -196,6 +196,7 @@ class RunOptions:
     checked: bool = False
     engine: str = AUTO
     on_recorder_death: str = "continue"
+    stop_on_violation: bool = False
     checkpoint_every: str | None = None
     checkpoint_at: tuple[str, ...] = ()
     control: bool = False
@@ -223,6 +224,11 @@ class RunOptions:
             else SchedulingRequest
         )
         return Pace.of(self.pace, policy=parse_policy(self.overrun), scheduling=asked())
+
+    @property
+    def paced(self) -> bool:
+        """True if the run follows the wall clock."""
+        return self.pace != MAX
 
     @property
     def reachable(self) -> bool:
@@ -282,6 +288,10 @@ class RunOptions:
                 "--checked and --plain exclude each other; leave --checked out, because plain "
                 "Python always checks array indices"
             )
+        if self.no_record and self.stop_on_violation:
+            raise ScenarioError(
+                "--stop-on-violation evaluates the rows of the recording; leave out --no-record"
+            )
         if self.no_record and self.path is not None:
             raise ScenarioError(
                 f"--no-record and -o {self.path} exclude each other; leave one of them out"
@@ -315,6 +325,11 @@ _OPTIONS = (
         show_default=True,
         help="What to do if the recording fails during the run: continue the run, or end it.  The "
         "exit status is 2 in both cases.",
+    ),
+    click.option(
+        "--stop-on-violation",
+        is_flag=True,
+        help="End the run soon after a requirement is violated, with exit status 1.",
     ),
     click.option(
         "--realtime",

@@ -37,6 +37,7 @@ from rtsim.record.events import Event, notes
 from rtsim.record.file import FileRecorder
 from rtsim.record.output_files import PathTaken, write_whole
 from rtsim.record.recorders import Recorder
+from rtsim.record.writer_process import WRITER
 from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
 from rtsim.runs.result import RunResult
@@ -76,7 +77,8 @@ def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunRe
         try:
             first = result.segments[0].path
             if first is not None:
-                recorder = stack.enter_context(next_recorder(first))
+                assert isinstance(recorder, FileRecorder)
+                recorder = stack.enter_context(next_recorder(first, recorder.writer))
                 inbox.goes_on(recording=str(recorder.path))
         except BaseException as error:
             inbox.close(f"the run could not continue from {restored.tag}: {error}")
@@ -90,38 +92,44 @@ def _path(recorder: Recorder | None) -> Path | None:
     return recorder.path if isinstance(recorder, FileRecorder) else None
 
 
-def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> FileRecorder:
+def open_recorder(
+    path: Path | None, name: str, overwrite: bool = False, writer: str = WRITER
+) -> FileRecorder:
     """Return a recorder for ``path``, or for the first free file ``runs/name-001.mcap`` and so on.
 
-    Raises :class:`ScenarioError` if the folder cannot be created.
+    ``writer`` is the module of the writing process. Raises :class:`ScenarioError` if the folder
+    cannot be created.
     """
     if path is not None:
-        return FileRecorder(path, stopwatch, overwrite=overwrite)
+        return FileRecorder(path, stopwatch, overwrite=overwrite, writer=writer)
     folder = Path("runs")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ScenarioError(f"cannot make the folder {folder}: {error}; give -o PATH") from error
-    return _first_free(folder, lambda number: f"{name}-{number:03d}.mcap", 1)
+    return _first_free(folder, lambda number: f"{name}-{number:03d}.mcap", 1, writer)
 
 
-def next_recorder(first: Path) -> FileRecorder:
+def next_recorder(first: Path, writer: str) -> FileRecorder:
     """Return a recorder for the next segment: the first free file ``run.2.mcap`` and so on."""
-    return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
+    name = f"{first.stem}.{{}}{first.suffix}"
+    return _first_free(first.parent, name.format, 2, writer)
 
 
-def _first_free(folder: Path, name: Callable[[int], str], least: int) -> FileRecorder:
+def _first_free(folder: Path, name: Callable[[int], str], least: int, writer: str) -> FileRecorder:
     for number in count(least):
         path = folder / name(number)
         with suppress(PathTaken):  # another run that began at the same time has taken it
             if not path.exists():
-                return FileRecorder(path, stopwatch)
+                return FileRecorder(path, stopwatch, writer=writer)
     raise AssertionError(
         f"{folder} has a recording for every number, so no name is free for a new recording; "
         "remove old recordings, or give -o PATH"
     )
 
 
+WATCHING = "rtsim.requirements.watching"
+"""The writing process that also evaluates the requirements during the run."""
 Prepare = Callable[[Scenario], None]
 """Function that changes the scenario before the recording starts."""
 Watch = Callable[[Scenario, Inbox | None], AbstractContextManager[tuple[StatePublisher, Inbox]]]
@@ -162,12 +170,22 @@ def run_command(
                 raise ScenarioError(
                     "requirements are checked on the recording; leave out --no-record"
                 )
+            if options.stop_on_violation and not scenario.requirements:
+                raise ScenarioError(
+                    f"--stop-on-violation needs a requirement, but {options.scenario} declares "
+                    "none; add --require 'NAME: FORMULA'"
+                )
             if prepare is not None:
                 prepare(scenario)
             recorder = None
             if not options.no_record:
                 name = Path(options.scenario.partition(".py")[0]).stem
-                recorder = stack.enter_context(open_recorder(options.path, name, options.force))
+                writer = WRITER
+                if scenario.requirements and (options.paced or options.stop_on_violation):
+                    writer = WATCHING
+                recorder = stack.enter_context(
+                    open_recorder(options.path, name, options.force, writer)
+                )
             path = None if recorder is None else recorder.path
             gate = inbox = stack.enter_context(options.gateway(scenario, path))
             publisher: StatePublisher | None = None
@@ -182,7 +200,11 @@ def run_command(
                 options.until,
                 options.compilation,
                 start=None if going_on is None else going_on.checkpoint,
-                output=Output(recorder, on_recorder_death=options.on_recorder_death),
+                output=Output(
+                    recorder,
+                    on_recorder_death=options.on_recorder_death,
+                    stop_on_violation=options.stop_on_violation,
+                ),
                 live=Connections(publisher, line.show, inbox, tell=line.tell),
                 engine=options.engine,
             )

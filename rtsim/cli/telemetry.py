@@ -122,12 +122,14 @@ def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) 
     """Return the gateway's data for viewers: scene, views, rates and allowed origins."""
     from rtsim.gateway.publishing import MOST_VIEWS, read_rates
 
+    required = [one.to_plain() for one in scenario.requirements]
     return {
         "scene": [body.to_plain() for body in scenario.bodies],
         "shown": {k: v for k, v in scenario.presentation.window().items() if k != "bodies"},
         "views": [view.to_dict() for view in views_of(scenario)[:MOST_VIEWS]],
         "telemetry": read_rates(rates),
         "origins": list(origins),
+        **({"requirements": required} if required else {}),
     }
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from rtsim.components.plant import NONE_NS, RunningPlant, TooSlow
 from rtsim.core.clock import Clock, Wake
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
-from rtsim.core.tag import NEVER, Tag
+from rtsim.core.tag import NEVER, NS_PER_S, Tag
 from rtsim.engine.advance import Engine
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.engine.commands.command_handler import CommandHandler
@@ -21,7 +22,7 @@ from rtsim.engine.plain_start import PlainStart
 from rtsim.engine.process_batch import ProcessBatch
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
-from rtsim.record.events import Event
+from rtsim.record.events import VIOLATED, VIOLATION, Event
 from rtsim.record.recorders import Recorder
 from rtsim.timing.frames import RECORDING
 from rtsim.timing.pacing import CommandsInWait, Pacer
@@ -74,6 +75,7 @@ class Executive:
         self.unrecorded = ""
         """Time after which rows are lost, and the reason; empty if all rows are recorded."""
         self.checkpoints = checkpoints
+        self._violated: set[str] = set()
         self._before: tuple[Mapping[str, int], int] = before or ({}, 0)
         """Numbers of rows and of events in earlier recordings of this run."""
         self.started = before is not None or system.ns > 0
@@ -316,6 +318,28 @@ class Executive:
         self.stopping = "interrupted"
         if self.handler is not None and self.handler.resting:
             raise Interrupted
+
+    def watched(self, found: Sequence[Mapping[str, Any]], end: bool) -> list[str]:
+        """Take the bounds of requirements, and return a text for each new violation.
+
+        The violations are recorded.  If ``end`` is True, the run ends after the present tag.
+        """
+        if self.handler is not None:
+            self.handler.inbox.watched(found)
+        texts = []
+        for one in found:
+            name, (_, high), at_ns = str(one["name"]), one["robustness"], one["at_ns"]
+            if one["outcome"] != "failed" or name in self._violated:
+                continue
+            self._violated.add(name)
+            margin = -math.inf if high is None else high
+            text = f"violated at {at_ns / NS_PER_S:.9g} s, robustness {margin:.6g} so far"
+            values = {"robustness": margin, "at": at_ns / NS_PER_S}
+            self._trace.event(Tag(self.system.ns), VIOLATION, name, text, values)
+            texts.append(f"requirement {name} is {text}")
+        if texts and end:
+            self.stopping = self.stopping or VIOLATED
+        return texts
 
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
         """Store when and why the recording failed, and return both as a text.

@@ -149,6 +149,8 @@ class Glance:
     values: Mapping[str, float]
     latency: Mapping[str, list[int]]
     stamps: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    watched: Sequence[Mapping[str, Any]] = ()
+    """The bounds of requirements that are evaluated during the run, as plain data."""
 
     def _repr_html_(self) -> str:
         return f"{escape(str(self.state))}{_values(self.values)}"
@@ -285,7 +287,7 @@ class Run:
         latency = dict(zip(links, said["latency"], strict=True))
         rows = zip(links, map(tuple, said["stamps"]), strict=True)
         stamps = {link: row for link, row in rows if row[0] >= 0}
-        return Glance(self._state(said), values, latency, stamps)
+        return Glance(self._state(said), values, latency, stamps, said.get("watched", ()))
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
         """Yield samples of ``names``, ``rate`` per second, until the run ends or the caller stops.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,9 @@ class PipedInbox(Inbox):
     def lose_recording(self, since: str) -> None:
         super().lose_recording(since)
         self._pipe.send({"unrecorded": since})
+
+    def watched(self, found: Sequence[Mapping[str, Any]]) -> None:
+        self._pipe.send({"watched": list(found)})
 
     def fileno(self) -> int:
         return -1 if self._pipe.gone else self._pipe.fileno()

@@ -80,6 +80,8 @@ class GatewayProcess:
         self._got_ns = 0
         self.ended = ""
         self._unrecorded = ""
+        self._watched: dict[str, dict[str, Any]] = {}
+        """The latest bounds of each requirement."""
         self.on_run: list[Any] = []
         self.off: OffTheLoop | None = None
 
@@ -107,7 +109,7 @@ class GatewayProcess:
 
     def _from_loop(self, message: dict[str, Any]) -> None:
         if "run" in message:
-            self._run, self._unrecorded = message["run"], ""
+            self._run, self._unrecorded, self._watched = message["run"], "", {}
             self._index = {row["name"]: k for k, row in enumerate(self._run["signals"])}
             self._publisher.begin(self._run)
             for action in self.on_run:
@@ -120,6 +122,8 @@ class GatewayProcess:
                 self._reply(place, who, theirs, error=message["wrong"])
             else:
                 self._reply(place, who, theirs, ns=message["ns"], wait_ns=message["wait_ns"])
+        elif "watched" in message:
+            self._watched |= {str(one["name"]): one for one in message["watched"]}
         elif "unrecorded" in message:
             self._unrecorded = str(message["unrecorded"])
         elif "ended" in message:
@@ -140,6 +144,7 @@ class GatewayProcess:
             what = {
                 "values": found, "state": asdict(state), "latency": latency,
                 "stamps": stamps, "telemetry": self._publisher.counts,
+                **({"watched": list(self._watched.values())} if self._watched else {}),
                 **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
             self._reply(place, who, request.number, **what)

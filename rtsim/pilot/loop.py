@@ -7,7 +7,7 @@ publish states and to read the stick and orders.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -336,6 +336,10 @@ class PilotInbox(Inbox):
     def goes_on(self, **about: object) -> None:
         if self._gateway is not None:
             self._gateway.goes_on(**about)
+
+    def watched(self, found: Sequence[Mapping[str, Any]]) -> None:
+        if self._gateway is not None:
+            self._gateway.watched(found)
 
     def lose_recording(self, since: str) -> None:
         super().lose_recording(since)

@@ -110,6 +110,12 @@ CHANGE = "Change"
 The source of the event is the name of the value.
 """
 
+VIOLATION = "Violated"
+"""Kind of the event that records when a run in progress reported a violated requirement.
+
+The source of the event is the name of the requirement. The time of the event depends on the wall
+clock.
+"""
 OVERRUN = "Overrun"
 """Kind of the event of an overrun."""
 
@@ -232,11 +238,14 @@ TO_THE_END = frozenset(("end", "terminal"))
 LACKING = (OSError, ImportError, MemoryError)
 """Exceptions for a missing resource: a file, a device, a library or memory."""
 CUT_OFF, UNKNOWN, ERROR = "cut off", "unknown", "error"
+VIOLATED = "requirement violated"
+"""Reason for the end of a run that stops as soon as a requirement is violated."""
 _STOPPED = {
     "interrupted": "was interrupted at",
     "quit": "was ended by the command quit at",
     "restored": "went back to a checkpoint at",
     CUT_OFF: "was cut off at",
+    VIOLATED: "was ended by the option --stop-on-violation at",
 }
 _EACH_TIME = re.compile(r"\b0x[0-9a-fA-F]+\b|\([^()]+:\d+ in [^()]+\)")
 """Matches addresses and source lines, which are ignored in a comparison of two errors."""

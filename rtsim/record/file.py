@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError
@@ -35,6 +35,7 @@ from rtsim.record.output_files import claim
 from rtsim.record.track import Batch, Track, Tracks
 from rtsim.record.writer_process import (
     LONGEST_STATUS,
+    WRITER,
     FrameKind,
     await_end,
     head,
@@ -218,6 +219,7 @@ class FileRecorder:
         patience: Timeout in s for a writing process that makes no progress.
         keep_aside: Maximum number of bytes that may wait in memory. Above this maximum, the
             recording fails, and further rows are dropped and counted.
+        writer: Module of the writing process.
 
     Raises:
         RecordingError: The path cannot be written.
@@ -236,6 +238,7 @@ class FileRecorder:
         overwrite: bool = False,
         patience: float = 60.0,
         keep_aside: int = 1 << 30,
+        writer: str = WRITER,
     ) -> None:
         self.path = Path(path)
         self.handed = Handed()
@@ -248,6 +251,9 @@ class FileRecorder:
         """
         self.on_failure: Callable[[str], object] | None = None
         """Function that is called once with the cause if the recording fails during the run."""
+        self.on_watched: Callable[[list[dict[str, Any]]], object] | None = None
+        """Function that receives the requirements that the writing process has evaluated."""
+        self.writer = writer
         self._now = now
         self._patience = patience
         self._keep_aside = keep_aside
@@ -275,7 +281,7 @@ class FileRecorder:
             undo.callback(self._socket.close)
             with theirs:
                 self._process = start_writer(
-                    self.path, theirs, self._stderr.fileno(), self._claim.handles
+                    self.path, theirs, self._stderr.fileno(), self._claim.handles, writer
                 )
             undo.pop_all()
         self._socket.setblocking(False)
@@ -496,6 +502,8 @@ class FileRecorder:
             self._ready |= "ready" in status
             self._done |= "done" in status
             self.kept_ns = status.get("kept", self.kept_ns)
+            if "watched" in status and self.on_watched is not None and not self._ending:
+                self.on_watched(status["watched"])
             if "error" in status:
                 self._fail(str(status["error"]))
 

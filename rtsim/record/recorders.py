@@ -33,6 +33,8 @@ class Recorder(Protocol):
       CPU of the loop.
     - ``on_failure`` is a function that the recorder calls with the cause if recording fails during
       the run. The run sets this attribute.
+    - ``on_watched`` is a function that the recorder calls with the bounds of requirements, if
+      another process evaluates them. The run sets this attribute.
     - ``kept_ns`` is the simulated time up to which every row is stored, or ``None``.
     - The method ``caught_up`` records many overruns at once. Without this method, each overrun is
       recorded by :meth:`event`.

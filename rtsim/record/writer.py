@@ -15,11 +15,12 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import FunctionType
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import google.protobuf.descriptor_pb2  # noqa: F401 - takes 10 ms, which would delay the first rows
 import mcap.writer
@@ -437,14 +438,32 @@ class Inlet:
         return hasattr(os, "getppid") and sys.platform != "win32" and os.getppid() != self._parent
 
 
-def _say(outlet: socket.socket, **status: object) -> None:
-    with contextlib.suppress(OSError):
-        outlet.sendall(json.dumps(status).encode() + b"\n")
+Say = Callable[..., None]
+"""Function that sends keyword arguments to the recording process, as one line of JSON."""
+Beside = Callable[[Say], Callable[[RecordFrame], None]]
+"""Function that returns another receiver of all frames. The receiver must return at once."""
 
 
-def serve(path: Path, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> int:
+def _saying(outlet: socket.socket) -> Say:
+    lock = threading.Lock()  # another receiver may use a thread
+
+    def say(**status: object) -> None:
+        with contextlib.suppress(OSError), lock:
+            outlet.sendall(json.dumps(status).encode() + b"\n")
+
+    return say
+
+
+def serve(
+    path: Path,
+    inlet: socket.socket,
+    parent: int,
+    off: OffTheLoop | None = None,
+    beside: Beside | None = None,
+) -> int:
     """Write frames until the input ends; return the exit status."""
-    source = Inlet(inlet, parent, off)
+    source, say = Inlet(inlet, parent, off), _saying(inlet)
+    also = None if beside is None else beside(say)
     failed, told_ns = False, -1
     file: RecordingFile | None = None
     try:
@@ -454,25 +473,27 @@ def serve(path: Path, inlet: socket.socket, parent: int, off: OffTheLoop | None 
                 file.flush()
             for frame in frames or ():
                 file.take(frame, source.behind)
+                if also is not None:
+                    also(frame)
                 source.hurried = file.hurried
                 if frame.kind == FrameKind.START:
                     if off is not None and file.loop:
                         off.follow(file.loop)
-                    _say(inlet, ready=True)
+                    say(ready=True)
             if file.kept_ns > told_ns:
                 told_ns = file.kept_ns
-                _say(inlet, kept=told_ns)
+                say(kept=told_ns)
             if file.finished:
                 break
         file.close()
-        _say(inlet, done=True)
+        say(done=True)
     except Exception as error:
         failed = True
         if file is not None:
             file.give_up()
             if file.kept_ns >= 0:
-                _say(inlet, kept=file.kept_ns)
-        _say(inlet, error=_in_words(error))
+                say(kept=file.kept_ns)
+        say(error=_in_words(error))
         for _ in source.received():
             pass  # on some platforms, closing with unread input would discard the error just sent
     return int(failed)
@@ -484,7 +505,7 @@ def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], beside: Beside | None = None) -> int:
     path, handle, parent = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     step_back()
@@ -493,11 +514,14 @@ def main(arguments: list[str]) -> int:
     else:
         inlet = socket.socket(fileno=int(handle))
     with inlet:
-        return serve(Path(path), inlet, int(parent), OffTheLoop(int(parent)))
+        return serve(Path(path), inlet, int(parent), OffTheLoop(int(parent)), beside)
+
+
+def end_process(status: int) -> NoReturn:
+    """End this process without the exit of the interpreter, which would delay the run by 30 ms."""
+    sys.stderr.flush()
+    os._exit(status)  # all files are closed
 
 
 if __name__ == "__main__":
-    status = main(sys.argv[1:])
-    sys.stderr.flush()
-    # All files are closed.  A regular exit of the interpreter would delay the run by 30 ms.
-    os._exit(status)
+    end_process(main(sys.argv[1:]))

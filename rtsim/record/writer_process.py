@@ -133,15 +133,24 @@ Without these variables, page faults take a third of the process's time.
 """
 
 
+WRITER = "rtsim.record.writer"
+"""Module of the writing process."""
+
+
 def start_writer(
-    path: Path, theirs: socket.socket, stderr: int, handles: tuple[int, ...]
+    path: Path,
+    theirs: socket.socket,
+    stderr: int,
+    handles: tuple[int, ...],
+    module: str = WRITER,
 ) -> subprocess.Popen[bytes]:
     """Start the writing process in its own session, so that the process does not receive Ctrl-C.
 
-    The process inherits ``handles``, which keep the file locked until the process ends.
+    ``module`` is the module that the process executes. The process inherits ``handles``, which keep
+    the file locked until the process ends.
     """
     # -P: a file in the working folder must not replace a module of the standard library.
-    command = [sys.executable, "-P", "-m", "rtsim.record.writer", os.path.abspath(path)]
+    command = [sys.executable, "-P", "-m", module, os.path.abspath(path)]
     environment = {**_KEEP_MEMORY, **os.environ, **ONE_THREAD}
     root = Path(__file__).resolve().parents[2]
     if not {"site-packages", "dist-packages"} & set(root.parts):

@@ -216,7 +216,7 @@ def cut_off(part: Pieces, end: int) -> Pieces:
     return combined("and", [part, within])
 
 
-_UNKNOWN = np.array([-np.inf, np.inf, -1.0, 1.0])
+UNKNOWN = np.array([-np.inf, np.inf, -1.0, 1.0])
 _TRUE, _FALSE = (np.array([x, x, y, y]) for x, y in ((np.inf, 1.0), (-np.inf, -1.0)))
 
 
@@ -402,14 +402,13 @@ class Evaluation:
         if kind in ("once", "historically"):
             operator = eventually if kind == "once" else always
             return operator(parts[0], first, last, past=True)
-        to_the_end = given is None and self.complete
-        if to_the_end:
+        if given is None and self.complete:
             parts[-1] = self._to_the_end(kind, parts[-1])
         operators: dict[str, Callable[..., Pieces]] = {
             "always": always, "eventually": eventually, "until": until
         }  # fmt: skip
         found = operators[kind](*parts, first, last)
-        return self._unknown_after(found, self.end - first) if to_the_end else found
+        return self._unknown_after(found, self.end - first) if given is None else found
 
     def _to_the_end(self, kind: str, part: Pieces) -> Pieces:
         """Return ``part`` without effect on the operator ``kind`` after the end of the run."""
@@ -422,4 +421,4 @@ class Evaluation:
         known = part.ns <= ns
         times = np.append(part.ns[known], max(self.start, ns + 1))
         order = np.append(part.order[known], 0)
-        return Pieces.of(times, order, np.concatenate((part.values[known], _UNKNOWN[None])))
+        return Pieces.of(times, order, np.concatenate((part.values[known], UNKNOWN[None])))

@@ -18,7 +18,7 @@ from rtsim.record.component_values import SAMPLED, Rows
 from rtsim.record.events import RunEnding
 from rtsim.record.named_signals import SignalsByName
 from rtsim.record.reading import Recording
-from rtsim.record.table import Recorded, signal_changes, signal_of
+from rtsim.record.table import Changes, Recorded, signal_changes, signal_of
 from rtsim.requirements.formula import TOO_DEEP, checked
 from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.requirement import Given, Requirement, gather
@@ -205,30 +205,18 @@ class _Run:
         if found is None:
             rows = signal_of(self._recording, node.name)[0].rows
             changes = signal_changes(self._recording, node.name)
-            found = self._signals[node.name] = self._closed(rows, *changes)
+            found = self._signals[node.name] = self._closed(rows, changes)
         return found
 
-    def _closed(self, rows: Rows, ns: Any, order: Any, values: Any, first: float) -> Pieces:
+    def _closed(self, rows: Rows, changes: Changes) -> Pieces:
         """Return the changes of a signal as pieces, with unknown values outside the run."""
         end, plant = self.end, "side" in rows.integers
         if self._least is not None:  # a recording that was cut off
             end = int(rows.ns[-1]) if plant and len(rows.ns) else min(end, self._least)
-        inside = (ns >= self.begin) & (ns <= end)
-        earlier = np.flatnonzero(ns < self.begin)
-        first = float(values[earlier[-1]]) if len(earlier) else first
-        ns, order, values = ns[inside], order[inside].copy(), values[inside].copy()
         if "arrival" in rows.integers and not self._from_start:
-            values[:] = first = math.nan  # a message that was sent before can arrive at any time
-        lead = [(self._start, math.nan)] if self._start < self.begin else []
+            changes = unknown(changes)
         sampled = rows.spec.name.endswith(SAMPLED) and self._from_start
-        if sampled and len(ns) and ns[0] == self.begin:
-            order[0] = 0  # the first sample of a controller is the value from the start on
-        if not len(ns) or ns[0] > self.begin or order[0] > 0:
-            lead.append((self.begin, first))
-        ns = np.concatenate(([at for at, _ in lead], ns, [end + 1])).astype(np.int64)
-        order = np.concatenate(([0] * len(lead), order, [0])).astype(np.int64)
-        values = np.concatenate(([v for _, v in lead], values, [math.nan]))
-        return Pieces.of(ns, order, values)
+        return closed(changes, self._start, self.begin, end, sampled)
 
     def result(self, requirement: Requirement, margins: bool) -> RequirementResult:
         requirement.check(self._unit)
@@ -240,6 +228,36 @@ class _Run:
             return found.result(margins)
         except RecursionError:
             raise ScenarioError(f"requirement {requirement.name}: {TOO_DEEP}") from None
+
+
+def unknown(changes: Changes) -> Changes:
+    """Return messages of a run whose start is not known, as changes to unknown values.
+
+    A message that was sent before the start of the recording can arrive at any time.
+    """
+    return changes._replace(values=np.full(len(changes.values), math.nan), first=math.nan)
+
+
+def closed(changes: Changes, start: int, begin: int, end: int, sampled: bool = False) -> Pieces:
+    """Return the changes of a signal as pieces from ``start`` on [ns].
+
+    The values are unknown before ``begin`` and after ``end`` [ns]. If ``sampled``, a change at
+    ``begin`` itself is the value from the start on, as for the first sample of a controller.
+    """
+    ns, order, values, first = changes
+    inside = (ns >= begin) & (ns <= end)
+    earlier = np.flatnonzero(ns < begin)
+    first = float(values[earlier[-1]]) if len(earlier) else first
+    ns, order, values = ns[inside], order[inside].copy(), values[inside]
+    lead = [(start, math.nan)] if start < begin else []
+    if sampled and len(ns) and ns[0] == begin:
+        order[0] = 0
+    if not len(ns) or ns[0] > begin or order[0] > 0:
+        lead.append((begin, first))
+    ns = np.concatenate(([at for at, _ in lead], ns, [end + 1])).astype(np.int64)
+    order = np.concatenate(([0] * len(lead), order, [0])).astype(np.int64)
+    values = np.concatenate(([v for _, v in lead], values, [math.nan]))
+    return Pieces.of(ns, order, values)
 
 
 def _why_open(recording: Recorded) -> tuple[str, int | None]:

@@ -145,6 +145,8 @@ class Output:
     checkpoints: CheckpointSchedule | None = None
     on_recorder_death: str = "continue"
     """One of :data:`RECORDER_DEATH`."""
+    stop_on_violation: bool = False
+    """True to end the run as soon as the recorder reports a violated requirement."""
 
     def __post_init__(self) -> None:
         if self.on_recorder_death not in RECORDER_DEATH:

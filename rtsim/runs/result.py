@@ -47,7 +47,7 @@ class RunResult(SignalsByName, Judged):
     """Time and reason of the end.
 
     The reason is ``end``, ``terminal`` (a guard), ``quit`` or ``restored`` (a command),
-    ``interrupted``, ``recording lost`` or ``error``.
+    ``interrupted``, ``recording lost``, ``requirement violated`` or ``error``.
     """
     wall_ns: int
     certificate: Certificate

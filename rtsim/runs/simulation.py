@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +198,8 @@ class OpenRun:
             recorder.start(self.header)
             if hasattr(recorder, "on_failure"):
                 recorder.on_failure = _lost(self.executive, recorder, request)
+            if hasattr(recorder, "on_watched"):
+                recorder.on_watched = _watched(self.executive, request)
             self._loop = Loop(request, self.executive, pacer, recorder, machine)
             self._checkpoints, self._inbox = checkpoints, inbox
             self._undo = undo.pop_all()
@@ -293,6 +295,19 @@ def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Call
         tell(f"the recording failed: it is lost {since}; {then}")
 
     return lost
+
+
+def _watched(
+    executive: Executive, request: RunRequest
+) -> Callable[[Sequence[Mapping[str, Any]]], object]:
+    """Return the function that a recorder calls with requirements evaluated during the run."""
+    end, tell = request.output.stop_on_violation, request.live.tell or _nothing
+
+    def watched(found: Sequence[Mapping[str, Any]]) -> None:
+        if texts := executive.watched(found, end):
+            tell("\n".join(texts))
+
+    return watched
 
 
 def loop(

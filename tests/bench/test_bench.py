@@ -603,3 +603,21 @@ def test_the_kernel_s_own_lines_are_read() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["0", "True"]
     assert not list(pilot_trace._ROOT.glob("rtsim-*"))
+
+
+def test_requirements_may_cost_a_paced_loop_neither_lateness_nor_overruns() -> None:
+    from tools.bench.monitor import ALONE, REQUIREMENTS, WATCHED, flight
+    from tools.bench.web import rows
+
+    scenario = flight()
+    scenario.require_all(*(f"R{k}: {one}" for k, one in enumerate(REQUIREMENTS)))
+    assert len(scenario.requirements) == 20
+
+    def kept(late: float, overruns: float) -> list[bool | None]:
+        p99 = {ALONE: [100.0, 200.0, 300.0], WATCHED: [late * x for x in (100.0, 200.0, 300.0)]}
+        counts = {ALONE: [10.0] * 3, WATCHED: [overruns] * 3}
+        return [row.ok for row in rows(p99, counts, (ALONE, WATCHED))]
+
+    assert kept(1.5, 15.0) == [None, None, True, True]
+    assert kept(1.6, 15.0) == [None, None, False, True]
+    assert kept(1.5, 16.0) == [None, None, True, False]

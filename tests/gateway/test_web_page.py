@@ -14,11 +14,16 @@ pytest.importorskip("viser")
 from web_parts import NOT_FINITE, Made, browser, handles, served
 
 from rtsim.core.tag import NS_PER_S
-from rtsim.gateway.publishing import MOST_VIEWS
-from rtsim.gateway.web.controls import MOST_PARAMETERS, Commands
+from rtsim.gateway.publishing import MOST_VIEWS, StateTable
+from rtsim.gateway.web.controls import (
+    MOST_PARAMETERS,
+    MOST_REQUIREMENTS,
+    Commands,
+    requirements_html,
+)
 from rtsim.gateway.web.page import MOST_CHARTS, MOST_CURVES, REST_S, Charts, Page, views_shown
 from rtsim.gateway.web.scene import MOST_BODIES, NOBODY
-from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, About, History, Past
+from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, About, History, Look, Past
 
 MASS = {
     "name": "plane.mass", "unit": "kg", "value": [9.0], "low": 1.0, "high": 10.0,
@@ -400,3 +405,49 @@ def test_a_history_keeps_a_span_in_bounded_memory() -> None:
     assert history.past(10.0).values["a"].tolist() == [7.0], "the run went back"
     assert MOST_POINTS * 8 * MOST_CURVES * MOST_CHARTS < 1_000_000
     assert MOST_VIEWS < 1000
+
+
+REQUIRED = (
+    {"name": "LOW", "formula": "always a.x < 1 m", "text": "It is <low>."},
+    {"name": "SOON", "formula": "eventually[0, 9] a.x > 1 m"},
+    {"name": "NEW", "formula": "always a.x < 2 m"},
+)
+
+
+def test_the_page_shows_each_requirement_with_its_robustness_so_far() -> None:
+    source = Made(["a.x"], requirements=REQUIRED)
+    with served() as (server, _, _):
+        page = Page(server, source, control=False)
+        page.update()
+        shown = page._required.content
+        assert shown.count("<td>open</td>") == 3
+        source.watched = (
+            {"name": "LOW", "robustness": [None, -0.25], "outcome": "failed", "at_ns": NS_PER_S},
+            {"name": "SOON", "robustness": [0.5, 0.5], "outcome": "passed", "at_ns": None},
+            {"name": "NEW", "robustness": [-1.0, 2.0], "outcome": "undecided", "at_ns": None},
+            {"name": "GONE", "robustness": [1.0, None], "outcome": "undecided", "at_ns": None},
+        )
+        page._looks = 0
+        page.update()
+        low, soon, new = page._required.content.split("<tr")[2:]
+        assert "<td>LOW</td><td>violated</td><td>&lt;= -0.25</td><td>1.000</td>" in low
+        assert "color:#c92a2a" in low
+        assert "It is &lt;low&gt;.\nalways a.x &lt; 1 m" in low
+        assert "<td>SOON</td><td>holds</td><td>0.5</td><td></td>" in soon
+        assert "<td>NEW</td><td>open</td><td>-1 to 2</td><td></td>" in new
+        assert "color" not in new
+
+
+def test_a_page_without_requirements_has_no_table_of_them() -> None:
+    with served() as (server, _, _):
+        page = Page(server, Made(["a.x"]), control=False)
+        page.update()
+        assert page._required is None
+
+
+def test_requirements_beyond_the_limit_are_counted() -> None:
+    many = [{"name": f"R{k}", "formula": "always a.x < 1 m"} for k in range(MOST_REQUIREMENTS + 2)]
+    about = About("a", {}, {}, requirements=many)
+    shown = requirements_html(about, Look(StateTable(0), {}, {}))
+    assert shown.count("<td>open</td>") == MOST_REQUIREMENTS
+    assert "2 more requirements are not shown" in shown

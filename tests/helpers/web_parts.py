@@ -29,12 +29,14 @@ class Made:
         self.ns, self.value, self.told = 0, value, list[Any]()
         self.asked: Sequence[str] = ()
         self.refused = ""
+        self.watched: Sequence[Mapping[str, Any]] = ()
 
     def look(self, names: Sequence[str]) -> Look | None:
         self.asked = names
         self.ns += 50_000_000
         stamps = dict.fromkeys(self.about.topics, (self.ns, self.ns + 1, self.ns + 2))
-        return Look(StateTable(self.ns, rate=1.0), dict.fromkeys(names, self.value), stamps)
+        state = StateTable(self.ns, rate=1.0)
+        return Look(state, dict.fromkeys(names, self.value), stamps, self.watched)
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
         seconds = np.linspace(0.0, span_s, 600)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ramp_parts import Ramp, S, Slow, ramp
 
 import rtsim as rt
 from rtsim.core.errors import RecordingError, ScenarioError
@@ -18,7 +19,6 @@ from rtsim.requirements.requirement import required_by
 from rtsim.runs import prepare
 from rtsim.runs.replay import rerun
 
-S = 1_000_000_000
 FILE = """
 [[requirement]]
 name = "A"
@@ -29,51 +29,6 @@ text = "A sentence."
 name = "B"
 formula = "always ramp.x < 0.5 m"
 """
-
-
-class Ramp(rt.Plant):
-    """``x`` rises with the input ``slope``; at 1 m it falls to 0."""
-
-    x = rt.state("m")
-    count = rt.memory("1")
-    slope = rt.input("m/s")
-    pair = rt.state("m", (1.0, 2.0))
-
-    def derivative(self, d: Any) -> None:
-        d.x = self.slope
-        d.pair = 0.0, 0.0
-
-    @rt.rising
-    def full(self) -> float:
-        return self.x - 1.0
-
-    @full.reset
-    def empty(self) -> None:
-        self.x = 0.0
-        self.count = self.count + 1.0
-
-
-class Slow(rt.Controller):
-    """Answers half its input."""
-
-    x = rt.input("m")
-    half = rt.output("m", initial=5.0)
-
-    def step(self) -> None:
-        self.half = 0.5 * self.x
-
-
-def ramp(until: float = 4, *required: str) -> rt.Scenario:
-    loop = rt.Scenario("ramp", until=until)
-    drive = loop.source("drive", rt.Signals(rt.Signal("slope", "m/s")), {"slope": 0.5})
-    plant = loop.plant(Ramp(), step=0.1)
-    slow = loop.controller(Slow(), period=0.5, compute=0.2)
-    loop.connect(drive.slope, plant.slope)
-    loop.connect(plant.x, slow.x)
-    loop.at(3, drive.slope, 0.25)
-    for text in required:
-        loop.require_all(text)
-    return loop
 
 
 @pytest.fixture(scope="module")

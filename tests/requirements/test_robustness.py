@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -93,6 +94,16 @@ def test_a_window_that_ends_after_the_run_leaves_the_robustness_open() -> None:
     assert bounds("eventually[0ns,10ns] a.x > 2") == (1.0, math.inf)
     assert bounds("always a.x < 4") == (1.0, 1.0)
     assert bounds("always[10ns,end] a.x < 4") == (-math.inf, math.inf)
+
+
+def test_a_window_to_the_end_is_unknown_until_the_run_reaches_it() -> None:
+    """The run may end before the window begins; then the window has no value."""
+    rows = [(0, 0, 0.0), (2, 0, 7.0)]
+    node = parse("always[5ns,end] historically a.x < 1")
+    for end, high in ((4, math.inf), (5, -6.0)):
+        signal = pieces(rows, end)
+        found = Evaluation(partial(lambda one, _: one, signal), 0, end, complete=False)(node)
+        assert found[node].at(0).tolist()[:2] == [-math.inf, high]
 
 
 def test_both_values_of_an_instant_count() -> None:

@@ -63,6 +63,7 @@ _MODULES = (
     "pilot",
     "gateway",
     "web",
+    "monitor",
     "blocks",
     "discrete",
     "solve",

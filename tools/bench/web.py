@@ -27,6 +27,7 @@ from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.trace import TIMING
 from rtsim.gateway.loop import Gateway
 from rtsim.record.events import OVERRUN
+from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import Pace, simulate
 from rtsim.scenario.loading import load_scenario
@@ -68,16 +69,24 @@ def run(quick: bool = False) -> Result:
     return Result("web", title, rows(p99, overruns))
 
 
-def rows(p99: dict[str, list[float]], overruns: dict[str, list[float]]) -> tuple[Row, ...]:
-    """``p99`` is that of the wake lateness (ns) of each round, ``overruns`` their counts."""
+def rows(
+    p99: dict[str, list[float]],
+    overruns: dict[str, list[float]],
+    names: tuple[str, str] = (ALONE, SHOWN),
+) -> tuple[Row, ...]:
+    """``p99`` is that of the wake lateness (ns) of each round, ``overruns`` their counts.
+
+    ``names`` are those of the loop alone and of the loop with more.
+    """
+    alone, more = names
     found = [
         Row(name, {"p99 [ns]": float(np.median(p99[name])), "max [ns]": max(p99[name]),
                    "count": float(np.median(overruns[name]))})
-        for name in (ALONE, SHOWN)
+        for name in names
     ]  # fmt: skip
-    ratio = median_ratio(p99[SHOWN], p99[ALONE])
+    ratio = median_ratio(p99[more], p99[alone])
     found.append(Row("  p99 against alone", {"ratio [x]": ratio}, f"<= {COST} x", ratio <= COST))
-    base, count = float(np.median(overruns[ALONE])), float(np.median(overruns[SHOWN]))
+    base, count = float(np.median(overruns[alone])), float(np.median(overruns[more]))
     kept = count <= max(COST * base, base + 1.0)
     bound = f"<= {COST} x, or one more"
     return (*found, Row("  overruns more", {"count": count - base}, bound, kept))
@@ -87,8 +96,12 @@ def _flown(scenario: Scenario, seconds: float, inbox: Inbox) -> tuple[float, flo
     """Return p99 of the wake lateness, ns, and the number of overruns, behind the beginning."""
     recorder, pace = MemoryRecorder(), Pace(1.0, policy=CatchUp(10**9))
     simulate(scenario, until=STARTING_S + seconds, pace=pace, recorder=recorder, inbox=inbox)
-    recording, begin = recorder.recording(), round(STARTING_S * NS_PER_S)
-    track = recording.track(TIMING)
+    return timed(recorder.recording())
+
+
+def timed(recording: Recording) -> tuple[float, float]:
+    """Return p99 of the wake lateness, ns, and the number of overruns, behind the beginning."""
+    begin, track = round(STARTING_S * NS_PER_S), recording.track(TIMING)
     late = track.integer("wake_lateness")
     late = late[(track.ns >= begin) & (late != NO_SAMPLE)]
     count = sum(e.kind == OVERRUN and e.tag.ns >= begin for e in recording.events)

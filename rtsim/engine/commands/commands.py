@@ -300,6 +300,9 @@ class Inbox:
         """Store that the recording has stopped, so that clients can be informed."""
         self.unrecorded = since
 
+    def watched(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """Report the bounds of requirements that have changed, for clients that show them."""
+
     def figures(self) -> dict[str, Any]:
         """Return data about the clients for the footer of the recording."""
         return {}

@@ -97,6 +97,51 @@ def values_html(about: About, values: Mapping[str, float]) -> str:
     return _table(("signal", "value", "unit"), rows)
 
 
+MOST_REQUIREMENTS = 100
+_VERDICTS = {"failed": "violated", "passed": "holds"}
+
+
+def requirements_html(about: About, look: Look) -> str:
+    """Return each requirement with its verdict and its robustness so far.
+
+    The rows of violated requirements are red. A tooltip shows the formula and the text.
+    """
+    watched = {str(one["name"]): one for one in look.watched}
+    rows = []
+    for one in about.requirements[:MOST_REQUIREMENTS]:
+        name = str(one["name"])
+        found = watched.get(name, {"robustness": (None, None), "outcome": ""})
+        verdict = _VERDICTS.get(str(found["outcome"]), "open")
+        at = found.get("at_ns") if verdict == "violated" else None
+        cells = (name, verdict, _margin(*found["robustness"]), _seconds(at))
+        colour = {"violated": " style='color:#c92a2a;font-weight:bold'",
+                  "holds": " style='color:#2b8a3e'"}.get(verdict, "")  # fmt: skip
+        about_it = escape("\n".join(filter(None, (one.get("text"), one["formula"]))), quote=True)
+        rows.append(
+            f"<tr{colour} title='{about_it}'>"
+            + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        )  # fmt: skip
+    left = len(about.requirements) - len(rows)
+    more = f"<div>{left} more requirements are not shown</div>" if left > 0 else ""
+    head = _table(("requirement", "so far", "robustness", "at [s]"), ()).removesuffix("</table>")
+    return f"<div style='{_PADDED}'>{head}{''.join(rows)}</table>{more}</div>"
+
+
+def _margin(low: float | None, high: float | None) -> str:
+    """Return the bounds of a robustness, in which None is infinite."""
+    if low is None and high is None:
+        return ""
+    if low == high:
+        return f"{low:.4g}"
+    if low is None:
+        return f"<= {high:.4g}"
+    return f">= {low:.4g}" if high is None else f"{low:.4g} to {high:.4g}"
+
+
+def _seconds(ns: int | None) -> str:
+    return "" if ns is None else f"{ns / NS_PER_S:.3f}"
+
+
 def note_html(text: str) -> str:
     """Return a note, such as the reason why something is not shown."""
     return f"<div style='font-size:0.8em;{_PADDED}'>{escape(text)}</div>"

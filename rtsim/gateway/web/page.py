@@ -28,6 +28,7 @@ from rtsim.gateway.web.controls import (
     RunControls,
     messages_html,
     note_html,
+    requirements_html,
     state_html,
     values_html,
 )
@@ -318,6 +319,7 @@ class Page:
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_RUN_WIDTH)
         self._state: Any = gui.add_html("")
+        self._required: Any = gui.add_html("") if self._about.requirements else None
         self._controls = RunControls(gui, self._about, self._commands) if playable else None
         if self.scene.placed:
             follow: Any = gui.add_dropdown(
@@ -469,6 +471,8 @@ class Page:
             self._state.content = state_html(
                 state, self._measured(state.ns), self._about.title, said
             )
+            if self._required is not None:
+                self._required.content = requirements_html(self._about, look)
             self._messages.content = messages_html(self._about, look)
             listed = {n: look.values[n] for n in self._listed if n in look.values}
             self._values.content = values_html(self._about, listed)

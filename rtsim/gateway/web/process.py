@@ -67,7 +67,7 @@ class LiveRun:
         if state.leg != self._leg:
             self._leg, self.about = state.leg, _about(self._run)
         self._history.add(state.ns, glance.values)
-        return Look(state, glance.values, glance.stamps)
+        return Look(state, glance.values, glance.stamps, glance.watched)
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
         if self._wanted != (tuple(names), span_s):
@@ -95,6 +95,7 @@ def _about(run: Run) -> About:
         bodies=about.get("scene", ()),
         shown=about.get("shown", {}),
         left_out=about["left_out"],
+        requirements=about.get("requirements", ()),
     )
 
 

@@ -31,12 +31,14 @@ MOST_NAMES = 900
 class Look:
     """The present state of a source, its values by name, and stamps of its messages by topic.
 
-    The stamps are three times (ns) of the latest message: initiation, completion and arrival.
+    ``watched`` contains the bounds of requirements so far, as plain data. The stamps are three
+    times (ns) of the latest message: initiation, completion and arrival.
     """
 
     state: StateTable
     values: Mapping[str, float]
     stamps: Mapping[str, tuple[int, int, int]]
+    watched: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class About:
     bodies: Sequence[Mapping[str, Any]] = ()
     shown: Mapping[str, Any] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    requirements: Sequence[Mapping[str, Any]] = ()
+    """The requirements of a run in progress, as plain data."""
     ends: tuple[int, int] | None = None
     """Start and end of a recording, ns; ``None`` for a run in progress."""
 

@@ -1,7 +1,7 @@
 """Input signals as search variables: signals over time with a few control points.
 
 An :class:`InputSignal` has one factor for each control point. In a run, it becomes scheduled
-changes of a source or a parameter, the same as those of :meth:`Scenario.at`.
+changes of a source or a parameter (:meth:`Scenario.drive`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.components.external_inputs import ExternalInput
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Vector
-from rtsim.core.tag import Duration, declared_ns
+from rtsim.core.tag import declared_ns
 from rtsim.scenario.scenario import Scenario
-from rtsim.scenario.standard_components import ExternalInputComponent, SourceComponent
+from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.studies.factors import Range
 from rtsim.studies.texts import call_of, listed, made
 
@@ -243,41 +242,3 @@ def whole_name(scenario: Scenario, target: str) -> str:
             f"({', '.join(names) or 'none'}); write {target}.SIGNAL"
         )
     return f"{target}.{names[0]}"
-
-
-def make_drivable(scenario: Scenario, targets: Sequence[str]) -> None:
-    """Prepare ``scenario``, so that scheduled changes can drive the targets.
-
-    External inputs, such as a joystick, become sources. Raises :class:`ScenarioError` for a target
-    that cannot change during a run or is an array.
-    """
-    for target in targets:
-        owner, _, name = target.partition(".")
-        component = scenario.component(owner)
-        if isinstance(component, ExternalInputComponent):
-            external: ExternalInput = component.external
-            scenario.components[owner] = SourceComponent(external.signals)
-        found = scenario.settable_of(target)
-        if not found.live:
-            raise ScenarioError(
-                f"{target} cannot change during a run, so no input signal can drive it; give a "
-                "source, an external input or a parameter"
-            )
-        if found.signals[name].shape:
-            raise ScenarioError(f"{target} is an array; an input signal drives one number")
-
-
-def drive(scenario: Scenario, changes: Mapping[str, Changes]) -> None:
-    """Add the changes of each target to ``scenario``; a change at 0 ns sets the initial value."""
-    make_drivable(scenario, list(changes))
-    for target, one in changes.items():
-        for ns, value in one:
-            if ns:
-                scenario.at(seconds(ns), target, value)
-            else:
-                scenario.set(target, value)
-
-
-def seconds(ns: int) -> Duration:
-    """Return ``ns`` as an exact duration."""
-    return f"{ns}/1000000000"

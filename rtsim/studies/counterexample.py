@@ -39,6 +39,7 @@ from rtsim.core.toml import (
     NEEDED,
     Key,
     ListKey,
+    Place,
     choice,
     named,
     number,
@@ -68,29 +69,47 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True)
 class Waveform:
-    """The values of an input over time: an input signal with the values of its control points."""
+    """The values of an input over time: an input signal with the values of its control points.
 
-    signal: InputSignal
+    The fields except ``points`` are those of :class:`InputSignal`.
+    """
+
+    target: str
+    kind: str
+    low: float
+    high: float
     points: tuple[Point, ...]
     """The control points in the order of time. The first one is at 0 ns."""
+    rate: float | None = None
+    period: float | None = None
+
+    @classmethod
+    def of(cls, signal: InputSignal, factors: Mapping[str, Value], until_ns: int) -> Waveform:
+        """Return the waveform of an input signal in a run that has the factors ``factors``."""
+        points = tuple(signal.control_points(factors, until_ns))
+        period = None if signal.kind == PIECES else signal.period_ns(until_ns) / NS_PER_S
+        low, high = float(signal.low), float(signal.high)
+        return cls(signal.target, signal.kind, low, high, points, signal.rate, period)
 
     @property
-    def target(self) -> str:
-        return self.signal.target
+    def signal(self) -> InputSignal:
+        """The input signal whose control points have the times of this waveform."""
+        kind = self.kind if len(self.points) > 1 else PIECES
+        times = tuple(_s(ns) for ns, _ in self.points)
+        return InputSignal(
+            self.target, kind, len(times), self.low, self.high, self.rate, self.period, times
+        )
 
     def changes(self, until_ns: int) -> Changes:
         """Return the times (ns) and values with which the target changes in the run."""
-        signal, count = self.signal, len(self.points)
-        kind = signal.kind if count > 1 else PIECES
-        times = tuple(ns / NS_PER_S for ns, _ in self.points)
         values = {f"{self.target}[{k}]": value for k, (_, value) in enumerate(self.points)}
-        return replace(signal, kind=kind, points=count, times=times).changes(values, until_ns)
+        return self.signal.changes(values, until_ns)
 
     def within(self, until_ns: int) -> Waveform:
         """Return the waveform without the control points that a run until ``until_ns`` ignores."""
-        inside = [k for k, (ns, _) in enumerate(self.points) if ns < until_ns]
-        more = 0 if self.signal.kind == PIECES else 1  # the last samples depend on one point more
-        return replace(self, points=self.points[: len(inside) + more])
+        inside = sum(ns < until_ns for ns, _ in self.points)
+        more = 0 if self.kind == PIECES else 1  # the last samples depend on one point more
+        return replace(self, points=self.points[: inside + more])
 
 
 @dataclass(frozen=True)
@@ -124,31 +143,28 @@ class Counterexample:
         """
         taken = {name for one in signals for name in one.factors}
         values = {name: value for name, value in factors.items() if name not in taken}
-        waves = tuple(_waveform(one, factors, until_ns) for one in signals)
+        waves = tuple(Waveform.of(one, factors, until_ns) for one in signals)
         return cls(scenario, requirement, until_ns, waves, {**(settings or {}), **values}, seed)
 
-    @property
-    def until(self) -> str:
-        """End of the run, s."""
-        return f"{self.until_ns}/{NS_PER_S}"
+    def make(
+        self, scenario: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> Scenario:
+        """Return the scenario with the values, inputs, requirement and end of this run.
 
-    def make(self) -> Scenario:
-        """Return the scenario with the values, the inputs and the requirement of this run."""
-        texts = {name: _text(value) for name, value in self.values.items()}
-        scenario = load_scenario(self.scenario, texts)
-        self.apply(scenario)
-        return scenario
-
-    def apply(self, scenario: Scenario) -> None:
-        """Add the inputs and the requirement to ``scenario``, which has the values already.
-
-        A requirement of the same name is replaced.
+        Args:
+            scenario: Another scenario with the same signals, for example with C code.
+            settings: Values that replace those of the counterexample, by name.
         """
+        values = {name: _text(value) for name, value in self.values.items()}
+        made = load_scenario(scenario or self.scenario, {**values, **(settings or {})})
+        self._apply(made)
+        return made
+
+    def _apply(self, scenario: Scenario) -> None:
         for wave in self.inputs:
             scenario.drive(wave.target, wave.changes(self.until_ns))
-        name = self.requirement.name
-        others = [one for one in scenario.requirements if one.name != name]
-        scenario.requirements = (*others, self.requirement)
+        # The run is as short as this requirement permits; it can leave the others undecided.
+        scenario.requirements = (self.requirement,)
         scenario.until_ns = self.until_ns
 
     def check(self) -> RequirementResult:
@@ -213,11 +229,10 @@ class Counterexample:
             out += ["", "[set]"]
             out += [f"{to_toml(name)} = {to_toml(value)}" for name, value in self.values.items()]
         for wave in self.inputs:
-            about = {k: getattr(wave.signal, k) for k in _INPUT if hasattr(wave.signal, k)}
             points = [[_s(ns), value] for ns, value in wave.points]
+            given = {**{key: getattr(wave, key) for key in _INPUT}, "points": points}
             out += ["", "[[input]]"]
-            out += [f"{k} = {to_toml(v)}" for k, v in {**about, "points": points}.items()
-                    if v is not None]  # fmt: skip
+            out += [f"{key} = {to_toml(v)}" for key, v in given.items() if v is not None]
         return out
 
 
@@ -255,23 +270,28 @@ _KEYS = {
 }
 
 
-def _read_input(one: Mapping[str, Any], k: int, place: Any) -> Waveform:
-    points = one["points"]
+def _read_input(one: Mapping[str, Any], k: int, place: Place) -> Waveform:
+    points = tuple((round(t * NS_PER_S), value) for t, value in one["points"])
     with place.inner("input", k).checking():
-        times = tuple(t for t, _ in points)
-        about = {key: one[key] for key in _INPUT if key != "points"}
-        if len(points) == 1:
-            about["kind"] = PIECES
-        signal = InputSignal(points=len(points), times=times, **about)
-        ns = tuple(round(t * NS_PER_S) for t in times)
-        return Waveform(signal, tuple(zip(ns, (v for _, v in points), strict=True)))
+        wave = Waveform(**{**one, "points": points})
+        _ = wave.signal
+        return wave
 
 
-def _waveform(signal: InputSignal, factors: Mapping[str, Value], until_ns: int) -> Waveform:
-    points = tuple(signal.control_points(factors, until_ns))
-    if signal.kind == PIECES:
-        return Waveform(signal, points)
-    return Waveform(replace(signal, period=signal.period_ns(until_ns) / NS_PER_S), points)
+def load_run(
+    scenario: str, settings: Mapping[str, str], path: Path | None
+) -> tuple[Scenario, int]:
+    """Return the scenario of a run, and its seed.
+
+    Args:
+        scenario: Name of the scenario, or ``FILE.py[:FUNCTION]``.
+        settings: Arguments of the scenario and values of components, by name.
+        path: Counterexample file of the run, or None.
+    """
+    if path is None:
+        return load_scenario(scenario, dict(settings)), 0
+    example = Counterexample.open(path)
+    return example.make(scenario, settings), example.seed
 
 
 def _s(ns: int) -> float:

@@ -17,7 +17,9 @@ from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 from rtsim.core.tag import NS_PER_S
+from rtsim.requirements.language import horizon, parse
 from rtsim.studies.counterexample import Counterexample, Point, Waveform
+from rtsim.studies.input_signals import PIECES
 from rtsim.studies.texts import Value
 
 T = TypeVar("T")
@@ -108,7 +110,8 @@ def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tu
     """Return the size of a counterexample; tuples are compared in order.
 
     The size consists of the number of control points, the number of changed factors, the end of the
-    run (ns, rounded up to two digits) and the number of digits.
+    run and the time of the last control point (ns, rounded up to two digits), and the number of
+    digits.
     """
     changed = [name for name in one.values if name in (factors or {})]
     numbers = [v for wave in one.inputs for ns, v in wave.points]
@@ -119,6 +122,7 @@ def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tu
         sum(len(wave.points) for wave in one.inputs),
         len(changed),
         _coarse(one.until_ns),
+        max((_coarse(wave.points[-1][0]) for wave in one.inputs), default=0),
         sum(map(_digits, [*numbers, *times, one.until_ns / NS_PER_S])),
     )
 
@@ -158,6 +162,11 @@ class _Shrinking:
         self.runs = 0
         self._violates, self._factors, self._budget = violates, factors, budget
         self._tried: set[str] = set()
+        needed = horizon(parse(start.requirement.formula)) or 0
+        self._least_ns = min(start.until_ns, needed)
+        """Earliest end of the run, ns. In an earlier run, the requirement could be violated but not
+        met, so that correct code could not pass.
+        """
 
     def run(self) -> None:
         before = None
@@ -170,6 +179,8 @@ class _Shrinking:
     def _first(self, candidates: Sequence[Counterexample]) -> Counterexample | None:
         """Return the first candidate that is smaller than the best one and is a violation."""
         for one in candidates:
+            if one.until_ns < self._least_ns:
+                one = replace(one, until_ns=self._least_ns)
             if size(one, self._factors) < size(self.best, self._factors):
                 key = repr(one)  # a run without violation is not repeated
                 if key in self._tried:
@@ -200,7 +211,12 @@ class _Shrinking:
             def count(one: Counterexample, k: int = k) -> int:
                 return len(one.inputs[k].points)
 
+            def extreme(one: Counterexample, gone: slice, k: int = k) -> list[Counterexample]:
+                return [_at_bounds(c, k) for c in _without_points(one, k, gone)]
+
             without(self.best, count, fewer, self._smaller)
+            # Fewer points often need larger values.
+            without(self.best, count, extreme, self._smaller)
 
     def _inputs(self) -> None:
         """Leave out whole inputs, so that the scenario determines their values."""
@@ -258,7 +274,7 @@ class _Shrinking:
 
     def _round_point(self, k: int, at: int) -> None:
         wave = self.best.inputs[k]
-        low, high = wave.signal.low, wave.signal.high
+        low, high = wave.low, wave.high
         ns, value = wave.points[at]
         fewer = [v for v in (0.0, *rounder(value)) if low <= v <= high and v != value]
         self._first([_with_point(self.best, k, at, (ns, v)) for v in fewer])
@@ -293,7 +309,7 @@ def _without_points(one: Counterexample, k: int, gone: slice) -> list[Counterexa
     begin = points[gone.start][0]
     if gone.stop < len(points):
         out.append(_cut(one, begin, points[gone.stop][0]))
-    elif one.inputs[k].signal.kind == "pieces" and begin > 0:
+    elif one.inputs[k].kind == PIECES and begin > 0:
         out.append(_ended(one, begin))
     if gone.start > 0:
         out.append(_with_points(one, k, kept))
@@ -312,6 +328,14 @@ def _with_points(one: Counterexample, k: int, points: Sequence[Point]) -> Counte
 def _with_point(one: Counterexample, k: int, at: int, point: Point) -> Counterexample:
     points = list(one.inputs[k].points)
     points[at] = point
+    return _with_points(one, k, points)
+
+
+def _at_bounds(one: Counterexample, k: int) -> Counterexample:
+    """Return the run in which the input ``k`` has only its smallest and its largest value."""
+    wave = one.inputs[k]
+    middle = 0.5 * (wave.low + wave.high)
+    points = [(ns, wave.low if value < middle else wave.high) for ns, value in wave.points]
     return _with_points(one, k, points)
 
 
@@ -346,6 +370,7 @@ def _grid(ns: int) -> int:
 
 
 def _coarse(ns: int) -> int:
+    """Return ``ns``, rounded up to two digits."""
     return int(-(-ns // _grid(ns)) * _grid(ns))
 
 

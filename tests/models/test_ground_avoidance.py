@@ -21,6 +21,7 @@ from rtsim.models.f16.ground_avoidance import PULL, ROLL, STANDBY, scenario
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate
+from rtsim.studies.falsification import falsify
 
 PI = math.pi
 Row = tuple[float, float, float, float]
@@ -140,3 +141,30 @@ def test_a_latency_costs_altitude() -> None:
 def test_a_rate_that_is_no_multiple_of_30_hz_is_refused(rate: float) -> None:
     with pytest.raises(ScenarioError, match=r"no multiple of 30 Hz; give 240"):
         scenario(rate=rate)
+
+
+RANGES = {
+    "f16.roll": (0.2 * PI, 0.2833 * PI),
+    "f16.pitch": (-0.4 * PI, -0.35 * PI),
+    "f16.yaw": (-0.375 * PI, -0.125 * PI),
+}
+
+
+def test_a_search_finds_the_violation_of_one_flight_in_a_hundred() -> None:
+    """The median of 20 seeds is 19.5 runs; random flights need 68."""
+    found = falsify("f16-gcas", factors=RANGES, runs=100, seed=0)
+    assert found.needed is not None
+    assert found.needed < 50
+    assert found.counterexample is not None
+    begin: dict[str, Any] = {
+        name.removeprefix("f16."): float(value) for name, value in found.values.items()
+    }
+    run = simulate(scenario(**begin), recorder=MemoryRecorder())
+    assert run.requirements[0].robustness == pytest.approx(found.robustness, abs=1e-9)
+
+
+def test_a_search_from_4040_ft_finds_nothing_and_proves_nothing() -> None:
+    found = falsify("f16-gcas", factors=RANGES, settings={"altitude": 4040.0}, runs=40, seed=0)
+    assert found.needed is None
+    assert found.outcome is Outcome.UNDECIDED
+    assert found.robustness > 1600.0

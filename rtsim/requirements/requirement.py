@@ -13,6 +13,7 @@ from rtsim.core.toml import ListKey, Place, TableKey, open_toml, read, text
 
 if TYPE_CHECKING:
     from rtsim.requirements.formula import UnitOf
+    from rtsim.requirements.language import Node
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Requirement:
             checked(self.formula, unit_of)
         except ScenarioError as error:
             raise ScenarioError(f"requirement {self.name}: {error}") from None
+
+    def text_of(self, part: Node) -> str:
+        """Return the text of a part of the formula."""
+        return self.formula[part.at : part.end].strip()
 
     def to_plain(self) -> dict[str, str]:
         """Return JSON data for :meth:`of_plain`."""

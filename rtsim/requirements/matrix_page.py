@@ -14,9 +14,10 @@ from rtsim.requirements.matrix import Cell, Matrix, Row
 _STYLE = """
 .matrix { max-height: 85vh; overflow: auto; }
 .matrix table { width: auto; border-collapse: separate; border-spacing: 0; }
+.matrix th { padding-left: 10px; }
 .matrix thead th { position: sticky; top: 0; z-index: 1; vertical-align: bottom; }
 .matrix th:first-child { position: sticky; left: 0; z-index: 1; background: var(--paper);
-  width: 340px; min-width: 220px; max-width: 340px; overflow-wrap: anywhere;
+  min-width: 300px; max-width: 340px; padding-left: 0; overflow-wrap: anywhere;
   border-right: 1px solid var(--line); }
 .matrix thead th:first-child { z-index: 2; }
 .matrix tbody th { color: var(--ink); }
@@ -67,8 +68,7 @@ def matrix_page(matrix: Matrix, runs: str = "runs") -> str:
         f"<div class=facts>{boxes}</div>"
     )
     titles = "".join(f"<th class=run>{_linked(matrix, one)}</th>" for one in matrix.columns)
-    last = ("verdict", "worst robustness", f"{runs} that exercise it")
-    titles += "".join(f"<th>{text(one)}</th>" for one in last)
+    titles += f"<th>worst robustness</th><th>{text(runs)} that exercise it</th>"
     body = "".join(_row(row, matrix.columns) for row in rows)
     table = f"<table><thead><tr><th>requirement</th>{titles}</tr></thead><tbody>{body}</tbody>"
     legend = f"<p class=soft>{_LEGEND}</p>"
@@ -82,21 +82,27 @@ def _linked(matrix: Matrix, column: str) -> str:
 
 
 def _row(row: Row, columns: list[str]) -> str:
+    whole = row.whole
+    verdict = f"<span class={_kind(whole)}>{whole.verdict}</span>"
     said = f"<br>{text(row.text)}" if row.text else ""
     formula = f"<code>{text(row.formula)}</code>" if row.formula != row.name else ""
     cells = "".join(_cell(row.cells.get(one)) for one in columns)
-    worst = f"{row.whole.margin}<small>{text(row.worst_in)}</small>" if row.worst_in else ""
+    worst = f"{whole.margin}<small>{text(row.worst_in)}</small>" if row.worst_in else ""
     return (
-        f"<tr><th><b>{text(row.name)}</b>{said}{formula}</th>{cells}{_cell(row.whole, False)}"
+        f"<tr><th><b>{text(row.name)}</b> {verdict}{said}{formula}</th>{cells}"
         f"<td class=n>{worst}</td><td class=n>{len(row.exercised_by)} of {len(columns)}</td></tr>"
     )
 
 
-def _cell(cell: Cell | None, margin: bool = True) -> str:
+def _kind(cell: Cell) -> str:
+    return cell.outcome.name.lower() if cell.exercised else "none"
+
+
+def _cell(cell: Cell | None) -> str:
     if cell is None:
         return "<td class=none>-</td>"
-    kind = cell.outcome.name.lower() if cell.exercised else "none"
-    parts = [cell.margin, "" if cell.times is None else f"{cell.times}&times;"] if margin else []
+    parts = [cell.margin, "" if cell.times is None else f"{cell.times}&times;"]
     more = ", ".join(part for part in parts if part)
+    shown = f"<small>{more}</small>" if more else ""
     title = f' title="{text(cell.reason)}"' if cell.reason else ""
-    return f"<td class={kind}{title}>{cell.verdict}{f'<small>{more}</small>' if more else ''}</td>"
+    return f"<td class={_kind(cell)}{title}>{cell.verdict}{shown}</td>"

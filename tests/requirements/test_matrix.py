@@ -118,7 +118,10 @@ def test_the_page() -> None:
     matrix.add("one.mcap", [{**HOLDS, "text": "<b>"}, {**UNUSED, "name": "B"}], "runs/one.mcap")
     page = matrix_page(matrix)
     assert '<a href="runs/one.mcap">one.mcap</a>' in page
-    assert "<b>A</b><br>&lt;b&gt;<code>always a.x &lt; 1 m</code>" in page
+    assert (
+        "<b>A</b> <span class=passed>holds</span><br>&lt;b&gt;<code>always a.x &lt; 1 m</code>"
+        in page
+    )
     assert "<td class=passed>holds<small>0.5, 2&times;</small></td>" in page
     said = NEVER.replace(">", "&gt;")
     assert f'<td class=none title="{said}">not exercised<small>0&times;</small></td>' in page
@@ -134,7 +137,7 @@ def test_a_large_page_has_each_cell_once() -> None:
     for run in range(20):
         matrix.add(f"run-{run}.mcap", [{**HOLDS, "name": f"REQ-{k}"} for k in range(50)])
     page = matrix_page(matrix, "tests")
-    assert len(re.findall("<td", page)) == 50 * (20 + 3)
+    assert len(re.findall("<td", page)) == 50 * (20 + 2)
     assert len(re.findall("<tr>", page)) == 51
     assert "tests that exercise it" in page
 

@@ -1,8 +1,9 @@
-"""pytest fixtures for tests of C code.
+"""pytest fixtures for tests of C code, and the matrix of the requirements that tests exercise.
 
 The fixtures are ``sil``, ``plant``, ``back_to_back``, ``counterexample``, ``faults``, ``pitl`` and
 ``board``. The option ``--board=URL`` sets the board of the fixtures ``pitl``, ``board`` and
-``counterexample``. The option ``--in-c=[NAME=]INTERFACE`` runs counterexamples with C code.
+``counterexample``. The option ``--in-c=[NAME=]INTERFACE`` runs counterexamples with C code. The
+option ``--rtsim-matrix=PATH`` writes a traceability matrix with the tests as columns.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`. Paths of
 files are relative to the test file. Failed steps are saved below ``tmp_path``. A test fails if it
@@ -29,16 +30,30 @@ if TYPE_CHECKING:
     from rtsim.core.outcome import Judged
     from rtsim.engine.faults import Fault
     from rtsim.engine.faults.description import Given
+    from rtsim.requirements.verdict import RequirementResult
     from rtsim.runs.result import RunResult
 
 CASES = "cases"
 _CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()
 """Functions that return the results whose outcome nobody asked for, each with its fixture."""
+_CHECKED = pytest.StashKey[list["RequirementResult"]]()
+"""Results of requirements since the last report of a test."""
+_SENT = "rtsim_requirements"
+"""Attribute of a report: the results of requirements as JSON data, for other processes too."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option ``--board=URL``, the board for the fixtures ``board`` and ``pitl``."""
-    parser.getgroup("rtsim").addoption(
+    """Add the options ``--board=URL`` and ``--rtsim-matrix=PATH``."""
+    group = parser.getgroup("rtsim")
+    group.addoption(
+        "--rtsim-matrix",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="Write a traceability matrix (.html or .csv) with the requirements that the tests "
+        "check, and the tests as columns; repeatable.",
+    )
+    group.addoption(
         "--board",
         default=None,
         metavar="URL",
@@ -66,6 +81,75 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         raise
     _refuse_unseen(item)
     return result
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare the matrix of ``--rtsim-matrix`` in the process that reports the tests."""
+    paths = [Path(one) for one in config.getoption("rtsim_matrix")]
+    if not paths or hasattr(config, "workerinput"):  # a worker of pytest-xdist only sends results
+        return
+    from rtsim.core.errors import RtsimError
+
+    try:
+        from rtsim.requirements.matrix_page import check_suffix
+
+        for path in paths:
+            check_suffix(path)
+    except RtsimError as error:
+        raise pytest.UsageError(f"--rtsim-matrix: {error}") from None
+    config.pluginmanager.register(_MatrixOfTests(paths))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Collect the results of requirements that a test and its fixtures check."""
+    if not item.config.getoption("rtsim_matrix"):
+        return (yield)
+    from rtsim.requirements.verdict import collected
+
+    with collected() as results:
+        item.stash[_CHECKED] = results
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the results of requirements to the report, and as properties to JUnit XML."""
+    results = item.stash.get(_CHECKED, [])
+    plain = [one.to_json() for one in results]
+    for one in results:
+        said = one.in_words.removeprefix(f"{one.name} ")
+        item.user_properties.append((f"requirement {one.name}", said))
+    results.clear()
+    report = yield
+    setattr(report, _SENT, plain)
+    return report
+
+
+class _MatrixOfTests:
+    """The matrix of all tests, which is written at the end of the session."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        from rtsim.requirements.matrix import Matrix
+
+        self._paths, self._matrix = paths, Matrix()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        results = getattr(report, _SENT, [])
+        if results:
+            self._matrix.add(report.nodeid, results)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        from rtsim.requirements.matrix_page import write_matrix
+
+        terminalreporter.section("requirements")
+        for path in self._paths:
+            write_matrix(self._matrix, path, "tests")
+            terminalreporter.write_line(f"matrix: {path}")
+        if self._matrix.why:
+            terminalreporter.write_line(self._matrix.why)
 
 
 def _refuse_unseen(item: pytest.Item) -> None:

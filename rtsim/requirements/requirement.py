@@ -46,6 +46,10 @@ class Requirement:
         except ScenarioError as error:
             raise ScenarioError(f"requirement {self.name}: {error}") from None
 
+    def text_of(self, part: Node) -> str:
+        """Return the text of a part of the formula."""
+        return self.formula[part.at : part.end].strip()
+
     def to_plain(self) -> dict[str, str]:
         """Return JSON data for :meth:`of_plain`."""
         plain = {"name": self.name, "formula": self.formula}

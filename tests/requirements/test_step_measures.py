@@ -300,6 +300,12 @@ def test_an_unknown_reference_hides_no_step() -> None:
     assert found.undecided == "a.x or b.w is unknown in the run"
 
 
+def test_an_unknown_response_counts_even_if_another_step_follows() -> None:
+    x = ((0.0, 0.0), (1.5, math.nan), (2.0, 1.0), (5.0, 0.0))
+    found = measure("rise_time(a.x, b.w) < 9 s", x, (*W, (4.0, 0.0)))
+    assert found.truth[2:].tolist() == [-1.0, 1.0]
+
+
 # -- refusals
 
 

@@ -306,6 +306,16 @@ def test_an_unknown_response_counts_even_if_another_step_follows() -> None:
     assert found.truth[2:].tolist() == [-1.0, 1.0]
 
 
+@pytest.mark.parametrize(("sign", "truth"), [("<", -1), ("<=", 1), (">", -1), (">=", 1)])
+def test_a_measure_at_its_limit(sign: str, truth: float) -> None:
+    x = ((0.0, 0.0), (2.0, 1.0))
+    found = measure(f"settling_time(a.x, b.w, 5 %) {sign} 1 s", x, W)
+    assert found.truth.tolist() == [0.0, 0.0, truth, truth]
+    turned = sign.translate(str.maketrans("<>", "><"))
+    found = measure(f"1 s {turned} settling_time(a.x, b.w, 5 %)", x, W)
+    assert found.truth.tolist() == [0.0, 0.0, truth, truth]
+
+
 # -- refusals
 
 

@@ -300,6 +300,22 @@ def test_an_unknown_reference_hides_no_step() -> None:
     assert found.undecided == "a.x or b.w is unknown in the run"
 
 
+def test_an_unknown_response_counts_even_if_another_step_follows() -> None:
+    x = ((0.0, 0.0), (1.5, math.nan), (2.0, 1.0), (5.0, 0.0))
+    found = measure("rise_time(a.x, b.w) < 9 s", x, (*W, (4.0, 0.0)))
+    assert found.truth[2:].tolist() == [-1.0, 1.0]
+
+
+@pytest.mark.parametrize(("sign", "truth"), [("<", -1), ("<=", 1), (">", -1), (">=", 1)])
+def test_a_measure_at_its_limit(sign: str, truth: float) -> None:
+    x = ((0.0, 0.0), (2.0, 1.0))
+    found = measure(f"settling_time(a.x, b.w, 5 %) {sign} 1 s", x, W)
+    assert found.truth.tolist() == [0.0, 0.0, truth, truth]
+    turned = sign.translate(str.maketrans("<>", "><"))
+    found = measure(f"1 s {turned} settling_time(a.x, b.w, 5 %)", x, W)
+    assert found.truth.tolist() == [0.0, 0.0, truth, truth]
+
+
 # -- refusals
 
 

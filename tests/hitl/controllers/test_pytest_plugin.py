@@ -498,5 +498,6 @@ def test_a_matrix_has_the_requirements_that_tests_check(tmp_path: Path) -> None:
     assert "--rtsim-matrix: the matrix m.xml must be a file .html or .csv" in wrong
     workers = pytest_in(tmp_path, "-n", "2", "--rtsim-matrix=n.csv").stdout
     assert "matrix: n.csv" in workers
-    rows = {one["requirement"]: one for one in csv.DictReader((tmp_path / "n.csv").open())}
+    table = csv.DictReader((tmp_path / "n.csv").read_text().splitlines())
+    rows = {one["requirement"]: one for one in table}
     assert rows["FAR"]["test_ramp.py::test_fixture"] == "violated, -0.2, 1 time"

@@ -1,7 +1,9 @@
-"""pytest fixtures for tests of C code.
+"""pytest fixtures for tests of C code, and the matrix of the requirements that tests exercise.
 
-The fixtures are ``sil``, ``plant``, ``back_to_back``, ``faults``, ``pitl`` and ``board``. The
-option ``--board=URL`` sets the board of the fixtures ``pitl`` and ``board``.
+The fixtures are ``sil``, ``plant``, ``back_to_back``, ``counterexample``, ``faults``, ``pitl`` and
+``board``. The option ``--board=URL`` sets the board of the fixtures ``pitl``, ``board`` and
+``counterexample``. The option ``--in-c=[NAME=]INTERFACE`` runs counterexamples with C code. The
+option ``--rtsim-matrix=PATH`` writes a traceability matrix with the tests as columns.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`. Paths of
 files are relative to the test file. Failed steps are saved below ``tmp_path``. A test fails if it
@@ -28,21 +30,44 @@ if TYPE_CHECKING:
     from rtsim.core.outcome import Judged
     from rtsim.engine.faults import Fault
     from rtsim.engine.faults.description import Given
+    from rtsim.requirements.verdict import RequirementResult
+    from rtsim.runs.result import RunResult
 
 CASES = "cases"
 _CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()
 """Functions that return the results whose outcome nobody asked for, each with its fixture."""
+_CHECKED = pytest.StashKey[list["RequirementResult"]]()
+"""Results of requirements since the last report of a test."""
+_SENT = "rtsim_requirements"
+"""Attribute of a report: the results of requirements as JSON data, for other processes too."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option ``--board=URL``, the board for the fixtures ``board`` and ``pitl``."""
-    parser.getgroup("rtsim").addoption(
+    """Add the options ``--board=URL`` and ``--rtsim-matrix=PATH``."""
+    group = parser.getgroup("rtsim")
+    group.addoption(
+        "--rtsim-matrix",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="Write a traceability matrix (.html or .csv) with the requirements that the tests "
+        "check, and the tests as columns; repeatable.",
+    )
+    group.addoption(
         "--board",
         default=None,
         metavar="URL",
         help="Board that the test fixtures 'board' and 'pitl' use. board:NAME is an emulated "
         "board; serial:///dev/ttyACM0?baud=500000 and serial://COM3 are real boards. The default "
-        "is an emulated board.",
+        "is an emulated board. With this option, the fixture 'counterexample' uses the board too.",
+    )
+    parser.getgroup("rtsim").addoption(
+        "--in-c",
+        action="append",
+        default=[],
+        metavar="[NAME=]INTERFACE",
+        help="Interface file of the C code that replaces controller NAME in counterexamples; "
+        "repeatable.",
     )
 
 
@@ -56,6 +81,75 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         raise
     _refuse_unseen(item)
     return result
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare the matrix of ``--rtsim-matrix`` in the process that reports the tests."""
+    paths = [Path(one) for one in config.getoption("rtsim_matrix")]
+    if not paths or hasattr(config, "workerinput"):  # a worker of pytest-xdist only sends results
+        return
+    from rtsim.core.errors import RtsimError
+
+    try:
+        from rtsim.requirements.matrix_page import check_suffix
+
+        for path in paths:
+            check_suffix(path)
+    except RtsimError as error:
+        raise pytest.UsageError(f"--rtsim-matrix: {error}") from None
+    config.pluginmanager.register(_MatrixOfTests(paths))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Collect the results of requirements that a test and its fixtures check."""
+    if not item.config.getoption("rtsim_matrix"):
+        return (yield)
+    from rtsim.requirements.verdict import collected
+
+    with collected() as results:
+        item.stash[_CHECKED] = results
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the results of requirements to the report, and as properties to JUnit XML."""
+    results = item.stash.get(_CHECKED, [])
+    plain = [one.to_json() for one in results]
+    for one in results:
+        said = one.in_words.removeprefix(f"{one.name} ")
+        item.user_properties.append((f"requirement {one.name}", said))
+    results.clear()
+    report = yield
+    setattr(report, _SENT, plain)
+    return report
+
+
+class _MatrixOfTests:
+    """The matrix of all tests, which is written at the end of the session."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        from rtsim.requirements.matrix import Matrix
+
+        self._paths, self._matrix = paths, Matrix()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        results = getattr(report, _SENT, [])
+        if results:
+            self._matrix.add(report.nodeid, results)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        from rtsim.requirements.matrix_page import write_matrix
+
+        terminalreporter.section("requirements")
+        for path in self._paths:
+            write_matrix(self._matrix, path, "tests")
+            terminalreporter.write_line(f"matrix: {path}")
+        if self._matrix.why:
+            terminalreporter.write_line(self._matrix.why)
 
 
 def _refuse_unseen(item: pytest.Item) -> None:
@@ -116,6 +210,40 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
         return one
 
     yield from _watched(test, declared, doubtful)
+
+
+@pytest.fixture
+def counterexample(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., RunResult]]:
+    """Run a saved counterexample: ``counterexample("speed.counterexample.toml").assert_ok()``.
+
+    The run has the controllers of its scenario, or with ``--in-c`` the C code of an interface file.
+    With ``--board``, the C code runs on this board. The test fails if it never reads the outcome of
+    a run that did not pass.
+    """
+    from hitl.plants import counterexample as run
+
+    results: list[RunResult] = []
+    given = _in_c(request.config)
+
+    def held(file: str | Path, controllers: InPlace | None = None, /, **options: Any) -> RunResult:
+        own = {"cases": tmp_path / CASES, "board": request.config.getoption("--board")}
+        folder = request.path.parent
+        found = run(file, controllers or given, folder=folder, **{**own, **options})
+        results.append(found)
+        return found
+
+    def unseen() -> list[tuple[str, Judged]]:
+        return [("counterexample", one) for one in results if not one.looked and not one.ok]
+
+    yield from _watched(_Test(request), held, unseen)
+
+
+def _in_c(config: pytest.Config) -> dict[str, str]:
+    """Return the interface files of ``--in-c`` by controller; without a name, ``""`` is the key."""
+    parts = [given.rpartition("=") for given in config.getoption("--in-c")]
+    return {name: str(config.invocation_params.dir / file) for name, _, file in parts}
 
 
 @pytest.fixture

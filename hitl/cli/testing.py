@@ -54,7 +54,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.record.verdict import Tolerance, tolerance_of
 from rtsim.runs.progress import ProgressLine
-from rtsim.scenario.loading import load_scenario
+from rtsim.studies.counterexample import load_run
 
 # Options, result files and progress output shared by ``rtsim sil test`` and ``rtsim pitl``.
 
@@ -70,6 +70,7 @@ class ComparisonOptions:
     settings: tuple[str, ...]
     faults: tuple[Path, ...]
     requirements: tuple[str, ...]
+    counterexample: Path | None
     seed: int
     until: str | None
     latencies: tuple[str, ...]
@@ -144,6 +145,7 @@ _OPTIONS = (
     option("--set"),
     option("--faults"),
     option("--require"),
+    option("--counterexample"),
     option("--seed"),
     option("--until"),
     latency_option,
@@ -215,9 +217,11 @@ class Comparing:
 
     def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
         self.asked, self.line, self._stack = asked, line, stack
-        self.scenario = load_scenario(asked.scenario, parse_settings(asked.settings))
+        settings = parse_settings(asked.settings)
+        self.scenario, seed = load_run(asked.scenario, settings, asked.counterexample)
         self.scenario.faults(*asked.faults)
         self.scenario.require_all(*asked.requirements)
+        self._seed = seed
         self.times: Given = {}
         self.files: list[Path] = []
         self._rules, self._writers = asked.rules(), asked.writers()
@@ -240,7 +244,7 @@ class Comparing:
             pace=asked.pace,
             latency=allowed(self.times),
             until=asked.until,
-            seed=asked.seed,
+            seed=asked.seed or self._seed,
             tolerances=self._rules,
             recording=asked.recording,
             closed=not asked.open_only,

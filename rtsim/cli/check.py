@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from rtsim.requirements.requirement import Requirement, gather, required_by
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+    from rtsim.requirements.matrix import Matrix
     from rtsim.requirements.verdict import RequirementResult
 
 _path = click.Path(path_type=Path)
@@ -43,6 +45,14 @@ _CSV = (
 )
 @click.option("--junit", type=_path, metavar="PATH", help="Also write JUnit XML.")
 @click.option("--csv", "table", type=_path, metavar="PATH", help="Also write a table as CSV.")
+@click.option(
+    "--matrix",
+    type=_path,
+    multiple=True,
+    metavar="PATH",
+    help="Also write a traceability matrix (.html or .csv): requirements over runs; repeatable. A "
+    "requirement then needs one run that exercises it, not each.",
+)
 @json_option
 @reports_errors
 def check(
@@ -50,6 +60,7 @@ def check(
     requirements: tuple[str, ...],
     junit: Path | None,
     table: Path | None,
+    matrix: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Check requirements on recorded runs.
@@ -57,22 +68,36 @@ def check(
     \b
     Examples:
       rtsim check runs/f16-001.mcap
-      rtsim check runs/*.mcap --require requirements.toml --csv matrix.csv
+      rtsim check runs/*.mcap --require requirements.toml --matrix matrix.html
       rtsim check cart.mcap --require 'SPEED: always abs(cart.v) < 2 m/s'
 
     Exit status: 0 if each requirement holds on each run, 1 if a requirement is violated, 2 if a
     requirement is undecided.
     """
     given = gather(requirements)
+    if matrix:
+        from rtsim.requirements.matrix_page import check_suffix, write_matrix
+
+        for one in matrix:
+            check_suffix(one)
     found = {str(path): _checked(path, given) for path in runs}
     results = [one for each in found.values() for one in each]
     status, why = status_of(results), why_of(results)
+    if matrix:
+        whole = _matrix(found, matrix[0].parent)
+        status, why = whole.outcome.value, whole.why
     for path, each in () if as_json else found.items():
         print_requirements(each, path)
     if junit is not None:
         write_whole(junit, junit_xml(found))
     if table is not None:
         write_whole(table, csv_text(found))
+    for one in matrix:
+        write_matrix(_matrix(found, one.parent), one)
+        if not as_json:
+            click.echo(f"matrix: {one}")
+    if matrix and why and not as_json:
+        click.echo(f"over all runs: {why}")
     if as_json:  # after the files, so that a file that cannot be written gives one JSON object
         data = {path: [one.to_json() for one in each] for path, each in found.items()}
         show_result({"runs": data}, status, why)
@@ -91,6 +116,22 @@ def _checked(path: Path, given: Sequence[Requirement]) -> list[RequirementResult
             "--require FILE.toml"
         )
     return check_requirements(requirements, recording)
+
+
+def _matrix(found: Mapping[str, Sequence[RequirementResult]], folder: Path) -> Matrix:
+    """Return the matrix of all runs, with links to the recordings relative to ``folder``."""
+    from urllib.parse import quote
+
+    from rtsim.requirements.matrix import Matrix
+
+    matrix = Matrix()
+    for path, results in found.items():
+        try:
+            link = quote(Path(os.path.relpath(path, folder)).as_posix())
+        except ValueError:  # another drive of Windows
+            link = Path(path).resolve().as_uri()
+        matrix.add(path, [one.to_json() for one in results], link)
+    return matrix
 
 
 Runs = Mapping[str, "Sequence[RequirementResult]"]
@@ -176,7 +217,7 @@ def requirement_suite(
 
     suite = Suite(root, title, {})
     for one in results:
-        case = suite.case(classname, one.requirement.name)
+        case = suite.case(classname, one.requirement.name, properties_of(one))
         if one.result is Outcome.FAILED:
             suite.failure(case, one.in_words, f"{one.requirement}\n{one.requirement.text}")
         elif one.result is Outcome.UNDECIDED:
@@ -184,6 +225,16 @@ def requirement_suite(
         else:
             suite.remark(case, f"{one.in_words}\n{one.requirement.text}".strip())
     suite.done()
+
+
+def properties_of(one: RequirementResult) -> dict[str, object]:
+    """Return the properties of a test case in JUnit: what a traceability tool reads."""
+    of = one.requirement
+    times = {} if one.exercised is None else {"times": one.exercised}
+    return {
+        "requirement": of.name, "text": of.text, "formula": of.formula, "verdict": one.verdict,
+        "robustness": _margin(one), "exercised": "yes" if one.is_exercised else "no", **times,
+    }  # fmt: skip
 
 
 def csv_text(found: Mapping[str, Sequence[RequirementResult]]) -> str:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import unit_factors
 from rtsim.requirements.language import ARITHMETIC, COMPARISONS, FormulaError, Node, parse
+from rtsim.requirements.measures import MEASURES, measure_in
 from rtsim.requirements.robustness import FUNCTIONS
 
 UnitOf = Callable[[str], str]
@@ -44,7 +45,9 @@ class _Check:
 
     def condition(self, node: Node) -> None:
         kind = node.kind
-        if kind in COMPARISONS:
+        if (measure := measure_in(node)) is not None:
+            self._measured(node, measure)
+        elif kind in COMPARISONS:
             self._same(node, "compare")
         elif kind in ARITHMETIC or kind in ("number", "signal", "call"):
             given = self._text[node.at : node.end].strip()
@@ -52,6 +55,8 @@ class _Check:
             raise self._wrong(node, f"{problem} {given} < 1")
         else:
             for child in node.children:
+                if node.window is not None:
+                    self._without_measure(child, node.kind)
                 self.condition(child)
 
     def number(self, node: Node) -> Factors:
@@ -85,10 +90,14 @@ class _Check:
         return _scaled(unit, Fraction(by))
 
     def _called(self, node: Node) -> Factors:
-        if node.name not in FUNCTIONS:
+        if node.name in MEASURES:
+            example = f"{self._text_of(node)} {MEASURES[node.name].example}"
             raise self._wrong(
-                node, f"unknown function {node.name}; known: {', '.join(sorted(FUNCTIONS))}"
+                node, f"{node.name} is a step measure; compare it with a number, as in {example}"
             )
+        if node.name not in FUNCTIONS:
+            known = ", ".join(sorted([*FUNCTIONS, *MEASURES]))
+            raise self._wrong(node, f"unknown function {node.name}; known: {known}")
         _, count, rule = FUNCTIONS[node.name]
         if len(node.children) != count or node.keywords:
             values = "1 value" if count == 1 else f"{count} values"
@@ -106,6 +115,59 @@ class _Check:
             needed = "rad" if rule == "of angle" else "a number without a unit"
             raise self._wrong(node, f"{node.name} needs {needed}, not {_written(unit)}")
         return {}
+
+    def _text_of(self, node: Node) -> str:
+        return self._text[node.at : node.end].strip()
+
+    def _without_measure(self, node: Node, kind: str) -> None:
+        for one in node.walk():
+            if measure_in(one) is not None:
+                raise self._wrong(
+                    one,
+                    f"{self._text_of(one)} is about the whole run; write it outside of {kind}",
+                )
+
+    def _measured(self, node: Node, call: Node) -> None:
+        """Raise :class:`FormulaError` for wrong arguments of a measure or a wrong limit."""
+        measure = MEASURES[call.name]
+        limit = node.children[1 if node.children[0] is call else 0]
+        if node.kind in ("==", "!="):
+            raise self._wrong(node, f"compare {call.name} with <, <=, > or >=")
+        if any(one.kind in ("signal", "call") for one in limit.walk()):
+            raise self._wrong(limit, f"the limit of {call.name} is a number")
+        names = ["signal", "reference", *([_THIRD[measure.third]] if measure.third else [])]
+        if len(call.children) != len(names):
+            raise self._wrong(call, f"{call.name} takes {len(names)} values: {', '.join(names)}")
+        signal, reference, *third = call.children
+        if not any(one.kind == "signal" for one in signal.walk()):
+            raise self._wrong(signal, f"{self._text_of(signal)} has no signal")
+        unit = self._same(Node("", (signal, reference), call.at, call.end), "compare")
+        for one in third:
+            self._argument(one, measure.third, unit)
+        for key, value in call.keywords:
+            if key not in ("after", "before"):
+                raise self._wrong(value, f"unknown argument {key}; known: after, before")
+            self._argument(value, "time", unit)
+        self._limit(limit, call.name, {measure.unit: Fraction(1)} if measure.unit else unit)
+
+    def _argument(self, node: Node, kind: str, unit: Factors) -> None:
+        """Raise :class:`FormulaError` if a band or a time of a measure is not valid."""
+        if node.kind != "number":
+            raise self._wrong(node, f"{self._text_of(node)} is not a number")
+        given = self._factors(node, node.name)
+        allowed = [_SECONDS] if kind == "time" else [_PERCENT, unit]
+        if given is not None and None not in allowed and given not in allowed:
+            wanted = "s" if kind == "time" else f"% of the step or in {_written(unit or {})}"
+            raise self._wrong(node, f"{self._text_of(node)} must be in {wanted}")
+
+    def _limit(self, node: Node, name: str, unit: Factors) -> None:
+        given = self.number(node)
+        if unit == _PERCENT and given != unit:
+            raise self._wrong(node, f"the limit of {name} is in percent; write % after the number")
+        if None not in (given, unit) and given != unit:
+            raise self._wrong(
+                node, f"{self._text_of(node)} must be in {_written(unit or {})}, as {name} is"
+            )
 
     def _same(self, node: Node, kind: str) -> Factors:
         """Return the common unit of the children; raise :class:`FormulaError` if units differ."""
@@ -136,6 +198,12 @@ class _Check:
 
 
 _RADIAN: Factors = {"rad": Fraction(1)}
+_SECONDS: Factors = {"s": Fraction(1)}
+_PERCENT: Factors = {"%": Fraction(1)}
+_THIRD = {
+    "band": "band such as 5 % or a number in the unit of the signal", "time": "time such as 2 s"
+}  # fmt: skip
+"""What the third argument of a measure is."""
 
 
 def _constant(node: Node) -> float | None:

@@ -341,7 +341,11 @@ def _chained(holds: Vector, reached: Vector) -> Vector:
 # Formulas.
 
 Lookup = Callable[[Node], Pieces]
-"""Function that returns the values of a signal or of a measure."""
+"""Function that returns the values of a signal."""
+
+
+def _without_measures(_: Node) -> Vector | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -357,6 +361,11 @@ class Evaluation:
     end: int
     complete: bool = True
     """False if the run continued after ``end``. Windows that end with the run are then open."""
+    measured: Callable[[Node], Vector | None] = _without_measures
+    """Function that returns the truth value (4,) of a comparison of a step measure with its limit.
+
+    For any other part, the function returns None.
+    """
 
     def __call__(self, node: Node) -> dict[Node, Pieces]:
         """Return the pieces of a formula and of all its parts."""
@@ -366,7 +375,10 @@ class Evaluation:
 
     def _evaluate(self, node: Node, out: dict[Node, Pieces]) -> Pieces:
         if node not in out:
-            if node.kind == "signal" or (node.kind == "call" and node.name not in FUNCTIONS):
+            truth = self.measured(node)
+            if truth is not None:
+                out[node] = self.constant(truth)
+            elif node.kind == "signal":
                 out[node] = self.values(node)
             else:
                 out[node] = self._operated(node, [self._evaluate(c, out) for c in node.children])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ from rtsim.record.events import RunEnding
 from rtsim.record.named_signals import SignalsByName
 from rtsim.record.reading import Recording
 from rtsim.record.table import Changes, Recorded, signal_changes, signal_of
-from rtsim.requirements.formula import TOO_DEEP, checked
+from rtsim.requirements.formula import TOO_DEEP
 from rtsim.requirements.language import Node, horizon
+from rtsim.requirements.measures import Measured, Signals, measure_in, measured
 from rtsim.requirements.requirement import Given, Requirement, gather
 from rtsim.requirements.robustness import (
     FOREVER,
@@ -32,29 +34,41 @@ from rtsim.requirements.robustness import (
     Pieces,
 )
 
-_VERDICTS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
+VERDICTS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
+"""The verdict on a requirement in one word, for each outcome."""
+
+
+NOT_EXERCISED = "not exercised"
+"""Beginning of the reason of a requirement about which a run says nothing."""
 
 
 class Condition(NamedTuple):
     """A condition of an implication: its text, and how often it became true in the run.
 
-    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only.
+    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only. A
+    step measure is a condition as well: ``times`` is the number of steps, and ``none`` says why no
+    step counts.
     """
 
     text: str
     times: int
     only_ns: int | None = None
+    none: str = ""
+    possible: bool = True
+    """True if the condition was true at a time, or if the run leaves open whether it was."""
 
     @property
     def never(self) -> str:
         """Why the requirement is not exercised."""
+        if self.none:
+            return f"{NOT_EXERCISED}, because {self.none}"
         if self.only_ns is not None:
             at = f"{self.only_ns / NS_PER_S:.9g} s"
             return (
-                f"not exercised, because {self.text} was false at {at}, the only time of the "
+                f"{NOT_EXERCISED}, because {self.text} was false at {at}, the only time of the "
                 f"check; write always ({self.text} implies ...)"
             )
-        return f"not exercised, because {self.text} was never true"
+        return f"{NOT_EXERCISED}, because {self.text} was never true"
 
 
 class Margin(NamedTuple):
@@ -103,7 +117,15 @@ class RequirementResult(Judged):
     @property
     def verdict(self) -> str:
         """The verdict in one word: ``holds``, ``violated`` or ``undecided``."""
-        return _VERDICTS[self.result]
+        return VERDICTS[self.result]
+
+    @property
+    def is_exercised(self) -> bool:
+        """False if the run says nothing about the requirement, such as a run without its condition.
+
+        An undecided requirement can be exercised, for example if the run ended too early.
+        """
+        return not self.reason.startswith(NOT_EXERCISED)
 
     @property
     def name(self) -> str:
@@ -158,7 +180,7 @@ def check(
     """
     given = gather(requirements)
     judge = _Run(run._signals_from() if isinstance(run, SignalsByName) else run)
-    return [judge.result(one, margins) for one in given]
+    return _listed([judge.result(one, margins) for one in given])
 
 
 def check_run(
@@ -179,7 +201,27 @@ def check_run(
 def unchecked(requirements: Iterable[Requirement], why: str) -> list[RequirementResult]:
     """Return the results of requirements that could not be checked."""
     low, high, undecided = -math.inf, math.inf, Outcome.UNDECIDED
-    return [RequirementResult(one, low, high, undecided, why) for one in requirements]
+    return _listed([RequirementResult(one, low, high, undecided, why) for one in requirements])
+
+
+_LISTS: list[list[RequirementResult]] = []
+
+
+@contextmanager
+def collected() -> Iterator[list[RequirementResult]]:
+    """Append the results of all checks within a ``with`` block to the list of the block."""
+    found: list[RequirementResult] = []
+    _LISTS.append(found)
+    try:
+        yield found
+    finally:
+        _LISTS[:] = [one for one in _LISTS if one is not found]
+
+
+def _listed(results: list[RequirementResult]) -> list[RequirementResult]:
+    for one in _LISTS:
+        one += results
+    return results
 
 
 class _Run:
@@ -218,13 +260,31 @@ class _Run:
         sampled = rows.spec.name.endswith(SAMPLED) and self._from_start
         return closed(changes, self._start, self.begin, end, sampled)
 
+    def _linear(self, node: Node) -> bool:
+        """Return whether a part of a formula reads signals of plants only."""
+        found = [signal_of(self._recording, o.name)[0] for o in node.walk() if o.kind == "signal"]
+        return all("side" in one.rows.integers and not one.read for one in found)
+
     def result(self, requirement: Requirement, margins: bool) -> RequirementResult:
-        requirement.check(self._unit)
-        node = checked(requirement.formula, self._unit)
-        evaluation = Evaluation(self._pieces, self._start, self.end, not self.why_open)
+        node = requirement.check(self._unit)
+        measures: dict[Node, Measured] = {}
+
+        def truth_of(part: Node) -> Vector | None:
+            if measure_in(part) is None:
+                return None
+            measures[part] = found = measured(part, requirement.text_of, signals)
+            return found.truth
+
+        complete = not self.why_open
+        evaluation = Evaluation(self._pieces, self._start, self.end, complete, truth_of)
+        signals = Signals(
+            lambda one: evaluation(one)[one], self._linear, self.zero, self.end, complete
+        )
         try:
             parts = evaluation(node)
-            found = _Found(requirement, parts, node, self.zero, self.begin, self.end, self.why_open)
+            found = _Found(
+                requirement, parts, measures, node, self.zero, self.begin, self.end, self.why_open
+            )
             return found.result(margins)
         except RecursionError:
             raise ScenarioError(f"requirement {requirement.name}: {TOO_DEEP}") from None
@@ -285,6 +345,7 @@ class _Found:
 
     requirement: Requirement
     parts: Mapping[Node, Pieces]
+    measures: Mapping[Node, Measured]
     node: Node
     zero: int
     begin: int
@@ -304,12 +365,14 @@ class _Found:
         exercised = min((one.times for one in conditions), default=None)
         reason = ""
         if outcome is Outcome.UNDECIDED:
-            reason = self._open()
+            never = (one.never for one in conditions if not one.possible)
+            reason = "" if self.why_open else next(never, "")
+            reason = "; ".join(part for part in (reason, self._open()) if part)
         elif outcome is Outcome.PASSED and exercised == 0:
             outcome = Outcome.UNDECIDED
             reason = next(one for one in conditions if one.times == 0).never
         elif outcome is Outcome.PASSED and low == math.inf:
-            outcome, reason = Outcome.UNDECIDED, "not exercised, because no value was compared"
+            outcome, reason = Outcome.UNDECIDED, f"{NOT_EXERCISED}, because no value was compared"
         decided = outcome is not Outcome.UNDECIDED or low == high
         at = worst_ns if decided and self.begin <= worst_ns <= self.end else None
         failed = outcome is Outcome.FAILED
@@ -320,18 +383,24 @@ class _Found:
         )  # fmt: skip
 
     def _text(self, node: Node) -> str:
-        return self.requirement.formula[node.at : node.end].strip()
+        return self.requirement.text_of(node)
 
     def _note(self) -> str:
-        if any(node.window is not None for node in self.node.walk()):
+        if self.measures or any(node.window is not None for node in self.node.walk()):
             return ""
         at = f"{self.zero / NS_PER_S:.9g} s"
         return f"{self.requirement.name} is checked at {at} only; write always for the whole run"
 
     def _open(self) -> str:
         """Return why the run does not decide the formula."""
+        for one in self._conditions(self.node, self.zero, self.zero):
+            if one.none:
+                return one.never
         if self.why_open:
             return f"{self.why_open}, so the formula is not decided"
+        for measure in self.measures.values():
+            if measure.undecided:
+                return measure.undecided
         for node, pieces in self.parts.items():
             if pieces.values.ndim == 1:
                 within = (pieces.last >= self.begin) & (pieces.ns <= self.end)
@@ -354,6 +423,9 @@ class _Found:
 
         ``moment`` is the time [ns] and the order of the value.
         """
+        if node in self.measures:
+            ns = self.measures[node].worst(column)
+            return moment[0] if ns is None else ns, self._text(node)
         kind = node.kind
         swapped = LOW + HIGH - column
         if kind == "not":
@@ -396,17 +468,23 @@ class _Found:
     # -- how often the conditions became true
 
     def _conditions(self, node: Node, first: int, last: int) -> Iterator[Condition]:
-        """Yield each condition of an implication.
+        """Yield each condition of an implication, and each step measure.
 
         ``first`` and ``last`` are the times at which the value of the part counts [ns].
         """
+        if node in self.measures:
+            steps = self.measures[node]
+            if steps.of_steps or steps.none:
+                yield Condition(self._text(node), len(steps.rows), none=steps.none)
+            return
         if node.kind == "implies":
             pieces = self.parts[node.children[0]]
             rows = self._rows(pieces, first, min(last, self.end))
             true = pieces.values[rows, SURE] > 0
             count = int(np.count_nonzero(true & ~np.append(False, true[:-1])))
             text = self._text(node.children[0])
-            yield Condition(text, count, first if first == last else None)
+            possible = bool((pieces.values[rows, POSSIBLE] > 0).any())
+            yield Condition(text, count, first if first == last else None, possible=possible)
         if node.window is not None:
             begins, ends = self._window(node, first)[0], self._window(node, last)[1]
             first, last = max(begins, self.begin), min(ends, self.end)

@@ -17,6 +17,8 @@ import numpy as np
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.signals import Vector
+from rtsim.requirements import responses
+from rtsim.requirements.responses import Running, crossed
 from rtsim.studies.texts import call_of, made
 
 
@@ -60,28 +62,6 @@ class Reduction(ABC):
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         own = {k: v for k, v in own.items() if not (k == "before" and v == math.inf)}
         return {"reduction": self.name, **own}
-
-
-class Running(ABC):
-    """Abstract base class of objects that compute the result of a reduction during one run."""
-
-    held: bool = False
-    """True if the signal keeps each value until the next point, like a signal of messages. The
-    attribute is set before the first point.
-    """
-
-    @abstractmethod
-    def take(self, t: Vector, v: Vector) -> None:
-        """Process the next values ``v`` of the signal at the ascending times ``t`` (s).
-
-        Both have the shape (n,), n >= 1. If the reduction's attribute ``of_rows`` is False, the
-        first point of the run is at the beginning of the time window, and the last point at its
-        end.
-        """
-
-    @abstractmethod
-    def value(self) -> float:
-        """Return the result, or NaN if there were no points."""
 
 
 class _Fold(Running):
@@ -258,17 +238,6 @@ class IntegralSquaredError(Reduction):
         return average
 
 
-def _crossed(t: Vector, d: Vector) -> float:
-    """Return the time (s) at which the line through the first two points crosses 0.
-
-    The points have the values ``d`` at the times ``t``, both (n,) with n >= 2. The value ``d[0]``
-    must not be 0. The value ``d[1]`` must be 0 or have the opposite sign of ``d[0]``. If ``d[0]``
-    is infinite, the result is ``t[1]``.
-    """
-    share = float(d[0] / (d[0] - d[1])) if math.isfinite(d[0]) else 1.0
-    return float(t[0] + share * (t[1] - t[0]))
-
-
 class _Crossing(Running):
     def __init__(self, level: float, rising: int) -> None:
         self._level, self._rising = level, rising
@@ -291,7 +260,7 @@ class _Crossing(Running):
             self._found, self._ended = math.nan, True
         elif k < len(hit):
             self._ended = True
-            self._found = float(t[k + 1]) if self.held else _crossed(t[k:], d[k:])
+            self._found = float(t[k + 1]) if self.held else crossed(t[k:], d[k:])
         self._t, self._v = float(t[-1]), float(v[-1])
 
     def value(self) -> float:
@@ -321,32 +290,6 @@ class FirstCrossing(Reduction):
         return _Crossing(self.level, self.direction)
 
 
-class _Settling(Running):
-    def __init__(self, target: float, band: float, after: float) -> None:
-        self._target, self._band, self._after = target, band, after
-        self._since, self._t, self._v, self._bad = math.nan, math.nan, math.nan, False
-
-    def take(self, t: Vector, v: Vector) -> None:
-        self._bad = self._bad or bool(np.isnan(v).any())
-        if math.isnan(self._t):
-            self._since = float(t[0])
-        else:
-            t, v = np.concatenate(([self._t], t)), np.concatenate(([self._v], v))
-        outside = np.flatnonzero(~(np.abs(v - self._target) <= self._band))
-        if outside.size:
-            k = int(outside[-1])
-            self._since = self._entry(t[k:], v[k:]) if k + 1 < len(t) else math.inf
-        self._t, self._v = float(t[-1]), float(v[-1])
-
-    def _entry(self, t: Vector, v: Vector) -> float:
-        side = math.copysign(1.0, v[0] - self._target)
-        beyond = side * (v[:2] - self._target) - self._band
-        return float(t[1]) if self.held else _crossed(t, beyond)
-
-    def value(self) -> float:
-        return math.nan if self._bad else self._since - self._after
-
-
 @dataclass(frozen=True)
 class SettlingTime(Reduction):
     """Time (s) from ``after`` until the signal finally remains within ``band`` of ``target``.
@@ -362,23 +305,7 @@ class SettlingTime(Reduction):
     band: float = 0.05
 
     def begin(self) -> Running:
-        return _Settling(self.target, self.band, self.after)
-
-
-class _Overshoot(Running):
-    def __init__(self, target: float) -> None:
-        self._target, self._first, self._beyond = target, math.nan, 0.0
-
-    def take(self, t: Vector, v: Vector) -> None:  # noqa: ARG002
-        if math.isnan(self._first):
-            self._first = float(v[0])
-        step = self._target - self._first
-        beyond = ((v - self._target) if step >= 0.0 else (self._target - v)).max()
-        self._beyond = max(self._beyond, float(beyond)) if not math.isnan(beyond) else math.nan
-
-    def value(self) -> float:
-        step = abs(self._target - self._first)
-        return self._beyond / step if step else self._beyond * math.inf if self._beyond else step
+        return responses.Settling(self.target, self.band, self.after)
 
 
 @dataclass(frozen=True)
@@ -393,7 +320,7 @@ class Overshoot(Reduction):
     target: float = 0.0
 
     def begin(self) -> Running:
-        return _Overshoot(self.target)
+        return responses.Overshoot(self.target)
 
 
 def _checked(name: str, one: object) -> type[Reduction]:

@@ -126,10 +126,40 @@ def test_tables_for_other_programs(folder: Path) -> None:
     assert [root.get(key) for key in ("tests", "failures", "errors")] == ["1", "0", "1"]
 
 
+def test_a_matrix_of_several_runs(folder: Path) -> None:
+    pytest.importorskip("uplot")
+    typed("run", "cart.py:plain", "--until", "1", "-o", "first.mcap")
+    far = "FAR: always (cart.x < -0.4 m implies cart.v < 9 m/s)"
+    files = ["--matrix", "pages/matrix.html", "--matrix", "matrix.csv", "--junit", "m.xml"]
+    (folder / "pages").mkdir()
+    # without a matrix, each run must exercise the requirement
+    typed("check", "first.mcap", "run.mcap", "--require", far, status=2)
+    typed("check", "first.mcap", "run.mcap", "--require", far, *files)
+    assert '<a href="../run.mcap">run.mcap</a>' in (folder / "pages" / "matrix.html").read_text()
+    (row,) = csv.DictReader((folder / "matrix.csv").read_text().splitlines())
+    assert row["first.mcap"] == "not exercised, 0 times"
+    assert row["run.mcap"].startswith("holds, ")
+    assert (row["verdict"], row["exercised_by"]) == ("holds", "1")
+    cases = ET.parse(folder / "m.xml").getroot().iter("testcase")
+    told = [{p.attrib["name"]: p.attrib["value"] for p in one.iter("property")} for one in cases]
+    assert [one["exercised"] for one in told] == ["no", "yes"]
+    assert told[0]["requirement"] == "FAR"
+    assert told[0]["formula"] == far.removeprefix("FAR: ")
+    assert (told[0]["verdict"], told[1]["verdict"]) == ("undecided", "holds")
+    text = typed("check", "first.mcap", "--require", far, "--matrix", "m.csv", status=2)
+    assert "FAR is undecided: no run exercises it, because cart.x < -0.4 m was never true" in text
+    typed("check", "first.mcap", "run.mcap", "--matrix", "m.csv", status=2)  # CALM needs 8 s
+    typed("check", "run.mcap", "--matrix", "m.csv", status=1)
+    words = ["check", "first.mcap", "run.mcap", "--require", far, "--matrix", "m.csv", "--json"]
+    told_json = json.loads(CliRunner().invoke(main, words).stdout)
+    assert (told_json["outcome"], told_json["exit_status"]) == ("passed", 0)
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["run.mcap", "--matrix", "m.xml"], "the matrix m.xml must be a file .html or .csv"),
         (["none.mcap"], "there is no file none.mcap"),
         (
             ["run.mcap", "--require", "A: always cart.y < 1"],

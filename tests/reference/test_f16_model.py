@@ -24,8 +24,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from types import FunctionType
-from typing import cast
 
 import numpy as np
 import pytest
@@ -37,6 +35,7 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import bind
 from rtsim.linear import linearise
 from rtsim.linear import trim as trimmed_model
+from rtsim.models.f16 import stevens_lewis
 from rtsim.models.f16.aerodynamics import (
     _DATA,
     BOOK_SIDESLIP,
@@ -459,16 +458,11 @@ def test_table_3_5_2() -> None:
     assert derivative(STATE, INPUTS, 0.4) == pytest.approx(DERIVATIVES, rel=1e-6)
 
 
-def test_table_3_5_2_needs_the_tables_as_printed() -> None:
+def test_table_3_5_2_needs_the_tables_as_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With NASA's rolling-moment tables, roll and yaw accelerations differ and nothing else."""
-    source = cast(FunctionType, STEVENS_LEWIS.derivative)
-    names = {
-        **source.__globals__,
-        "BOOK_SIDESLIP": NASA_SIDESLIP,
-        "BOOK_SURFACES": NASA_SURFACES,
-    }
-    with_nasa = FunctionType(source.__code__, names, "derivative")
-    model = replace(STEVENS_LEWIS, derivative=lambda *arguments: with_nasa(*arguments))
+    monkeypatch.setattr(stevens_lewis, "BOOK_SIDESLIP", NASA_SIDESLIP)
+    monkeypatch.setattr(stevens_lewis, "BOOK_SURFACES", NASA_SURFACES)
+    model = stevens_lewis.StevensLewis.model()
     dx = np.zeros(13)
     bind(model, compile=False).derivative.call(0.0, STATE, np.zeros(0), INPUTS, np.array([0.4]), dx)
     differs = np.abs(dx / np.array(DERIVATIVES) - 1.0) > 1e-6

@@ -101,6 +101,12 @@ def test_a_condition_that_was_never_true_is_not_a_pass(recording: Recording) -> 
     assert (outside.exercised, outside.outcome) == (0, Outcome.UNDECIDED)
     two = "always (ramp.x > 0.5 m implies ramp.x < 2 m) and always (ramp.x > 3 m implies true)"
     assert verdict(recording, two).exercised == 0
+    short = verdict(recording, "always[0, 9] (ramp.x > 3 m implies ramp.x < 0 m)")
+    assert short.reason.startswith(f"{found.reason}; the run ended at 4 s")
+    assert not short.is_exercised
+    later = verdict(recording, "always[0, 9] (eventually[0, 9] ramp.x > 3 m implies ramp.x < 0 m)")
+    assert later.reason.startswith("the run ended at 4 s")  # the condition can still become true
+    assert later.is_exercised
     broken = verdict(recording, "always (ramp.x > 0.5 m implies ramp.x < 0.6 m)")
     assert (broken.outcome, broken.exercised) == (Outcome.FAILED, 2)
 

@@ -9,12 +9,24 @@ from rtsim.core.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from rtsim.models.f16.by_wire import STICK
     from rtsim.models.f16.dispersed import study
+    from rtsim.models.f16.ground_avoidance import scenario as f16_gcas
     from rtsim.models.f16.piloted_scenario import scenario as f16_by_hand
     from rtsim.models.f16.plant import F16
+    from rtsim.models.f16.required import REQUIREMENTS
     from rtsim.models.f16.scenario import case
     from rtsim.models.f16.scenario import scenario as f16
     from rtsim.models.f16.stevens_lewis import STEVENS_LEWIS
 
-__all__ = ["F16", "STEVENS_LEWIS", "STICK", "case", "f16", "f16_by_hand", "study"]
+__all__ = [
+    "F16",
+    "REQUIREMENTS",
+    "STEVENS_LEWIS",
+    "STICK",
+    "case",
+    "f16",
+    "f16_by_hand",
+    "f16_gcas",
+    "study",
+]
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -21,8 +21,10 @@ from rtsim.linear.trimming import trim
 from rtsim.models.f16.aerodynamics import BOOK_SIDESLIP, BOOK_SURFACES, coefficients, thrust_lbf
 
 _AREA, _SPAN, _CHORD, _REFERENCE_CG = 300.0, 30.0, 11.32, 0.35
-_PER_MASS, _GRAVITY, _ENGINE = 1.57e-3, 32.17, 160.0
+_PER_MASS, GRAVITY, _ENGINE = 1.57e-3, 32.17, 160.0
 _DEGREES, _DEGREES_IN_CZ = 57.29578, 57.3
+AREA_PER_MASS = _PER_MASS * _AREA
+"""Acceleration (ft/s2) per dynamic pressure (lbf/ft2) and coefficient."""
 # Coefficients of the moments of inertia, rounded as in the book.
 _C1, _C2, _C3, _C4, _C5 = -0.770, 0.02755, 1.055e-4, 1.642e-6, 0.9604
 _C6, _C7, _C8, _C9 = 1.759e-2, 1.792e-5, -0.7336, 1.587e-5
@@ -102,16 +104,13 @@ class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
     )
     limits = ("airspeed above 0; pitch within 90 deg",)
 
-    def derivative(self, d: Self) -> None:
-        speed, alpha, beta = self.airspeed, self.alpha, self.beta
-        roll, pitch, yaw = self.roll_rate, self.pitch_rate, self.yaw_rate
+    def loads(self) -> tuple[float, float, float, float, float, float, float, float]:
+        """Return Mach number, dynamic pressure (lbf/ft2), CX, CY, CZ, and Cl, Cm, Cn at the cg."""
+        speed, roll, pitch, yaw = self.airspeed, self.roll_rate, self.pitch_rate, self.yaw_rate
         mach, pressure = air_data(speed, self.altitude)
-        d.power = power_rate(self.power, throttle_gearing(self.throttle))
-        thrust = thrust_lbf(self.power, self.altitude, mach)
-
         half = 0.5 / speed
         cx, cy, cz, cl, cm, cn = coefficients(
-            alpha * _DEGREES, beta * _DEGREES,
+            self.alpha * _DEGREES, self.beta * _DEGREES,
             roll * _SPAN * half, pitch * _CHORD * half, yaw * _SPAN * half,
             self.elevator, self.aileron, self.rudder,
             BOOK_SIDESLIP, BOOK_SURFACES, _DEGREES_IN_CZ, True,
@@ -119,6 +118,28 @@ class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
         arm = _REFERENCE_CG - self.cg
         cm += cz * arm
         cn -= cy * arm * _CHORD / _SPAN
+        return mach, pressure, cx, cy, cz, cl, cm, cn
+
+    def turning(
+        self, pressure: float, cl: float, cm: float, cn: float
+    ) -> tuple[float, float, float]:
+        """Return the derivatives of roll, pitch and yaw rate (rad/s2)."""
+        roll, pitch, yaw = self.roll_rate, self.pitch_rate, self.yaw_rate
+        moment = pressure * _AREA * _SPAN
+        return (
+            (_C2 * roll + _C1 * yaw + _C4 * _ENGINE) * pitch + moment * (_C3 * cl + _C4 * cn),
+            (_C5 * roll - _C7 * _ENGINE) * yaw
+            + _C6 * (yaw * yaw - roll * roll)
+            + pressure * _AREA * _CHORD * _C7 * cm,
+            (_C8 * roll - _C2 * yaw + _C9 * _ENGINE) * pitch + moment * (_C4 * cl + _C9 * cn),
+        )
+
+    def derivative(self, d: Self) -> None:
+        speed, alpha, beta = self.airspeed, self.alpha, self.beta
+        roll, pitch, yaw = self.roll_rate, self.pitch_rate, self.yaw_rate
+        mach, pressure, cx, cy, cz, cl, cm, cn = self.loads()
+        d.power = power_rate(self.power, throttle_gearing(self.throttle))
+        thrust = thrust_lbf(self.power, self.altitude, mach)
 
         sa, ca, sb, cb = math.sin(alpha), math.cos(alpha), math.sin(beta), math.cos(beta)
         sp, cp = math.sin(self.roll), math.cos(self.roll)
@@ -126,9 +147,9 @@ class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
         sy, cy_psi = math.sin(self.yaw), math.cos(self.yaw)
         ub, vb, wb = speed * ca * cb, speed * sb, speed * sa * cb
         loaded = _PER_MASS * pressure * _AREA
-        du = yaw * vb - pitch * wb - _GRAVITY * st + loaded * cx + _PER_MASS * thrust
-        dv = roll * wb - yaw * ub + _GRAVITY * ct * sp + loaded * cy
-        dw = pitch * ub - roll * vb + _GRAVITY * ct * cp + loaded * cz
+        du = yaw * vb - pitch * wb - GRAVITY * st + loaded * cx + _PER_MASS * thrust
+        dv = roll * wb - yaw * ub + GRAVITY * ct * sp + loaded * cy
+        dw = pitch * ub - roll * vb + GRAVITY * ct * cp + loaded * cz
         across = ub * ub + wb * wb
         gains = (ub * du + vb * dv + wb * dw) / speed
         d.airspeed = gains
@@ -140,18 +161,7 @@ class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
         d.pitch = pitch * cp - yaw * sp
         d.yaw = turning / ct
 
-        moment = pressure * _AREA * _SPAN
-        d.roll_rate = (_C2 * roll + _C1 * yaw + _C4 * _ENGINE) * pitch + moment * (
-            _C3 * cl + _C4 * cn
-        )
-        d.pitch_rate = (
-            (_C5 * roll - _C7 * _ENGINE) * yaw
-            + _C6 * (yaw * yaw - roll * roll)
-            + pressure * _AREA * _CHORD * _C7 * cm
-        )
-        d.yaw_rate = (_C8 * roll - _C2 * yaw + _C9 * _ENGINE) * pitch + moment * (
-            _C4 * cl + _C9 * cn
-        )
+        d.roll_rate, d.pitch_rate, d.yaw_rate = self.turning(pressure, cl, cm, cn)
 
         d.north = (
             ub * ct * cy_psi + vb * (sp * cy_psi * st - cp * sy) + wb * (cp * st * cy_psi + sp * sy)

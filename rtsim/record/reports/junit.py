@@ -36,14 +36,22 @@ class Suite:
     def __init__(self, root: ET.Element, name: str, properties: Mapping[str, object]) -> None:
         self._element = ET.SubElement(root, "testsuite", name=_clean(name))
         self._counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-        listed = ET.SubElement(self._element, "properties")
-        for key, value in properties.items():
-            ET.SubElement(listed, "property", name=_clean(key), value=_clean(str(value)))
+        _list(self._element, properties)
 
-    def case(self, classname: str, name: str) -> ET.Element:
+    def case(
+        self, classname: str, name: str, properties: Mapping[str, object] | None = None
+    ) -> ET.Element:
+        """Add a test case.
+
+        Properties of a test case are not in junit-10.xsd. pytest writes them, and tools for
+        requirements such as Xray and Polarion read them.
+        """
         self._counts["tests"] += 1
         names = {"classname": _clean(classname), "name": _clean(name)}
-        return ET.SubElement(self._element, "testcase", names)
+        case = ET.SubElement(self._element, "testcase", names)
+        if properties:
+            _list(case, properties)
+        return case
 
     def failure(self, case: ET.Element, message: str, text: str) -> None:
         self._counts["failures"] += 1
@@ -70,6 +78,12 @@ class Suite:
     def done(self) -> None:
         for key, count in self._counts.items():
             self._element.set(key, str(count))
+
+
+def _list(element: ET.Element, properties: Mapping[str, object]) -> None:
+    listed = ET.SubElement(element, "properties")
+    for key, value in properties.items():
+        ET.SubElement(listed, "property", name=_clean(key), value=_clean(str(value)))
 
 
 def _clean(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
@@ -486,3 +487,61 @@ def test_back_to_back_as_a_context_manager(repository: Path) -> None:
     assert back_to_back(
         repository / "scenario.py", {"controller": interface}, closed=False, setpoint=20.0
     ).ok
+
+
+REQUIRED = """\
+import rtsim as rt
+
+
+class Ramp(rt.Plant):
+    x = rt.state("m")
+
+    def derivative(self, d):
+        d.x = 1.0
+
+
+def ramp():
+    loop = rt.Scenario("ramp", until=2)
+    loop.plant(Ramp(), step=0.1)
+    loop.require("LOW", "always ramp.x < 3 m")
+    loop.require("FAR", "always (ramp.x > 1.5 m implies ramp.x < 1.8 m)")
+    return loop
+
+
+def test_direct():
+    assert [one.verdict for one in rt.simulate(ramp()).requirements] == ["holds", "violated"]
+
+
+def test_short():
+    assert not rt.simulate(ramp(), until=1).requirements[1].is_exercised
+
+
+def test_fixture(plant):
+    plant(ramp()).fly()
+
+
+def test_none():
+    pass
+"""
+
+
+def test_a_matrix_has_the_requirements_that_tests_check(tmp_path: Path) -> None:
+    (tmp_path / "test_ramp.py").write_text(REQUIRED)
+    said = pytest_in(tmp_path, "--rtsim-matrix=m.csv", "--junitxml=j.xml").stdout
+    assert "matrix: m.csv" in said
+    assert "FAR is violated, robustness -0.2 in test_ramp.py::test_direct" in said
+    low, far = csv.DictReader((tmp_path / "m.csv").read_text().splitlines())
+    assert low["test_ramp.py::test_direct"] == "holds, 1"
+    assert far["test_ramp.py::test_short"] == "not exercised, 0 times"
+    assert far["test_ramp.py::test_fixture"] == "violated, -0.2, 1 time"
+    assert "test_ramp.py::test_none" not in low
+    assert (far["verdict"], far["exercised_by"]) == ("violated", "2")
+    xml = (tmp_path / "j.xml").read_text()
+    assert '<property name="requirement LOW" value="holds, robustness 1 at 2 s"' in xml
+    wrong = pytest_in(tmp_path, "--rtsim-matrix=m.xml").stderr
+    assert "--rtsim-matrix: the matrix m.xml must be a file .html or .csv" in wrong
+    workers = pytest_in(tmp_path, "-n", "2", "--rtsim-matrix=n.csv").stdout
+    assert "matrix: n.csv" in workers
+    table = csv.DictReader((tmp_path / "n.csv").read_text().splitlines())
+    rows = {one["requirement"]: one for one in table}
+    assert rows["FAR"]["test_ramp.py::test_fixture"] == "violated, -0.2, 1 time"

@@ -1,0 +1,176 @@
+"""The traceability matrix: requirements over the runs or tests that exercise them.
+
+A matrix is built from the JSON data of results, so that the processes of a parallel test run can
+send their results to the process that writes the matrix.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtsim.core.outcome import Outcome
+from rtsim.requirements.verdict import NOT_EXERCISED, VERDICTS
+
+Plain = Mapping[str, Any]
+"""JSON data of a result, as :meth:`RequirementResult.to_json` returns it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The verdict on one requirement in one column: a run, or all runs of a test."""
+
+    outcome: Outcome
+    exercised: bool
+    """False if no run of the column says anything about the requirement."""
+    times: int | None
+    """How often the condition became true, or the number of steps; None without a condition."""
+    robustness: float
+    """The smallest robustness; NaN if it is not decided."""
+    reason: str = ""
+
+    @classmethod
+    def of(cls, results: Iterable[Plain]) -> Cell:
+        """Return the common verdict of one or more results."""
+        cells = [cls._of_one(one) for one in results]
+        told = [one for one in cells if one.exercised] or cells
+        decided = [one.robustness for one in told if one.outcome is not Outcome.UNDECIDED]
+        times = [one.times for one in cells if one.times is not None]
+        return cls(
+            Outcome.of_all(one.outcome for one in told),
+            any(one.exercised for one in cells),
+            sum(times) if times else None,
+            min(decided, default=math.nan),
+            next((one.reason for one in told if one.reason), ""),
+        )
+
+    @classmethod
+    def _of_one(cls, result: Plain) -> Cell:
+        outcome, reason = Outcome[str(result["outcome"]).upper()], str(result["reason"])
+        low, high = (float(one) for one in result["robustness"])
+        times = result["exercised"]
+        return cls(
+            outcome,
+            not reason.startswith(NOT_EXERCISED),
+            None if times is None else int(times),
+            {Outcome.PASSED: low, Outcome.FAILED: high}.get(outcome, math.nan),
+            reason,
+        )
+
+    @property
+    def verdict(self) -> str:
+        """``holds``, ``violated``, ``undecided`` or ``not exercised``."""
+        return VERDICTS[self.outcome] if self.exercised else NOT_EXERCISED
+
+    @property
+    def margin(self) -> str:
+        """The robustness as text; empty if it is not decided."""
+        return "" if math.isnan(self.robustness) else f"{self.robustness:.4g}"
+
+    def __str__(self) -> str:
+        times = "" if self.times is None else f"{self.times} time{'s' * (self.times != 1)}"
+        return ", ".join(part for part in (self.verdict, self.margin, times) if part)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A requirement, and its cells by the name of their column."""
+
+    name: str
+    formula: str
+    text: str
+    cells: Mapping[str, Cell]
+
+    @property
+    def whole(self) -> Cell:
+        """The verdict over all columns.
+
+        A column that does not exercise the requirement has no effect if another one does.
+        """
+        told = [one for one in self.cells.values() if one.exercised]
+        outcome = Outcome.of_all(one.outcome for one in told)
+        decided = [one.robustness for one in told if not math.isnan(one.robustness)]
+        reason = next((one.reason for one in told or self.cells.values() if one.reason), "")
+        return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason)
+
+    @property
+    def exercised_by(self) -> list[str]:
+        """The columns in which the requirement holds or is violated."""
+        return [k for k, one in self.cells.items() if one.outcome is not Outcome.UNDECIDED]
+
+    @property
+    def worst_in(self) -> str:
+        """The column with the smallest robustness; empty without one."""
+        decided = {k: one.robustness for k, one in self.cells.items() if one.margin}
+        return min(decided, key=decided.__getitem__, default="")
+
+    @property
+    def in_words(self) -> str:
+        """The requirement, its verdict over all columns, and the reason of an undecided one."""
+        whole = self.whole
+        if whole.outcome is Outcome.UNDECIDED:
+            why = whole.reason
+            if not whole.exercised:
+                why = f"no run exercises it{why.removeprefix(NOT_EXERCISED)}"
+            return f"{self.name} is undecided: {why}"
+        said = "is violated" if whole.outcome is Outcome.FAILED else "holds"
+        return f"{self.name} {said}, robustness {whole.margin} in {self.worst_in}"
+
+
+@dataclass
+class Matrix:
+    """Requirements over columns, in the order of their first result.
+
+    ``links`` are the addresses of the recordings of columns, for the page.
+    """
+
+    columns: list[str] = field(default_factory=list)
+    links: dict[str, str] = field(default_factory=dict)
+    _found: dict[tuple[str, str, str], dict[str, list[Plain]]] = field(default_factory=dict)
+
+    def add(self, column: str, results: Iterable[Plain], link: str = "") -> None:
+        """Add results to a column, which is new or exists."""
+        if column not in self.columns:
+            self.columns.append(column)
+        if link:
+            self.links[column] = link
+        for one in results:
+            key = (str(one["name"]), str(one["formula"]), str(one.get("text", "")))
+            self._found.setdefault(key, {}).setdefault(column, []).append(one)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The requirements; one with two formulas in different columns has two rows."""
+        return [
+            Row(*key, {column: Cell.of(some) for column, some in found.items()})
+            for key, found in self._found.items()
+        ]
+
+    @property
+    def outcome(self) -> Outcome:
+        """FAILED if a requirement is violated, else UNDECIDED if one is undecided."""
+        return Outcome.of_all(row.whole.outcome for row in self.rows)
+
+    @property
+    def why(self) -> str:
+        """The violated or undecided requirements as text; empty if all requirements hold."""
+        return "; ".join(r.in_words for r in self.rows if r.whole.outcome is not Outcome.PASSED)
+
+    def to_csv(self) -> str:
+        """Return the matrix as CSV, with one row for each requirement."""
+        out = io.StringIO()
+        table = csv.writer(out, lineterminator="\n")
+        last = ("verdict", "worst_robustness", "worst_in", "exercised_by")
+        table.writerow(["requirement", "text", "formula", *self.columns, *last])
+        for row in self.rows:
+            cells = [str(row.cells[c]) if c in row.cells else "" for c in self.columns]
+            worst = "" if not row.worst_in else repr(row.whole.robustness)
+            table.writerow(
+                [row.name, row.text, row.formula, *cells, row.whole.verdict, worst, row.worst_in,
+                 len(row.exercised_by)]
+            )  # fmt: skip
+        return out.getvalue()

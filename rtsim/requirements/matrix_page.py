@@ -1,0 +1,108 @@
+"""The traceability matrix as an HTML page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rtsim.core.errors import ScenarioError
+from rtsim.record.markup import text
+from rtsim.record.output_files import write_whole
+from rtsim.record.reports.page import page
+from rtsim.requirements.matrix import Cell, Matrix, Row
+
+_STYLE = """
+.matrix { max-height: 85vh; overflow: auto; }
+.matrix table { width: auto; border-collapse: separate; border-spacing: 0; }
+.matrix th { padding-left: 10px; }
+.matrix thead th { position: sticky; top: 0; z-index: 1; vertical-align: bottom; }
+.matrix th:first-child { position: sticky; left: 0; z-index: 1; background: var(--paper);
+  min-width: 300px; max-width: 340px; padding-left: 0; overflow-wrap: anywhere;
+  border-right: 1px solid var(--line); }
+.matrix thead th:first-child { z-index: 2; }
+.matrix tbody th { color: var(--ink); }
+.matrix tbody tr > * { border-bottom: 1px solid var(--line); border-top: 0; }
+.matrix code { display: block; color: var(--soft); font-size: 11px; }
+.matrix th.run { max-width: 130px; overflow-wrap: anywhere; }
+.matrix td { white-space: nowrap; padding: 4px 10px; }
+.matrix td small { display: block; color: var(--soft); }
+.matrix .none { color: var(--soft); }
+@media print { .matrix { max-height: none; overflow: visible; } }
+"""
+_LEGEND = (
+    "Each cell has the verdict, the smallest robustness, and how often the condition became true "
+    "or how many steps were measured."
+)
+
+
+def write_matrix(matrix: Matrix, path: Path, runs: str = "runs") -> None:
+    """Write a matrix to ``path`` as a page (.html) or as a table (.csv).
+
+    ``runs`` is the word for the columns. Raises :class:`ScenarioError` for another suffix.
+    """
+    check_suffix(path)
+    write_whole(path, matrix.to_csv() if _suffix(path) == ".csv" else matrix_page(matrix, runs))
+
+
+def check_suffix(path: Path) -> None:
+    """Raise :class:`ScenarioError` if a matrix cannot be written to ``path``."""
+    if _suffix(path) not in (".html", ".csv"):
+        raise ScenarioError(f"the matrix {path} must be a file .html or .csv")
+
+
+def _suffix(path: Path) -> str:
+    return path.suffix.lower()
+
+
+def matrix_page(matrix: Matrix, runs: str = "runs") -> str:
+    """Return a page with a row for each requirement and a column for each run or test."""
+    rows = matrix.rows
+    counts = Counter(row.whole.verdict for row in rows)
+    facts = {"requirements": len(rows), runs: len(matrix.columns), **counts}
+    boxes = "".join(f"<div><span>{text(k)}</span>{v}</div>" for k, v in facts.items())
+    outcome = matrix.outcome.name.lower()
+    said = {"passed": "All requirements hold", "failed": "A requirement is violated"}
+    verdict = said.get(outcome, "A requirement is undecided or not exercised")
+    head = (
+        f"<h1>Requirements</h1><div class='verdict {outcome}'>{verdict}</div>"
+        f"<div class=facts>{boxes}</div>"
+    )
+    titles = "".join(f"<th class=run>{_linked(matrix, one)}</th>" for one in matrix.columns)
+    titles += f"<th>worst robustness</th><th>{text(runs)} that exercise it</th>"
+    body = "".join(_row(row, matrix.columns) for row in rows)
+    table = f"<table><thead><tr><th>requirement</th>{titles}</tr></thead><tbody>{body}</tbody>"
+    legend = f"<p class=soft>{_LEGEND}</p>"
+    section = ("matrix", "Matrix", f"{legend}<div class=matrix>{table}</table></div>")
+    return page("Requirements", head, [section], style=_STYLE)
+
+
+def _linked(matrix: Matrix, column: str) -> str:
+    link = matrix.links.get(column)
+    return f'<a href="{text(link)}">{text(column)}</a>' if link else text(column)
+
+
+def _row(row: Row, columns: list[str]) -> str:
+    whole = row.whole
+    verdict = f"<span class={_kind(whole)}>{whole.verdict}</span>"
+    said = f"<br>{text(row.text)}" if row.text else ""
+    formula = f"<code>{text(row.formula)}</code>" if row.formula != row.name else ""
+    cells = "".join(_cell(row.cells.get(one)) for one in columns)
+    worst = f"{whole.margin}<small>{text(row.worst_in)}</small>" if row.worst_in else ""
+    return (
+        f"<tr><th><b>{text(row.name)}</b> {verdict}{said}{formula}</th>{cells}"
+        f"<td class=n>{worst}</td><td class=n>{len(row.exercised_by)} of {len(columns)}</td></tr>"
+    )
+
+
+def _kind(cell: Cell) -> str:
+    return cell.outcome.name.lower() if cell.exercised else "none"
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "<td class=none>-</td>"
+    parts = [cell.margin, "" if cell.times is None else f"{cell.times}&times;"]
+    more = ", ".join(part for part in parts if part)
+    shown = f"<small>{more}</small>" if more else ""
+    title = f' title="{text(cell.reason)}"' if cell.reason else ""
+    return f"<td class={_kind(cell)}{title}>{cell.verdict}{shown}</td>"

@@ -1,0 +1,288 @@
+"""Falsification: the search for inputs and values with which a run violates a requirement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.outcome import Judged, Outcome
+from rtsim.core.tag import NS_PER_S, Duration
+from rtsim.requirements.requirement import Given, Requirement, gather
+from rtsim.runs.progress import display_of
+from rtsim.scenario.loading import ScenarioMaker
+from rtsim.scenario.scenario import Scenario
+from rtsim.studies.counterexample import Counterexample
+from rtsim.studies.designs.search import Search
+from rtsim.studies.factors import spread
+from rtsim.studies.folder import PLAN, Folder, StudyError
+from rtsim.studies.input_signals import InputSignal, input_signals, whole_name
+from rtsim.studies.measures import ERROR, FAILED, LOST, NAN, TIMEOUT, margin_column
+from rtsim.studies.one_run import Runner
+from rtsim.studies.plan import Plan, text_of
+from rtsim.studies.progress import StudyProgress
+from rtsim.studies.running import carry_out, plan_of
+from rtsim.studies.study import Study
+from rtsim.studies.summary import ENDS, summarise
+from rtsim.studies.texts import Value, runs_of
+from rtsim.studies.workers import Where
+
+NO_PROOF = "this is not a proof that none exists"
+
+
+@dataclass(frozen=True)
+class Falsification(Judged):
+    """The result of a search for a violation.
+
+    The outcome is failed with a counterexample, and otherwise undecided: a search proves nothing.
+    """
+
+    requirement: Requirement
+    method: str
+    runs: int
+    """Number of runs that were made."""
+    needed: int | None
+    """Number of runs up to the first violation; ``None`` without a violation."""
+    robustness: float
+    """Smallest robustness of a run. An undecided run counts with its upper bound."""
+    ended: str
+    """Why the search ended."""
+    seconds: float
+    run: int | None
+    """Number of the run of the counterexample."""
+    counterexample: Counterexample | None
+    """The run with the smallest robustness of those that violate the requirement."""
+    undecided: int
+    """Number of runs that leave the requirement undecided."""
+    problem: str = ""
+    """Why the search proves even less than usual, such as runs with errors."""
+    searched: bool = True
+    """False if no run decided the requirement, or if the search ended early by an error."""
+    guards_failed: int = 0
+    """Number of runs that ended at a guard that declares a failure."""
+    folder: Path | None = None
+
+    def _judge(self) -> Outcome:
+        failed = self.counterexample is not None or self.guards_failed
+        return Outcome.FAILED if failed else Outcome.UNDECIDED
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 for a violation, 0 for a search without one, 2 if it could not search."""
+        return 1 if self._judge() is Outcome.FAILED else 0 if self.searched else 2
+
+    @property
+    def in_words(self) -> str:
+        name, why = self.requirement.name, f"; {self.problem}" if self.problem else ""
+        if self.counterexample is not None:
+            return f"{name} is violated in run {self.run}, robustness {self.robustness:.6g}{why}"
+        if not self.searched:
+            return f"the search could not decide {name}{why}"
+        least = f"smallest robustness {self.robustness:.6g}"
+        none = f"no violation of {name} found in {runs_of(self.runs)}, {least}"
+        return f"{none}; {NO_PROOF}{why}"
+
+    @property
+    def ended_in_words(self) -> str:
+        return ENDS[self.ended]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The values of the counterexample by name; the points of inputs are ``TARGET[k]``."""
+        found = self.counterexample
+        if found is None:
+            return {}
+        waves = ((one.target, k, p) for one in found.inputs for k, (_, p) in enumerate(one.points))
+        return {**found.values, **{f"{target}[{k}]": value for target, k, value in waves}}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON data, with times in s."""
+        found = self.counterexample
+        example = None if found is None else {
+            "run": self.run, "values": dict(found.values), "seed": found.seed,
+            "until_s": found.until_ns / NS_PER_S,
+            "inputs": {
+                one.target: [[ns / NS_PER_S, value] for ns, value in one.points]
+                for one in found.inputs
+            },
+        }  # fmt: skip
+        return {
+            "requirement": self.requirement.to_plain(), "method": self.method, "runs": self.runs,
+            "runs_to_violation": self.needed, "ended": self.ended, "seconds": self.seconds,
+            "robustness": self.robustness if math.isfinite(self.robustness) else None,
+            "undecided": self.undecided, "problem": self.problem, "counterexample": example,
+            "folder": None if self.folder is None else str(self.folder),
+            "in_words": self.in_words, "outcome": self._judge().name.lower(),
+        }  # fmt: skip
+
+
+def falsify(
+    scenario: str,
+    inputs: Mapping[str, InputSignal | str] | None = None,
+    *,
+    requirements: Sequence[Given] = (),
+    requirement: str = "",
+    factors: Mapping[str, object] | None = None,
+    settings: Mapping[str, Value] | None = None,
+    method: str = "cma",
+    runs: int = 500,
+    seconds: float | None = None,
+    seed: int = 0,
+    until: Duration | None = None,
+    stop: bool = True,
+    population: int = 0,
+    folder: str | Path | None = None,
+    where: Where | int | None = 0,
+    progress: StudyProgress | bool | None = None,
+) -> Falsification:
+    """Search for input signals and values with which a run violates a requirement.
+
+        found = falsify("cart.py:cart", {"command.wanted": "pieces:4,-1,1"}, requirement="SPEED")
+        if found.counterexample: print(found.values)
+
+    The same arguments give the same runs, with any number of workers.
+
+    Args:
+        scenario: A name, or ``FILE.py:FUNCTION``.
+        inputs: Input signals by target: ``"component.name"``, or a component with one signal.
+        requirements: Requirements in addition to those of the scenario.
+        requirement: Name of the requirement to violate. The default is the only one.
+        factors: Further variables, as in :class:`Study`: parameters, initial values, and arguments
+            of the scenario's function, such as latencies and times of faults.
+        settings: Values that are the same in all runs.
+        method: Search method, one of :data:`SEARCH_METHODS`.
+        runs: Largest number of runs.
+        seconds: Wall-clock time after which no further runs begin, s.
+        seed: Seed of the search. All runs have the same seed, which follows from it.
+        until: End of each run, s. The default is the end of the scenario.
+        stop: True to end after the first generation with a violation.
+        population: Runs of a generation; 0 for the default of the method.
+        folder: Folder for the runs. A search that was interrupted continues in its folder. By
+            default, the runs are not stored.
+        where: Number of worker processes: 0 for this process, ``None`` for one for each CPU.
+        progress: Whether to show progress; by default on a terminal and in a notebook.
+    """
+    began = stopwatch()
+    where = where if isinstance(where, Where) else Where(where)
+    own = gather(requirements)
+    made = _first(scenario, factors or {}, settings or {})
+    chosen = _chosen(requirement, own, made)
+    signals = input_signals(inputs or {})
+    search = Search(
+        chosen.name, runs, population, stop_at_failure=stop, method=method, seconds=seconds
+    )
+    study = Study(
+        factors or {}, search, requirements=[chosen], settings=settings or {}, seed=seed,
+        until=until,
+        inputs={whole_name(made, one.target): one for one in signals}, scenario=scenario,
+    )  # fmt: skip
+    plan = plan_of(_file_of(scenario), study, where, only=chosen.name)
+    shown = progress if isinstance(progress, StudyProgress) else StudyProgress(display_of(progress))
+    place: AbstractContextManager[Any] = nullcontext(folder)
+    if folder is None:
+        place = TemporaryDirectory(prefix="rtsim-falsify-", ignore_cleanup_errors=True)
+    with closing(shown), place as path:
+        opened = _opened(Path(path) if folder is not None else Path(path, "search"), plan)
+        with opened.locked():
+            carry_out(opened, where, shown.show, named=True)
+        with opened.read_once():
+            return _result(opened, scenario, began, None if folder is None else Path(path))
+
+
+def _first(scenario: str, factors: Mapping[str, object], settings: Mapping[str, Value]) -> Scenario:
+    """Return the scenario with typical arguments of its function."""
+    arguments = {name: spread(one).middle() for name, one in factors.items() if "." not in name}
+    values = {**settings, **arguments}
+    return ScenarioMaker(scenario).make({name: text_of(value) for name, value in values.items()})
+
+
+def _chosen(requirement: str, own: Sequence[Requirement], scenario: Scenario) -> Requirement:
+    every = {one.name: one for one in (*scenario.requirements, *own)}
+    names = [one.name for one in own or scenario.requirements]
+    if requirement:
+        if requirement not in every:
+            raise UnknownName("requirement", requirement, every, "the search")
+        return every[requirement]
+    if len(names) != 1:
+        raise ScenarioError(
+            f"the search violates one requirement, but there are {len(names)} "
+            f"({', '.join(names) or 'none'}); name one by --requirement NAME, or give one by "
+            "--require 'NAME: FORMULA'"
+        )
+    return every[names[0]]
+
+
+def _file_of(scenario: str) -> str:
+    file, ending, _ = scenario.partition(".py:")
+    return f"{file}.py" if ending else scenario
+
+
+def _opened(path: Path, plan: Plan) -> Folder:
+    """Return the folder of the search, which may contain runs of an interrupted search."""
+    if not (path / PLAN).exists():
+        return Folder.new(path, plan)
+    found = Folder.open(path)
+    if found.plan.digest != plan.digest:
+        raise StudyError(
+            f"{path} contains another search or study; give another -o FOLDER, or repeat the "
+            "command with which the search began"
+        )
+    return found
+
+
+def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Falsification:
+    summary, plan = summarise(folder), folder.plan
+    search, states = summary["search"], summary["states"]
+    design = plan.sampled
+    assert isinstance(design, Search)
+    judged = summary["requirements"][design.requirement]
+    (of,) = (one for one in plan.job.formula_requirements if one.name == design.requirement)
+    wrong = {state: states[state] for state in (ERROR, NAN, TIMEOUT, LOST) if states[state]}
+    problems = [f"{runs_of(many)} in the state {state}" for state, many in wrong.items()]
+    if wrong:
+        rows = folder.table("run", "state", "cause").to_pylist()
+        problems.append(next(f"run {r['run']}: {r['cause']}" for r in rows if r["state"] in wrong))
+    if states[FAILED]:
+        guards = ", ".join(summary["failures"])
+        problems.append(f"{runs_of(states[FAILED])} ended at a guard that declares a failure: "
+                        f"{guards}")  # fmt: skip
+    if judged["undecided"]:
+        problems.append(
+            f"{runs_of(judged['undecided'])} leave it undecided: {judged['why_undecided']}"
+        )
+    least, first = search["smallest_margin"], search["first_miss"]
+    requirement = Requirement(of.name, of.formula, of.text)
+    run = found = None
+    if first is not None:
+        run, found = _counterexample(folder, scenario, requirement)
+    decided = judged["count"] > judged["undecided"]
+    return Falsification(
+        requirement=requirement, method=design.method, runs=summary["rows"],
+        needed=None if first is None else first + 1,
+        robustness=math.inf if least is None else least, ended=summary["ended"],
+        seconds=(stopwatch() - began) * 1e-9, run=run, counterexample=found,
+        undecided=judged["undecided"], problem="; ".join(problems),
+        searched=decided and summary["ended"] != "no margin", guards_failed=states[FAILED],
+        folder=path,
+    )  # fmt: skip
+
+
+def _counterexample(folder: Folder, scenario: str, of: Requirement) -> tuple[int, Counterexample]:
+    """Return the run with the smallest margin: its number, and all that repeats it."""
+    column = margin_column(of.name)
+    columns = folder.columns("run", column)
+    run = int(columns["run"][np.nanargmin(columns[column])])
+    job, order = folder.plan.job, folder.orders[run]
+    until_ns = Runner(job).until_ns(order)
+    found = Counterexample.of_factors(
+        scenario, of, until_ns, order.factors, tuple(job.signals), job.settings, order.seed
+    )
+    return run, found

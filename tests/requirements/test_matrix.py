@@ -1,0 +1,152 @@
+"""The traceability matrix: what counts as exercised, and the page and the table."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
+from rtsim.requirements.matrix import Matrix, Row
+
+NEVER = "not exercised, because a.x > 3 m was never true"
+OPEN = "the run ended at 4 s, before the formula was decided"
+
+
+def result(
+    name: str, outcome: str, low: float | str, high: float | str, times: int | None = None,
+    reason: str = "", formula: str = "always a.x < 1 m",
+) -> dict[str, Any]:  # fmt: skip
+    """Return JSON data as :meth:`RequirementResult.to_json` returns it."""
+    return {
+        "name": name, "formula": formula, "text": f"Text of {name}.", "outcome": outcome,
+        "robustness": [low, high], "worst_s": None, "worst": "", "violated_s": [],
+        "exercised": times, "reason": reason, "note": "",
+    }  # fmt: skip
+
+
+HOLDS = result("A", "passed", 0.5, 0.5, 2)
+BROKEN = result("A", "failed", -0.25, -0.25, 1)
+UNUSED = result("A", "undecided", 2.0, 2.0, 0, NEVER)
+UNDECIDED = result("A", "undecided", "-inf", 0.5, 1, OPEN)
+
+
+def row(*results: dict[str, Any]) -> Row:
+    matrix = Matrix()
+    for k, one in enumerate(results):
+        matrix.add(f"run {k}", [one])
+    (found,) = matrix.rows
+    assert matrix.outcome is found.whole.outcome
+    return found
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict", "outcome", "worst", "exercised"),
+    [
+        ((HOLDS,), "holds", Outcome.PASSED, 0.5, 1),
+        ((HOLDS, UNUSED), "holds", Outcome.PASSED, 0.5, 1),
+        ((UNUSED, UNUSED), "not exercised", Outcome.UNDECIDED, math.nan, 0),
+        ((HOLDS, UNDECIDED), "undecided", Outcome.UNDECIDED, 0.5, 1),
+        ((UNDECIDED,), "undecided", Outcome.UNDECIDED, math.nan, 0),
+        ((UNUSED, UNDECIDED), "undecided", Outcome.UNDECIDED, math.nan, 0),
+        ((HOLDS, BROKEN, UNUSED, UNDECIDED), "violated", Outcome.FAILED, -0.25, 2),
+    ],
+)
+def test_a_requirement_over_several_runs(
+    results: tuple[dict[str, Any], ...], verdict: str, outcome: Outcome, worst: float,
+    exercised: int,
+) -> None:  # fmt: skip
+    found = row(*results)
+    assert (found.whole.verdict, found.whole.outcome) == (verdict, outcome)
+    assert found.whole.robustness == pytest.approx(worst, nan_ok=True)
+    assert len(found.exercised_by) == exercised
+
+
+def test_several_runs_of_one_test_have_one_cell() -> None:
+    matrix = Matrix()
+    matrix.add("test", [HOLDS, UNUSED, {**HOLDS, "robustness": [0.125, 0.125]}])
+    assert str(matrix.rows[0].cells["test"]) == "holds, 0.125, 4 times"
+    matrix.add("test", [UNDECIDED])
+    cell = matrix.rows[0].cells["test"]
+    assert (cell.verdict, cell.reason, cell.times) == ("undecided", OPEN, 5)
+
+
+def test_the_reasons_in_words() -> None:
+    assert row(UNUSED).in_words == (
+        "A is undecided: no run exercises it, because a.x > 3 m was never true"
+    )
+    assert row(UNUSED, UNDECIDED).in_words == f"A is undecided: {OPEN}"
+    assert row(HOLDS, BROKEN).in_words == "A is violated, robustness -0.25 in run 1"
+
+
+def test_a_requirement_with_two_formulas_has_two_rows() -> None:
+    matrix = Matrix()
+    matrix.add("one", [HOLDS])
+    matrix.add("two", [{**HOLDS, "formula": "always a.x < 2 m"}])
+    assert [[*one.cells] for one in matrix.rows] == [["one"], ["two"]]
+
+
+def test_an_empty_matrix_is_no_pass() -> None:
+    assert Matrix().outcome is Outcome.UNDECIDED
+
+
+def test_the_table() -> None:
+    matrix = Matrix()
+    matrix.add("one.mcap", [HOLDS, result("B", "undecided", "-inf", "inf", 0, NEVER)])
+    matrix.add("two.mcap", [BROKEN])
+    a, b = csv.DictReader(matrix.to_csv().splitlines())
+    assert a == {
+        "requirement": "A", "text": "Text of A.", "formula": "always a.x < 1 m",
+        "one.mcap": "holds, 0.5, 2 times", "two.mcap": "violated, -0.25, 1 time",
+        "verdict": "violated", "worst_robustness": "-0.25", "worst_in": "two.mcap",
+        "exercised_by": "2",
+    }  # fmt: skip
+    assert (b["one.mcap"], b["two.mcap"]) == ("not exercised, 0 times", "")
+    assert (b["verdict"], b["worst_robustness"], b["exercised_by"]) == ("not exercised", "", "0")
+
+
+def test_the_page() -> None:
+    pytest.importorskip("uplot")
+    from rtsim.requirements.matrix_page import matrix_page
+
+    matrix = Matrix()
+    matrix.add("one.mcap", [{**HOLDS, "text": "<b>"}, {**UNUSED, "name": "B"}], "runs/one.mcap")
+    page = matrix_page(matrix)
+    assert '<a href="runs/one.mcap">one.mcap</a>' in page
+    assert (
+        "<b>A</b> <span class=passed>holds</span><br>&lt;b&gt;<code>always a.x &lt; 1 m</code>"
+        in page
+    )
+    assert "<td class=passed>holds<small>0.5, 2&times;</small></td>" in page
+    said = NEVER.replace(">", "&gt;")
+    assert f'<td class=none title="{said}">not exercised<small>0&times;</small></td>' in page
+    assert "<div class='verdict undecided'>A requirement is undecided or not exercised" in page
+    assert "<td class=n>0.5<small>one.mcap</small></td><td class=n>1 of 1</td>" in page
+
+
+def test_a_large_page_has_each_cell_once() -> None:
+    pytest.importorskip("uplot")
+    from rtsim.requirements.matrix_page import matrix_page
+
+    matrix = Matrix()
+    for run in range(20):
+        matrix.add(f"run-{run}.mcap", [{**HOLDS, "name": f"REQ-{k}"} for k in range(50)])
+    page = matrix_page(matrix, "tests")
+    assert len(re.findall("<td", page)) == 50 * (20 + 2)
+    assert len(re.findall("<tr>", page)) == 51
+    assert "tests that exercise it" in page
+
+
+def test_another_suffix_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("uplot")
+    from rtsim.requirements.matrix_page import write_matrix
+
+    with pytest.raises(ScenarioError, match=r"matrix.xml must be a file .html or .csv"):
+        write_matrix(Matrix(), tmp_path / "matrix.xml")
+    write_matrix(Matrix(), tmp_path / "matrix.CSV")
+    assert (tmp_path / "matrix.CSV").read_text().startswith("requirement,text,formula,verdict")

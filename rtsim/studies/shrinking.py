@@ -10,15 +10,20 @@ stimuli of C code uses them for sequences of inputs.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
+from rtsim.scenario.loading import find_maker, load_scenario
 from rtsim.studies.counterexample import Counterexample, Point, Waveform
+from rtsim.studies.factors import Choice, Range, Spread
 from rtsim.studies.input_signals import PIECES
 from rtsim.studies.texts import Value
 
@@ -92,6 +97,32 @@ class Factor(NamedTuple):
     """The value without the search; None if the scenario has none."""
 
 
+def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, Factor]:
+    """Return the limits and the usual value of each factor in ``spreads`` that ``one`` changes.
+
+    A value of a list has no limits, because no other value between is possible. It can only become
+    the usual value.
+    """
+    scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
+    defaults = inspect.signature(find_maker(one.scenario)).parameters
+    out = {}
+    for name in one.values.keys() & spreads.keys():
+        usual: Value | None = None
+        if "." in name:
+            values, signals, _ = scenario.settable_of(name)
+            own = name.partition(".")[2]
+            found = np.ravel(signals.initial(values)[signals.slice(own)])
+            usual = float(found[0]) if len(found) == 1 else None
+        elif isinstance(defaults[name].default, bool | int | float | str):
+            usual = defaults[name].default
+        spread = spreads[name]
+        limits = (spread.low, spread.high) if isinstance(spread, Range) else (-math.inf, math.inf)
+        if isinstance(spread, Choice):
+            limits = math.inf, -math.inf
+        out[name] = Factor(*limits, usual)
+    return out
+
+
 class Shrunk(NamedTuple):
     """The result of :func:`shrink`."""
 
@@ -110,8 +141,8 @@ def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tu
     """Return the size of a counterexample; tuples are compared in order.
 
     The size consists of the number of control points, the number of changed factors, the end of the
-    run and the time of the last control point (ns, rounded up to two digits), and the number of
-    digits.
+    run and the time of the last control point (ns, rounded up to two digits and one digit), and the
+    number of digits.
     """
     changed = [name for name in one.values if name in (factors or {})]
     numbers = [v for wave in one.inputs for ns, v in wave.points]
@@ -121,8 +152,8 @@ def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tu
     return (
         sum(len(wave.points) for wave in one.inputs),
         len(changed),
-        _coarse(one.until_ns),
-        max((_coarse(wave.points[-1][0]) for wave in one.inputs), default=0),
+        _coarse(one.until_ns, 2),
+        max((_coarse(wave.points[-1][0], 1) for wave in one.inputs), default=0),
         sum(map(_digits, [*numbers, *times, one.until_ns / NS_PER_S])),
     )
 
@@ -303,7 +334,7 @@ def _without_points(one: Counterexample, k: int, gone: slice) -> list[Counterexa
     """
     points = one.inputs[k].points
     kept = (*points[: gone.start], *points[gone.stop :])
-    out = []
+    out: list[Counterexample] = []
     if not kept:
         return out
     begin = points[gone.start][0]
@@ -364,14 +395,15 @@ def _times(one: Counterexample) -> list[int]:
     return sorted({ns for wave in one.inputs for ns, _ in wave.points})
 
 
-def _grid(ns: int) -> int:
-    """Return the power of ten (ns) of which ``ns`` is 10 to 99 multiples."""
-    return int(10 ** max(0, len(str(ns)) - 2))
+def _grid(ns: int, digits: int = 2) -> int:
+    """Return the power of ten (ns) of which ``ns`` is a multiple with ``digits`` digits."""
+    return int(10 ** max(0, len(str(ns)) - digits))
 
 
-def _coarse(ns: int) -> int:
-    """Return ``ns``, rounded up to two digits."""
-    return int(-(-ns // _grid(ns)) * _grid(ns))
+def _coarse(ns: int, digits: int) -> int:
+    """Return ``ns``, rounded up to ``digits`` digits."""
+    grid = _grid(ns, digits)
+    return -(-ns // grid) * grid
 
 
 def _digits(value: float) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
 from rtsim.scenario.loading import find_maker, load_scenario
-from rtsim.studies.counterexample import Counterexample, Point, Waveform
+from rtsim.studies.counterexample import Counterexample, Point, Runs, Waveform
 from rtsim.studies.factors import Choice, Range, Spread
 from rtsim.studies.input_signals import PIECES
 from rtsim.studies.texts import Value
@@ -100,8 +100,7 @@ class Factor(NamedTuple):
 def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, Factor]:
     """Return the limits and the usual value of each factor in ``spreads`` that ``one`` changes.
 
-    A value of a list has no limits, because no other value between is possible. It can only become
-    the usual value.
+    A value from a list is never rounded, because the list has no values in between.
     """
     scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
     defaults = inspect.signature(find_maker(one.scenario)).parameters
@@ -131,6 +130,26 @@ class Shrunk(NamedTuple):
     """Number of runs."""
     complete: bool
     """False if the budget of runs ended the search."""
+
+
+def shrunk(
+    one: Counterexample, spreads: Mapping[str, Spread], budget: int = 500, share: float = 0.5
+) -> Shrunk:
+    """Shrink a counterexample that a search found, by runs in this process.
+
+    Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
+    smaller violation, rounding or the latency of a board could decide whether it occurs.
+
+    Args:
+        one: A run that violates its requirement.
+        spreads: The factors of the search, by name.
+        budget: Greatest number of runs.
+        share: Part of the robustness that remains, from 0 to 1.
+    """
+    runs = Runs()
+    found = runs.check(one).robustness
+    most = share * found if math.isfinite(found) else 0.0
+    return shrink(one, lambda x: runs.violates(x, most), factors_of(one, spreads), budget)
 
 
 class _Spent(Exception):

@@ -148,6 +148,11 @@ class Counterexample:
         waves = tuple(Waveform.of(one, factors, until_ns) for one in signals)
         return cls(scenario, requirement, until_ns, waves, {**(settings or {}), **values}, seed)
 
+    @property
+    def name(self) -> str:
+        """The name of the requirement in lower case, with underscores, for the names of files."""
+        return re.sub(r"\W+", "_", self.requirement.name.lower()).strip("_")
+
     def make(
         self, scenario: str | None = None, settings: Mapping[str, str] | None = None
     ) -> Scenario:
@@ -177,6 +182,15 @@ class Counterexample:
         simulate(self.make(), seed=self.seed, recorder=recorder, progress=False)
         return check([self.requirement], recorder.recording())[0]
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the values and the inputs as JSON data, with times in s."""
+        return {
+            "values": dict(self.values),
+            "seed": self.seed,
+            "until_s": _s(self.until_ns),
+            "inputs": {one.target: [[_s(ns), v] for ns, v in one.points] for one in self.inputs},
+        }
+
     # -- files
 
     @classmethod
@@ -193,28 +207,27 @@ class Counterexample:
         values = dict(top["set"])
         return cls(scenario, requirement, top["until"], inputs, values, top["seed"])
 
-    def save(self, path: Path, *, force: bool = False) -> None:
+    def save(self, path: Path) -> None:
         """Write the counterexample to ``path``.
 
-        Raises :class:`ScenarioError` if the file exists and is no counterexample, unless ``force``
-        is True, and if the file cannot be written.
+        Raises :class:`ScenarioError` if the file exists and contains no counterexample, or if it
+        cannot be written.
         """
-        _write(path, self._lines(path), force)
+        _write(path, self._lines(path))
 
-    def save_test(self, path: Path, example: Path, *, force: bool = False) -> None:
+    def save_test(self, path: Path, example: Path) -> None:
         """Write a test for pytest to ``path`` that runs the saved counterexample ``example``.
 
         Errors are those of :meth:`save`.
         """
-        name = re.sub(r"\W+", "_", self.requirement.name.lower()).strip("_")
         said = f"{self.requirement.name}: {self.requirement.text or self.requirement.formula}"
         file = Path(os.path.relpath(example, path.parent)).as_posix()
         lines = [
             f"{_MARK}. {' '.join(said.split())}",
-            f"def test_{name}(counterexample):",
+            f"def test_{self.name}(counterexample):",
             f"    counterexample({to_toml(file)}).assert_ok()",
         ]
-        _write(path, lines, force)
+        _write(path, lines)
 
     def _lines(self, path: Path) -> list[str]:
         folder = path.absolute().parent
@@ -329,12 +342,13 @@ def _moved(scenario: str, to: Callable[[Path], Path]) -> str:
     return f"{to(Path(path + dot)).as_posix()}{function}"
 
 
-def _write(path: Path, lines: Sequence[str], force: bool) -> None:
+def _write(path: Path, lines: Sequence[str]) -> None:
     mark = _MARK.encode()
     try:
-        if not force and path.exists() and path.read_bytes()[: len(mark)] != mark:
+        if path.exists() and path.read_bytes()[: len(mark)] != mark:
             raise ScenarioError(
-                f"{path} exists and contains no counterexample; give another name, or add --force"
+                f"{path} exists and contains no counterexample, so it is not overwritten; give "
+                "another name"
             )
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:

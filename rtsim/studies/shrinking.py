@@ -130,6 +130,8 @@ class Shrunk(NamedTuple):
     """Number of runs."""
     complete: bool
     """False if the budget of runs ended the search."""
+    robustness: float = math.nan
+    """The robustness of the counterexample; NaN from :func:`shrink`."""
 
 
 def shrunk(
@@ -138,7 +140,8 @@ def shrunk(
     """Shrink a counterexample that a search found, by runs in this process.
 
     Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
-    smaller violation, rounding or the latency of a board could decide whether it occurs.
+    smaller violation, rounding or the latency of a board could decide whether it occurs. The result
+    is run once more as ``rtsim run`` does.
 
     Args:
         one: A run that violates its requirement.
@@ -149,7 +152,8 @@ def shrunk(
     runs = Runs()
     found = runs.check(one).robustness
     most = share * found if math.isfinite(found) else 0.0
-    return shrink(one, lambda x: runs.violates(x, most), factors_of(one, spreads), budget)
+    small = shrink(one, lambda x: runs.violates(x, most), factors_of(one, spreads), budget)
+    return small._replace(robustness=small.counterexample.check().robustness)
 
 
 class _Spent(Exception):

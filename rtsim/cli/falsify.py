@@ -1,0 +1,234 @@
+"""``rtsim falsify``: search for inputs and values with which a run violates a requirement."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
+from rtsim.cli.options import option, parse_settings
+from rtsim.cli.study import where_options
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S
+from rtsim.runs.progress import TerminalLine
+from rtsim.studies.counterexample import SUFFIX, Counterexample
+from rtsim.studies.factors import spread
+from rtsim.studies.falsification import Falsification
+from rtsim.studies.falsification import falsify as search
+from rtsim.studies.progress import StudyProgress
+from rtsim.studies.shrinking import Shrunk, shrunk
+from rtsim.studies.summary import shown
+from rtsim.studies.texts import runs_of, split, value_of
+from rtsim.studies.workers import Where
+
+
+@click.command()
+@click.argument("scenario")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="Input signal to vary: NAME=pieces:8,-1,1 (8 constant pieces from -1 to 1), "
+    "NAME=linear:5,-1,1 or NAME=spline:5,-1,1, with rate=2 (per s), period=0.1 (s) or times=free; "
+    "repeatable.",
+)
+@click.option(
+    "--factor",
+    "factors",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="Value to vary: a parameter, an initial value or an argument of the scenario, such as "
+    "cart.x=range:-1,1 or latency=range:0,0.2; repeatable.",
+)
+@option("--require", help="Requirement NAME: FORMULA, or a requirement file (.toml); repeatable.")
+@click.option(
+    "--requirement",
+    metavar="NAME",
+    default="",
+    help="Requirement to violate.  [default: the only requirement]",
+)
+@click.option(
+    "--method",
+    default="cma",
+    show_default=True,
+    help="Search method: cma, differential_evolution, latin_hypercube or random.",
+)
+@click.option("--runs", type=int, default=500, show_default=True, help="Largest number of runs.")
+@click.option(
+    "--time",
+    "seconds",
+    metavar="S",
+    help="Begin no further runs after this wall-clock time, such as 60s.  [default: no limit]",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
+@option("--until", help="End of each run, simulated s.  [default: the scenario's own]")
+@option("--set", help="Set a value that is equal in all runs; repeatable.")
+@click.option("--all", "every", is_flag=True, help="Continue after the first violation.")
+@click.option(
+    "-o",
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Folder for the runs. The same command continues an interrupted search.  [default: the "
+    "runs are not stored]",
+)
+@click.option(
+    "--no-shrink", is_flag=True, help="Do not look for a smaller run with the same violation."
+)
+@click.option(
+    "--save",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File for the run that violates the requirement; a test for pytest is written beside it.  "
+    "[default: NAME.counterexample.toml, with the name of the requirement]",
+)
+@where_options
+@json_option
+@reports_errors
+def falsify(
+    scenario: str,
+    inputs: tuple[str, ...],
+    factors: tuple[str, ...],
+    requirements: tuple[str, ...],
+    requirement: str,
+    method: str,
+    runs: int,
+    seconds: str | None,
+    seed: int,
+    until: str | None,
+    settings: tuple[str, ...],
+    every: bool,
+    folder: Path | None,
+    no_shrink: bool,
+    path: Path | None,
+    where: Where,
+    as_json: bool,
+) -> None:
+    """Search for inputs and values with which a run of SCENARIO violates a requirement.
+
+    The search ends after the first violation, or when the number of runs or the time is reached. A
+    search without a violation does not prove that none exists. A run with a violation is made
+    smaller, and saved in a file for 'rtsim run --counterexample' and in a test for pytest.
+
+    \b
+    Examples:
+      rtsim falsify cart.py:cart --requirement SPEED --input command=pieces:4,-1,1
+      rtsim falsify cart.py:cart --require 'FAST: always abs(cart.v) < 2 m/s' \\
+          --input command.wanted=linear:5,-1,1,rate=2 --factor cart.x=range:-1,1 --time 60s
+
+    Exit status: 1 if a requirement is violated or a run ended at a guard that declares a failure; 0
+    if the search found no violation; 2 if the search could not decide the requirement; 130 if
+    interrupted.
+    """
+    varied = dict(split(text, "--factor") for text in factors)
+    line = TerminalLine() if sys.stderr.isatty() and not as_json else None
+    with sigterm_interrupts():
+        try:
+            found = search(
+                scenario, dict(split(text, "--input") for text in inputs),
+                requirements=requirements, requirement=requirement,
+                factors=varied,
+                settings={n: value_of(t) for n, t in parse_settings(settings).items()},
+                method=method, runs=runs, seconds=_seconds(seconds), seed=seed, until=until,
+                stop=not every, folder=folder, where=where,
+                progress=StudyProgress(line, first_ns=0),
+            )  # fmt: skip
+        except KeyboardInterrupt as interrupt:
+            more = "" if folder is None else "; to continue, type the same command again"
+            raise KeyboardInterrupt(f"interrupted{more}") from interrupt
+        small = None
+        if found.counterexample is not None and not no_shrink:
+            spreads = {name: spread(text) for name, text in varied.items()}
+            small = shrunk(found.counterexample, spreads)
+    files = None if found.counterexample is None else _saved(found.counterexample, small, path)
+    why = found.in_words if found.status else None
+    if as_json:
+        more: dict[str, Any] = {}
+        if small is not None:
+            more["shrunk"] = {
+                **small.counterexample.to_json(), "runs": small.runs, "complete": small.complete,
+                "robustness": small.robustness,
+            }  # fmt: skip
+        if files is not None:
+            more["files"] = [str(file) for file in files.files]
+            more["not_written"] = files.problem
+        show_result({**found.to_json(), **more}, found.status, why)
+    else:
+        _print(found)
+        if small is not None:
+            _print_small(found, small)
+        if files is not None:
+            _print_files(scenario, files)
+    sys.exit(found.status)
+
+
+class _Files(NamedTuple):
+    """The counterexample file and the test that were written, or why they were not."""
+
+    files: tuple[Path, ...] = ()
+    problem: str = ""
+
+
+def _saved(found: Counterexample, small: Shrunk | None, path: Path | None) -> _Files:
+    one = found if small is None else small.counterexample
+    file = Path(f"{one.name}{SUFFIX}") if path is None else path
+    test = file.with_name(f"test_{file.name.partition('.')[0]}.py")
+    try:
+        one.save(file)
+        one.save_test(test, file)
+    except ScenarioError as error:  # the violation counts without the file
+        return _Files(problem=str(error))
+    return _Files((file, test))
+
+
+def _print_small(found: Falsification, small: Shrunk) -> None:
+    one, before = small.counterexample, found.counterexample
+    assert before is not None
+    points, many = (sum(len(wave.points) for wave in c.inputs) for c in (one, before))
+    part = "" if small.complete else "; the number of runs ended the search for a smaller one"
+    click.echo(
+        f"made smaller in {runs_of(small.runs)}: {points} of {many} control points, robustness "
+        f"{small.robustness:.6g}{part}"
+    )
+    for name, value in one.values.items():
+        click.echo(f"  {name} = {shown(value)}")
+    for wave in one.inputs:
+        values = ", ".join(f"{value:g} at {ns / NS_PER_S:g} s" for ns, value in wave.points)
+        click.echo(f"  {wave.target}: {values}")
+    click.echo(f"  end of the run: {one.until_ns / NS_PER_S:g} s")
+
+
+def _print_files(scenario: str, files: _Files) -> None:
+    if files.problem:
+        click.echo(f"not written: {files.problem}")
+        return
+    file, test = files.files
+    click.echo(f"written: {file}, {test}")
+    click.echo(f"next: rtsim run {shlex.quote(scenario)} --counterexample {shlex.quote(str(file))}")
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text.strip().removesuffix("s"))
+    except ValueError:
+        raise click.UsageError(f"--time {text!r} is not a time in s; write --time 60s") from None
+
+
+def _print(found: Falsification) -> None:
+    click.echo(found.in_words)
+    for name, value in found.values.items():
+        click.echo(f"  {name} = {shown(value)}")
+    first = "" if found.needed is None else f", {found.needed} up to the first violation"
+    click.echo(
+        f"{runs_of(found.runs)}{first}, in {found.seconds:.3g} s by the method {found.method}; the "
+        f"search ended because {found.ended_in_words}"
+    )
+    if found.folder is not None:
+        click.echo(f"folder: {found.folder}")

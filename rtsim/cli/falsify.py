@@ -125,7 +125,7 @@ def falsify(
     if the search found no violation; 2 if the search could not decide the requirement; 130 if
     interrupted.
     """
-    varied = dict(split(text, "--factor") for text in factors)
+    varied: dict[str, object] = dict(split(text, "--factor") for text in factors)
     line = TerminalLine() if sys.stderr.isatty() and not as_json else None
     with sigterm_interrupts():
         try:
@@ -148,16 +148,16 @@ def falsify(
     files = None if found.counterexample is None else _saved(found.counterexample, small, path)
     why = found.in_words if found.status else None
     if as_json:
-        more: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
         if small is not None:
-            more["shrunk"] = {
+            extra["shrunk"] = {
                 **small.counterexample.to_json(), "runs": small.runs, "complete": small.complete,
                 "robustness": small.robustness,
             }  # fmt: skip
         if files is not None:
-            more["files"] = [str(file) for file in files.files]
-            more["not_written"] = files.problem
-        show_result({**found.to_json(), **more}, found.status, why)
+            extra["files"] = [str(file) for file in files.files]
+            extra["not_written"] = files.problem
+        show_result({**found.to_json(), **extra}, found.status, why)
     else:
         _print(found)
         if small is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.core.tag import NS_PER_S, Duration
+from rtsim.core.tag import Duration
 from rtsim.requirements.requirement import Given, Requirement, gather
 from rtsim.runs.progress import display_of
 from rtsim.scenario.loading import ScenarioMaker

@@ -19,6 +19,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
 from rtsim.scenario.loading import find_maker, load_scenario
@@ -143,6 +145,8 @@ def shrunk(
     smaller violation, rounding or the latency of a board could decide whether it occurs. The result
     is run once more as ``rtsim run`` does.
 
+    Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.
+
     Args:
         one: A run that violates its requirement.
         spreads: The factors of the search, by name.
@@ -150,8 +154,14 @@ def shrunk(
         share: Part of the robustness that remains, from 0 to 1.
     """
     runs = Runs()
-    found = runs.check(one).robustness
-    most = share * found if math.isfinite(found) else 0.0
+    found = runs.check(one)
+    if found.result is not Outcome.FAILED:
+        raise ScenarioError(
+            f"the run does not violate {one.requirement.name} when it is repeated: "
+            f"{found.in_words}; the scenario {one.scenario} depends on more than its values, "
+            "inputs and seed"
+        )
+    most = share * found.robustness if math.isfinite(found.robustness) else 0.0
     small = shrink(one, lambda x: runs.violates(x, most), factors_of(one, spreads), budget)
     return small._replace(robustness=small.counterexample.check().robustness)
 
@@ -177,7 +187,7 @@ def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tu
         len(changed),
         _coarse(one.until_ns, 2),
         max((_coarse(wave.points[-1][0], 1) for wave in one.inputs), default=0),
-        sum(map(_digits, [*numbers, *times, one.until_ns / NS_PER_S])),
+        sum(map(_digits, [*numbers, *times, one.until_ns / NS_PER_S, one.seed])),
     )
 
 
@@ -323,6 +333,7 @@ class _Shrinking:
             value = self.best.values[name]
             if name in self._factors and isinstance(value, int | float):
                 self._round_factor(name, value)
+        self._first([replace(self.best, seed=0)])
         rounded = [_ns(s) for s in rounder(self.best.until_ns / NS_PER_S)]
         self._first([replace(self.best, until_ns=ns) for ns in rounded if ns > 0])
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from falsified_parts import CART
 
 from rtsim.cli.main import main
 from rtsim.core.errors import ScenarioError
 from rtsim.record.reading import Recording
 from rtsim.requirements.requirement import Requirement
 from rtsim.requirements.verdict import check
-from rtsim.studies.counterexample import Counterexample, Runs
+from rtsim.studies.counterexample import Counterexample, Runs, Waveform
+from rtsim.studies.factors import Range
 from rtsim.studies.input_signals import InputSignal
+from rtsim.studies.shrinking import shrunk
 
 SCENARIO = """\
 import rtsim as rt
@@ -147,12 +153,11 @@ def test_only_counterexamples_are_overwritten(reference: str, tmp_path: Path) ->
     one.save(path)
     one.save(path)
     path.write_text("mine = 1\n")
-    for save in (lambda **o: one.save(path, **o), lambda **o: one.save_test(path, path, **o)):
-        with pytest.raises(ScenarioError, match=r"exists and contains no counterexample.*--force"):
-            save()
-        assert path.read_text() == "mine = 1\n"
-    one.save(path, force=True)
-    assert Counterexample.open(path).requirement == FAST
+    with pytest.raises(ScenarioError, match="exists and contains no counterexample"):
+        one.save(path)
+    with pytest.raises(ScenarioError, match="exists and contains no counterexample"):
+        one.save_test(path, path)
+    assert path.read_text() == "mine = 1\n"
     with pytest.raises(ScenarioError, match="cannot write"):
         one.save(tmp_path / "none" / "one.toml")
 
@@ -214,3 +219,84 @@ def test_a_missing_file_is_refused_before_the_run(reference: str, tmp_path: Path
     assert status == 2
     assert "none.toml: No such file" in said
     assert not (tmp_path / "a.mcap").exists()
+
+
+# -- rtsim falsify
+
+
+@pytest.fixture
+def cart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The command that finds a violation; its options can be added."""
+    (tmp_path / "cart.py").write_text(CART.replace("    loop.at(1, push.force, 5.0)\n", ""))
+    monkeypatch.chdir(tmp_path)
+    words = "--input push=pieces:4,-1,1 --factor cart.mass=range:0.5,1.5 --method random"
+    return ["falsify", "cart.py", "--workers", "0", "--requirement", "NEAR", *words.split()]
+
+
+def test_falsify_makes_it_smaller_and_saves_it(cart: list[str]) -> None:
+    status, said = run_in(*cart)
+    assert status == 1, said
+    assert re.search(r"made smaller in \d+ runs: 1 of 4 control points, robustness -", said)
+    assert re.search(r"^  push.force: -?0?\.?\d at 0 s$", said, re.M), said  # one digit
+    assert "written: near.counterexample.toml, test_near.py\n" in said
+    assert said.endswith("next: rtsim run cart.py --counterexample near.counterexample.toml\n")
+    one = Counterexample.open("near.counterexample.toml")
+    assert (one.values, one.seed) == ({}, 0)  # the mass of the scenario does it too
+    assert one.check().verdict == "violated"
+    status, said = run_in("run", "cart.py", "--counterexample", "near.counterexample.toml")
+    assert status == 1
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_near.py"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 1
+    assert "NEAR is violated" in found.stdout
+
+
+def test_falsify_without_shrinking_saves_the_run_that_it_found(cart: list[str]) -> None:
+    status, said = run_in(*cart, "--no-shrink", "--save", "big.toml", "--json")
+    assert status == 1
+    found = json.loads(said)
+    assert "shrunk" not in found
+    assert found["files"] == ["big.toml", "test_big.py"]
+    one = Counterexample.open("big.toml")
+    assert one.to_json() == {k: v for k, v in found["counterexample"].items() if k != "run"}
+    assert len(one.inputs[0].points) == 4
+    assert one.values.keys() == {"cart.mass"}
+
+
+def test_falsify_reports_the_smaller_run_and_a_file_that_is_not_written(cart: list[str]) -> None:
+    Path("near.counterexample.toml").write_text("mine = 1\n")
+    status, said = run_in(*cart, "--json")
+    assert status == 1
+    found = json.loads(said)
+    assert found["files"] == []
+    assert "near.counterexample.toml exists" in found["not_written"]
+    assert found["shrunk"]["complete"] is True
+    assert found["shrunk"]["robustness"] < 0
+    assert len(found["shrunk"]["inputs"]["push.force"]) == 1
+    status, said = run_in(*cart)
+    assert status == 1
+    assert "not written: near.counterexample.toml exists" in said
+    assert Path("near.counterexample.toml").read_text() == "mine = 1\n"
+
+
+def test_a_run_that_cannot_be_repeated_is_no_counterexample(reference: str) -> None:
+    slow = replace(example(reference), values={})
+    with pytest.raises(ScenarioError, match="does not violate TOO FAST when it is repeated"):
+        shrunk(slow, {})
+
+
+def test_half_of_the_violation_remains(reference: str) -> None:
+    """At 1 s, the follower is at 1 - exp(-rate); the limit is 0.9."""
+    quick = Requirement("QUICK", "always[0, 1] follower.x < 0.9 m")
+    wave = Waveform("command.wanted", "pieces", -1.0, 1.0, ((0, 1.0),))
+    one = Counterexample(reference, quick, 2_000_000_000, (wave,), {"follower.rate": 4.3217})
+    rates = {"follower.rate": Range(1.0, 9.0)}
+    kept = [shrunk(one, rates, share=share) for share in (0.0, 0.5, 1.0)]
+    assert [k.counterexample.values for k in kept] == [
+        {"follower.rate": v} for v in (4.0, 4.0, 4.322)
+    ]
+    found = one.check().robustness
+    for share, small in zip((0.0, 0.5, 1.0), kept, strict=True):
+        assert small.robustness == small.counterexample.check().robustness <= share * found
+    small = shrunk(replace(one, values={"follower.rate": 2.4321}), rates)
+    assert small.counterexample.values == {"follower.rate": 2.4}

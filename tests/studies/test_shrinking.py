@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -170,7 +170,7 @@ def test_the_budget_ends_the_search_with_a_violation() -> None:
 def test_searches_that_do_not_know_what_they_make_smaller() -> None:
     tried: list[list[int]] = []
 
-    def first(one: list[int], fewer: list[list[int]]) -> list[int] | None:  # noqa: ARG001
+    def first(one: list[int], fewer: Sequence[list[int]]) -> list[int] | None:  # noqa: ARG001
         tried.extend(fewer)
         return next((some for some in fewer if {3, 7} <= set(some)), None)
 

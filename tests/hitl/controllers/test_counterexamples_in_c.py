@@ -24,6 +24,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from hitl.plants import counterexample
 from rtsim.cli.main import main
+from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
 from rtsim.record.reading import Recording
 from rtsim.requirements.requirement import Requirement
@@ -175,8 +176,8 @@ def test_the_controllers_of_the_scenario_run_on_the_board(
     assert options == {"seed": 3}
     assert isinstance(first.controller, BoardController)
     assert first.controller.url == BOARD
-    assert first.compute.seconds == "1/200"
-    assert second.compute.seconds == 0.002
+    assert first.compute == Fixed("1/200")
+    assert second.compute == Fixed(0.002)
     assert isinstance(third.controller, SilController)
     assert third.controller.interface.variant == "float"
 

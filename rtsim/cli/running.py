@@ -175,7 +175,7 @@ def run_command(
             else:
                 scenario = going_on.scenario
             scenario.require_all(*options.requirements)
-            if options.requirements and options.no_record:
+            if (options.requirements or options.counterexample) and options.no_record:
                 raise ScenarioError(
                     "requirements are checked on the recording; leave out --no-record"
                 )

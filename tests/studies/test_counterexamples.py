@@ -219,6 +219,10 @@ def test_a_missing_file_is_refused_before_the_run(reference: str, tmp_path: Path
     assert status == 2
     assert "none.toml: No such file" in said
     assert not (tmp_path / "a.mcap").exists()
+    example(reference).save(tmp_path / "fast.toml")
+    status, said = run_in("run", reference, "--counterexample", "fast.toml", "--no-record")
+    assert status == 2
+    assert "leave out --no-record" in said
 
 
 # -- rtsim falsify

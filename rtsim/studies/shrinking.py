@@ -1,8 +1,8 @@
 """Shrinking: make a counterexample smaller, as property-based testing does.
 
 :func:`shrink` tries smaller runs, and continues with each one that still violates the requirement:
-with fewer control points, fewer changed factors, a shorter run and rounder numbers. It ends when no
-smaller run that it tries is a violation. All decisions depend only on the verdicts.
+with fewer control points, fewer changed factors, a shorter run and rounder numbers. The search ends
+when no smaller run that it tries is a violation. All decisions depend only on the verdicts.
 
 :func:`without`, :func:`least` and :func:`rounder` are the searches themselves. The search for
 stimuli of C code uses them for sequences of inputs.

@@ -73,7 +73,7 @@ def scenario(setpoint: float = 100.0, until: float = 8.0) -> rt.Scenario:
 
 def in_c(setpoint: float = 100.0, until: float = 8.0) -> rt.Scenario:
     """The same, with the controller in C in this process, for many runs."""
-    from hitl.controllers.in_process import InProcess
+    from hitl.controllers import InProcess
 
     loop = scenario(setpoint, until)
     loop.replace_controller("controller", InProcess(Path(__file__).with_name("motor.toml")))

@@ -20,6 +20,7 @@ _PLUGIN = "tests/hitl/controllers/test_pytest_plugin.py"
 SAMPLE = {
     "cantools": ("tests/components/test_can_bus.py",),
     "click": ("tests/cli/test_cli.py",),
+    "cma": ("tests/studies/test_falsification.py",),
     "control": ("tests/linear/test_linear_exchange.py",),
     "distributed": ("tests/studies/test_study_workers.py",),
     "duckdb": ("tests/studies/test_study_parquet.py",),

@@ -29,6 +29,7 @@ from rtsim.studies.summary import summarise
 from rtsim.studies.workers import Where
 
 PUSH = {"push": "pieces:3,-1,1"}
+HEAVY = {"cart.mass": 10.0}
 PUSH_FORCE = {"push.force": "pieces:3,-1,1"}
 
 
@@ -121,7 +122,7 @@ def test_a_limit_that_is_reached_exactly_is_a_violation() -> None:
 
 def test_a_run_with_an_error_ends_the_search() -> None:
     Path("cart.py").write_text(CART.replace("loop = rt", "assert friction < 0.85\n    loop = rt"))
-    found = search(inputs=None, factors={"friction": (0.0, 0.9)}, runs=40)
+    found = search(inputs=None, factors={"friction": (0.0, 0.9)}, settings=HEAVY)
     assert (found.status, found.ended) == (2, "no margin")
     assert "in the state error; run " in found.problem
     assert "AssertionError" in found.problem

@@ -65,8 +65,8 @@ def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
     default=MOTOR,
     show_default=True,
     help="Example to write. motor: a speed controller with its tests (docs/sil.md). processor: a "
-    "controller whose results differ between host and board (docs/pitl.md). reversing: a controller "
-    "with a bug that a search finds (docs/counterexamples.md).",
+    "controller whose results differ between host and board (docs/pitl.md). reversing: a "
+    "controller with a bug that a search finds (docs/counterexamples.md).",
 )
 @json_option
 @reports_errors

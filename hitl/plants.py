@@ -10,7 +10,7 @@ import numpy as np
 
 from hitl.building.build import PLAIN
 from hitl.controllers.board import BoardController
-from hitl.controllers.c_controller import CController, interface_of
+from hitl.controllers.c_controller import CController
 from hitl.controllers.sil import CASES, SilController
 from rtsim.components.allowed_latency import Latencies, latency_of
 from rtsim.components.controller import ControllerProtocol
@@ -103,13 +103,14 @@ def counterexample(
                 "run; give the interface file: --in-c NAME=INTERFACE.toml"
             )
         runs = {
-            name: BoardController(interface_of(one), url=board, cases=cases)
+            name: BoardController(one.interface, url=board, cases=cases)
             for name, one in runs.items()
+            if isinstance(one, CController)
         }
     for name, controller in runs.items():
-        allowed = latency_of(name, latency)
-        if board is not None and allowed is None and name in parts and parts[name].compute == ZERO:
-            allowed = str(parts[name].period.ns / (2 * NS_PER_S))
+        allowed, part = latency_of(name, latency), parts.get(name)
+        if board and allowed is None and part and part.period and part.compute == ZERO:
+            allowed = str(part.period.ns / (2 * NS_PER_S))
         scenario.replace_controller(name, controller, latency=allowed)
     return simulate(scenario, seed=example.seed)
 

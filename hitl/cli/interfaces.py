@@ -32,11 +32,13 @@ EXAMPLES = {
     MOTOR: "starter",
     "processor": "examples/processor",
     "arduino": "examples/arduino",
+    "reversing": "examples/reversing",
 }
 _NEXT = {
     MOTOR: "rtsim sil test scenario.py -c motor.toml",
     "processor": "rtsim sil test scenario.py:level -c level.toml",
     "arduino": "rtsim sil test scenario.py:room -c thermostat.toml",
+    "reversing": "rtsim sil test scenario.py -c motor.toml",
 }
 
 
@@ -63,7 +65,8 @@ def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
     default=MOTOR,
     show_default=True,
     help="Example to write. motor: a speed controller with its tests (docs/sil.md). processor: a "
-    "controller whose results differ between host and board (docs/pitl.md).",
+    "controller whose results differ between host and board (docs/pitl.md). reversing: a "
+    "controller with a bug that a search finds (docs/counterexamples.md).",
 )
 @json_option
 @reports_errors

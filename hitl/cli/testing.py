@@ -45,16 +45,15 @@ from rtsim.cli.common import (
     show_result,
     sigterm_interrupts,
 )
-from rtsim.cli.options import option, parse_settings, with_options_as
+from rtsim.cli.options import option, with_options_as
 from rtsim.cli.recordings import tolerances
 from rtsim.cli.run_options import Given, allowed, latency_option, parse_latencies, print_latencies
-from rtsim.cli.running import note_lines, open_recorder
+from rtsim.cli.running import load_run, note_lines, open_recorder
 from rtsim.cli.terminal import console
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.record.verdict import Tolerance, tolerance_of
 from rtsim.runs.progress import ProgressLine
-from rtsim.studies.counterexample import load_run
 
 # Options, result files and progress output shared by ``rtsim sil test`` and ``rtsim pitl``.
 
@@ -210,8 +209,7 @@ class Comparing:
 
     def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
         self.asked, self.line, self._stack = asked, line, stack
-        settings = parse_settings(asked.settings)
-        self.scenario, seed = load_run(asked.scenario, settings, asked.counterexample)
+        self.scenario, seed = load_run(asked.scenario, asked.settings, asked.counterexample)
         self.scenario.faults(*asked.faults)
         self._seed = seed
         self.times: Given = {}

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.options import option, parse_settings
 from rtsim.cli.study import where_options
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S
 from rtsim.runs.progress import TerminalLine
+from rtsim.studies.counterexample import SUFFIX, Counterexample
+from rtsim.studies.factors import spread
 from rtsim.studies.falsification import Falsification
 from rtsim.studies.falsification import falsify as search
 from rtsim.studies.progress import StudyProgress
+from rtsim.studies.shrinking import Shrunk, shrunk
 from rtsim.studies.summary import shown
 from rtsim.studies.texts import runs_of, split, value_of
 from rtsim.studies.workers import Where
@@ -69,6 +76,17 @@ from rtsim.studies.workers import Where
     help="Folder for the runs. The same command continues an interrupted search.  [default: the "
     "runs are not stored]",
 )
+@click.option(
+    "--no-shrink", is_flag=True, help="Do not look for a smaller run with the same violation."
+)
+@click.option(
+    "--save",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File for the run that violates the requirement; a test for pytest is written beside it.  "
+    "[default: NAME.counterexample.toml, with the name of the requirement]",
+)
 @where_options
 @json_option
 @reports_errors
@@ -86,13 +104,16 @@ def falsify(
     settings: tuple[str, ...],
     every: bool,
     folder: Path | None,
+    no_shrink: bool,
+    path: Path | None,
     where: Where,
     as_json: bool,
 ) -> None:
     """Search for inputs and values with which a run of SCENARIO violates a requirement.
 
     The search ends after the first violation, or when the number of runs or the time is reached. A
-    search without a violation does not prove that none exists.
+    search without a violation does not prove that none exists. A run with a violation is made
+    smaller, and saved in a file for 'rtsim run --counterexample' and in a test for pytest.
 
     \b
     Examples:
@@ -104,13 +125,14 @@ def falsify(
     if the search found no violation; 2 if the search could not decide the requirement; 130 if
     interrupted.
     """
+    varied: dict[str, object] = dict(split(text, "--factor") for text in factors)
     line = TerminalLine() if sys.stderr.isatty() and not as_json else None
     with sigterm_interrupts():
         try:
             found = search(
                 scenario, dict(split(text, "--input") for text in inputs),
                 requirements=requirements, requirement=requirement,
-                factors=dict(split(text, "--factor") for text in factors),
+                factors=varied,
                 settings={n: value_of(t) for n, t in parse_settings(settings).items()},
                 method=method, runs=runs, seconds=_seconds(seconds), seed=seed, until=until,
                 stop=not every, folder=folder, where=where,
@@ -119,12 +141,75 @@ def falsify(
         except KeyboardInterrupt as interrupt:
             more = "" if folder is None else "; to continue, type the same command again"
             raise KeyboardInterrupt(f"interrupted{more}") from interrupt
+        small = None
+        if found.counterexample is not None and not no_shrink:
+            spreads = {name: spread(text) for name, text in varied.items()}
+            small = shrunk(found.counterexample, spreads)
+    files = None if found.counterexample is None else _saved(found.counterexample, small, path)
     why = found.in_words if found.status else None
     if as_json:
-        show_result(found.to_json(), found.status, why)
+        extra: dict[str, Any] = {}
+        if small is not None:
+            extra["shrunk"] = {
+                **small.counterexample.to_json(), "runs": small.runs, "complete": small.complete,
+                "robustness": small.robustness,
+            }  # fmt: skip
+        if files is not None:
+            extra["files"] = [str(file) for file in files.files]
+            extra["not_written"] = files.problem
+        show_result({**found.to_json(), **extra}, found.status, why)
     else:
         _print(found)
+        if small is not None:
+            _print_small(found, small)
+        if files is not None:
+            _print_files(scenario, files)
     sys.exit(found.status)
+
+
+class _Files(NamedTuple):
+    """The counterexample file and the test that were written, or why they were not."""
+
+    files: tuple[Path, ...] = ()
+    problem: str = ""
+
+
+def _saved(found: Counterexample, small: Shrunk | None, path: Path | None) -> _Files:
+    one = found if small is None else small.counterexample
+    file = Path(f"{one.name}{SUFFIX}") if path is None else path
+    test = file.with_name(f"test_{file.name.partition('.')[0]}.py")
+    try:
+        one.save(file)
+        one.save_test(test, file)
+    except ScenarioError as error:  # the violation counts without the file
+        return _Files(problem=str(error))
+    return _Files((file, test))
+
+
+def _print_small(found: Falsification, small: Shrunk) -> None:
+    one, before = small.counterexample, found.counterexample
+    assert before is not None
+    points, many = (sum(len(wave.points) for wave in c.inputs) for c in (one, before))
+    part = "" if small.complete else "; the number of runs ended the search for a smaller one"
+    click.echo(
+        f"made smaller in {runs_of(small.runs)}: {points} of {many} control points, robustness "
+        f"{small.robustness:.6g}{part}"
+    )
+    for name, value in one.values.items():
+        click.echo(f"  {name} = {shown(value)}")
+    for wave in one.inputs:
+        values = ", ".join(f"{value:g} at {ns / NS_PER_S:g} s" for ns, value in wave.points)
+        click.echo(f"  {wave.target}: {values}")
+    click.echo(f"  end of the run: {one.until_ns / NS_PER_S:g} s")
+
+
+def _print_files(scenario: str, files: _Files) -> None:
+    if files.problem:
+        click.echo(f"not written: {files.problem}")
+        return
+    file, test = files.files
+    click.echo(f"written: {file}, {test}")
+    click.echo(f"next: rtsim run {shlex.quote(scenario)} --counterexample {shlex.quote(str(file))}")
 
 
 def _seconds(text: str | None) -> float | None:

@@ -35,8 +35,8 @@ from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
+from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
-from rtsim.studies.counterexample import load_run
 
 if TYPE_CHECKING:
     from rtsim.requirements.verdict import RequirementResult
@@ -99,6 +99,27 @@ def open_recorder(path: Path | None, name: str, overwrite: bool = False) -> File
     return _first_free(folder, lambda number: f"{name}-{number:03d}.mcap", 1)
 
 
+def load_run(
+    scenario: str, settings: tuple[str, ...], example: Path | None
+) -> tuple[Scenario, int]:
+    """Load the scenario of a run.
+
+    Args:
+        scenario: Name of the scenario, or ``FILE.py[:FUNCTION]``.
+        settings: Texts ``NAME=VALUE`` of ``--set``.
+        example: Counterexample file of the run, or None.
+
+    Returns:
+        The scenario, and the seed of the counterexample; 0 without one.
+    """
+    if example is None:
+        return load_scenario(scenario, parse_settings(settings)), 0
+    from rtsim.studies.counterexample import Counterexample  # slow to load
+
+    found = Counterexample.open(example)
+    return found.make(scenario, parse_settings(settings)), found.seed
+
+
 def next_recorder(first: Path) -> FileRecorder:
     """Return a recorder for the next segment: the first free file ``run.2.mcap`` and so on."""
     return _first_free(first.parent, lambda number: f"{first.stem}.{number}{first.suffix}", 2)
@@ -147,14 +168,14 @@ def run_command(
         try:
             if going_on is None:
                 scenario, seed = load_run(
-                    options.scenario, parse_settings(options.settings), options.counterexample
+                    options.scenario, options.settings, options.counterexample
                 )
                 options = replace(options, seed=options.seed or seed)
                 scenario.faults(*options.faults)
             else:
                 scenario = going_on.scenario
             scenario.require_all(*options.requirements)
-            if options.requirements and options.no_record:
+            if (options.requirements or options.counterexample) and options.no_record:
                 raise ScenarioError(
                     "requirements are checked on the recording; leave out --no-record"
                 )

@@ -11,6 +11,7 @@ from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.core.estimates import batch_means, stratified, warm_up
+    from rtsim.studies.counterexample import Counterexample
     from rtsim.studies.designs import (
         DESIGNS,
         Antithetic,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     )
     from rtsim.studies.report.page import write_report
     from rtsim.studies.running import repeat, resume, start
+    from rtsim.studies.shrinking import shrunk
     from rtsim.studies.study import Study
     from rtsim.studies.summary import interactions, sensitivity, summarise
 
@@ -64,6 +66,7 @@ __all__ = [
     "SEARCH_METHODS",
     "Antithetic",
     "CommonRandomNumbers",
+    "Counterexample",
     "Design",
     "Falsification",
     "FirstCrossing",
@@ -105,6 +108,7 @@ __all__ = [
     "repeat",
     "resume",
     "sensitivity",
+    "shrunk",
     "start",
     "stratified",
     "summarise",

@@ -27,7 +27,8 @@ Each point is a time (s) and a value. The paths are relative to the folder of th
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,10 @@ from rtsim.core.toml import (
     to_toml,
     whole,
 )
-from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.recorders import MemoryRecorder, PooledRecorder
 from rtsim.requirements.requirement import Requirement
 from rtsim.requirements.verdict import RequirementResult, check
+from rtsim.runs.prepared import Prepared, finished, prepare
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
@@ -146,6 +148,11 @@ class Counterexample:
         waves = tuple(Waveform.of(one, factors, until_ns) for one in signals)
         return cls(scenario, requirement, until_ns, waves, {**(settings or {}), **values}, seed)
 
+    @property
+    def name(self) -> str:
+        """The name of the requirement in lower case, with underscores, for the names of files."""
+        return re.sub(r"\W+", "_", self.requirement.name.lower()).strip("_")
+
     def make(
         self, scenario: str | None = None, settings: Mapping[str, str] | None = None
     ) -> Scenario:
@@ -155,8 +162,7 @@ class Counterexample:
             scenario: Another scenario with the same signals, for example with C code.
             settings: Values that replace those of the counterexample, by name.
         """
-        values = {name: _text(value) for name, value in self.values.items()}
-        made = load_scenario(scenario or self.scenario, {**values, **(settings or {})})
+        made = load_scenario(scenario or self.scenario, {**self.values, **(settings or {})})
         self._apply(made)
         return made
 
@@ -176,16 +182,14 @@ class Counterexample:
         simulate(self.make(), seed=self.seed, recorder=recorder, progress=False)
         return check([self.requirement], recorder.recording())[0]
 
-    def violates(self, most: float = 0.0) -> bool:
-        """Return whether the run violates the requirement with a robustness of at most ``most``.
-
-        A run that ends with an error does not count as a violation.
-        """
-        try:
-            found = self.check()
-        except Exception:
-            return False
-        return found.result is Outcome.FAILED and found.robustness <= most
+    def to_json(self) -> dict[str, Any]:
+        """Return the values and the inputs as JSON data, with times in s."""
+        return {
+            "values": dict(self.values),
+            "seed": self.seed,
+            "until_s": _s(self.until_ns),
+            "inputs": {one.target: [[_s(ns), v] for ns, v in one.points] for one in self.inputs},
+        }
 
     # -- files
 
@@ -199,22 +203,35 @@ class Counterexample:
             raise top.error("format", f"{problem}; this version reads format {_FORMAT}")
         requirement = Requirement(**top["requirement"])
         inputs = tuple(_read_input(one, k, file.place) for k, one in enumerate(top["input"]))
-        scenario = moved(top["scenario"], lambda one: Path(path).parent / one)
+        scenario = _moved(top["scenario"], lambda one: Path(path).parent / one)
         values = dict(top["set"])
         return cls(scenario, requirement, top["until"], inputs, values, top["seed"])
 
-    def save(self, path: Path, *, force: bool = False) -> None:
+    def save(self, path: Path) -> None:
         """Write the counterexample to ``path``.
 
-        Raises :class:`ScenarioError` if the file exists and is no counterexample, unless ``force``
-        is True.
+        Raises :class:`ScenarioError` if the file exists and contains no counterexample, or if it
+        cannot be written.
         """
-        check_writable(path, _MARK, force)
-        path.write_text("\n".join(self._lines(path)) + "\n", encoding="utf-8")
+        _write(path, self._lines(path))
+
+    def save_test(self, path: Path, example: Path) -> None:
+        """Write a test for pytest to ``path`` that runs the saved counterexample ``example``.
+
+        Errors are those of :meth:`save`.
+        """
+        said = f"{self.requirement.name}: {self.requirement.text or self.requirement.formula}"
+        file = Path(os.path.relpath(example, path.parent)).as_posix()
+        lines = [
+            f"{_MARK}. {' '.join(said.split())}",
+            f"def test_{self.name}(counterexample):",
+            f"    counterexample({to_toml(file)}).assert_ok()",
+        ]
+        _write(path, lines)
 
     def _lines(self, path: Path) -> list[str]:
         folder = path.absolute().parent
-        scenario = moved(self.scenario, lambda one: Path(os.path.relpath(one, folder)))
+        scenario = _moved(self.scenario, lambda one: Path(os.path.relpath(one, folder)))
         out = [
             f"{_MARK}. Run it: rtsim run {scenario} --counterexample {path.name}",
             f"format = {_FORMAT}",
@@ -234,6 +251,41 @@ class Counterexample:
             out += ["", "[[input]]"]
             out += [f"{key} = {to_toml(v)}" for key, v in given.items() if v is not None]
         return out
+
+
+class Runs:
+    """Runs of counterexamples in this process; a scenario is built once for many runs."""
+
+    def __init__(self) -> None:
+        self._prepared: dict[tuple[str, tuple[tuple[str, Value], ...]], Prepared] = {}
+
+    def check(self, one: Counterexample) -> RequirementResult:
+        """Return the same verdict as :meth:`Counterexample.check`."""
+        arguments = tuple(sorted((n, v) for n, v in one.values.items() if "." not in n))
+        key = one.scenario, arguments
+        if key not in self._prepared:
+            self._prepared[key] = prepare(load_scenario(one.scenario, dict(arguments)))
+        result = finished(
+            self._prepared[key].run_into(
+                lambda pool: PooledRecorder(pool, None),
+                seed=one.seed,
+                set={name: value for name, value in one.values.items() if "." in name},
+                until=f"{one.until_ns}/{NS_PER_S}",
+                changes={wave.target: wave.changes(one.until_ns) for wave in one.inputs},
+            )
+        )
+        return check([one.requirement], result)[0]
+
+    def violates(self, one: Counterexample, most: float = 0.0) -> bool:
+        """Return whether the run violates the requirement with a robustness of at most ``most``.
+
+        A run that ends with an error does not count as a violation.
+        """
+        try:
+            found = self.check(one)
+        except Exception:
+            return False
+        return found.result is Outcome.FAILED and found.robustness <= most
 
 
 _POINT = ListKey("a time in s and a value, such as [1.5, -200.0]", of=number(), count=range(2, 3))
@@ -278,43 +330,26 @@ def _read_input(one: Mapping[str, Any], k: int, place: Place) -> Waveform:
         return wave
 
 
-def load_run(scenario: str, settings: Mapping[str, str], path: Path | None) -> tuple[Scenario, int]:
-    """Return the scenario of a run, and its seed.
-
-    Args:
-        scenario: Name of the scenario, or ``FILE.py[:FUNCTION]``.
-        settings: Arguments of the scenario and values of components, by name.
-        path: Counterexample file of the run, or None.
-    """
-    if path is None:
-        return load_scenario(scenario, dict(settings)), 0
-    example = Counterexample.open(path)
-    return example.make(scenario, settings), example.seed
-
-
 def _s(ns: int) -> float:
     return ns / NS_PER_S
 
 
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def moved(scenario: str, to: Any) -> str:
+def _moved(scenario: str, to: Callable[[Path], Path]) -> str:
     """Return the reference ``scenario`` with the path ``to(path)`` if it is a Python file."""
     path, dot, function = scenario.partition(".py")
     if not dot:
         return scenario
-    return f"{Path(to(path + dot)).as_posix()}{function}"
+    return f"{to(Path(path + dot)).as_posix()}{function}"
 
 
-def check_writable(path: Path, mark: str, force: bool) -> None:
-    """Raise :class:`ScenarioError` if ``path`` is a file that does not begin with ``mark``."""
-    if force or not path.exists():
-        return
-    with path.open("rb") as file:
-        if not file.read(len(mark.encode())) == mark.encode():
+def _write(path: Path, lines: Sequence[str]) -> None:
+    mark = _MARK.encode()
+    try:
+        if path.exists() and path.read_bytes()[: len(mark)] != mark:
             raise ScenarioError(
-                f"{path} exists and was not written by rtsim falsify; give another name, or add "
-                "--force"
+                f"{path} exists and contains no counterexample, so it is not overwritten; give "
+                "another name"
             )
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from None

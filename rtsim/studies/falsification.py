@@ -15,7 +15,7 @@ import numpy as np
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
-from rtsim.core.tag import NS_PER_S, Duration
+from rtsim.core.tag import Duration
 from rtsim.requirements.requirement import Given, Requirement, gather
 from rtsim.runs.progress import display_of
 from rtsim.scenario.loading import ScenarioMaker
@@ -106,14 +106,7 @@ class Falsification(Judged):
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON data, with times in s."""
         found = self.counterexample
-        example = None if found is None else {
-            "run": self.run, "values": dict(found.values), "seed": found.seed,
-            "until_s": found.until_ns / NS_PER_S,
-            "inputs": {
-                one.target: [[ns / NS_PER_S, value] for ns, value in one.points]
-                for one in found.inputs
-            },
-        }  # fmt: skip
+        example = None if found is None else {"run": self.run, **found.to_json()}
         return {
             "requirement": self.requirement.to_plain(), "method": self.method, "runs": self.runs,
             "runs_to_violation": self.needed, "ended": self.ended, "seconds": self.seconds,

@@ -1,8 +1,8 @@
 """Shrinking: make a counterexample smaller, as property-based testing does.
 
 :func:`shrink` tries smaller runs, and continues with each one that still violates the requirement:
-with fewer control points, fewer changed factors, a shorter run and rounder numbers. It ends when no
-smaller run that it tries is a violation. All decisions depend only on the verdicts.
+with fewer control points, fewer changed factors, a shorter run and rounder numbers. The search ends
+when no smaller run that it tries is a violation. All decisions depend only on the verdicts.
 
 :func:`without`, :func:`least` and :func:`rounder` are the searches themselves. The search for
 stimuli of C code uses them for sequences of inputs.
@@ -10,15 +10,22 @@ stimuli of C code uses them for sequences of inputs.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
-from rtsim.studies.counterexample import Counterexample, Point, Waveform
+from rtsim.scenario.loading import find_maker, load_scenario
+from rtsim.studies.counterexample import Counterexample, Point, Runs, Waveform
+from rtsim.studies.factors import Choice, Range, Spread
 from rtsim.studies.input_signals import PIECES
 from rtsim.studies.texts import Value
 
@@ -92,6 +99,31 @@ class Factor(NamedTuple):
     """The value without the search; None if the scenario has none."""
 
 
+def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, Factor]:
+    """Return the limits and the usual value of each factor in ``spreads`` that ``one`` changes.
+
+    A value from a list is never rounded, because the list has no values in between.
+    """
+    scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
+    defaults = inspect.signature(find_maker(one.scenario)).parameters
+    out = {}
+    for name in one.values.keys() & spreads.keys():
+        usual: Value | None = None
+        if "." in name:
+            values, signals, _ = scenario.settable_of(name)
+            own = name.partition(".")[2]
+            found = np.ravel(signals.initial(values)[signals.slice(own)])
+            usual = float(found[0]) if len(found) == 1 else None
+        elif isinstance(defaults[name].default, bool | int | float | str):
+            usual = defaults[name].default
+        spread = spreads[name]
+        limits = (spread.low, spread.high) if isinstance(spread, Range) else (-math.inf, math.inf)
+        if isinstance(spread, Choice):
+            limits = math.inf, -math.inf
+        out[name] = Factor(*limits, usual)
+    return out
+
+
 class Shrunk(NamedTuple):
     """The result of :func:`shrink`."""
 
@@ -100,6 +132,38 @@ class Shrunk(NamedTuple):
     """Number of runs."""
     complete: bool
     """False if the budget of runs ended the search."""
+    robustness: float = math.nan
+    """The robustness of the counterexample; NaN from :func:`shrink`."""
+
+
+def shrunk(
+    one: Counterexample, spreads: Mapping[str, Spread], budget: int = 500, share: float = 0.5
+) -> Shrunk:
+    """Shrink a counterexample that a search found, by runs in this process.
+
+    Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
+    smaller violation, rounding or the latency of a board could decide whether it occurs. The result
+    is run once more as ``rtsim run`` does.
+
+    Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.
+
+    Args:
+        one: A run that violates its requirement.
+        spreads: The factors of the search, by name.
+        budget: Greatest number of runs.
+        share: Part of the robustness that remains, from 0 to 1.
+    """
+    runs = Runs()
+    found = runs.check(one)
+    if found.result is not Outcome.FAILED:
+        raise ScenarioError(
+            f"the run does not violate {one.requirement.name} when it is repeated: "
+            f"{found.in_words}; the scenario {one.scenario} depends on more than its values, "
+            "inputs and seed"
+        )
+    most = share * found.robustness if math.isfinite(found.robustness) else 0.0
+    small = shrink(one, lambda x: runs.violates(x, most), factors_of(one, spreads), budget)
+    return small._replace(robustness=small.counterexample.check().robustness)
 
 
 class _Spent(Exception):
@@ -110,8 +174,8 @@ def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tu
     """Return the size of a counterexample; tuples are compared in order.
 
     The size consists of the number of control points, the number of changed factors, the end of the
-    run and the time of the last control point (ns, rounded up to two digits), and the number of
-    digits.
+    run and the time of the last control point (ns, rounded up to two digits and one digit), and the
+    number of digits.
     """
     changed = [name for name in one.values if name in (factors or {})]
     numbers = [v for wave in one.inputs for ns, v in wave.points]
@@ -121,9 +185,9 @@ def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tu
     return (
         sum(len(wave.points) for wave in one.inputs),
         len(changed),
-        _coarse(one.until_ns),
-        max((_coarse(wave.points[-1][0]) for wave in one.inputs), default=0),
-        sum(map(_digits, [*numbers, *times, one.until_ns / NS_PER_S])),
+        _coarse(one.until_ns, 2),
+        max((_coarse(wave.points[-1][0], 1) for wave in one.inputs), default=0),
+        sum(map(_digits, [*numbers, *times, one.until_ns / NS_PER_S, one.seed])),
     )
 
 
@@ -269,6 +333,7 @@ class _Shrinking:
             value = self.best.values[name]
             if name in self._factors and isinstance(value, int | float):
                 self._round_factor(name, value)
+        self._first([replace(self.best, seed=0)])
         rounded = [_ns(s) for s in rounder(self.best.until_ns / NS_PER_S)]
         self._first([replace(self.best, until_ns=ns) for ns in rounded if ns > 0])
 
@@ -303,7 +368,7 @@ def _without_points(one: Counterexample, k: int, gone: slice) -> list[Counterexa
     """
     points = one.inputs[k].points
     kept = (*points[: gone.start], *points[gone.stop :])
-    out = []
+    out: list[Counterexample] = []
     if not kept:
         return out
     begin = points[gone.start][0]
@@ -364,14 +429,15 @@ def _times(one: Counterexample) -> list[int]:
     return sorted({ns for wave in one.inputs for ns, _ in wave.points})
 
 
-def _grid(ns: int) -> int:
-    """Return the power of ten (ns) of which ``ns`` is 10 to 99 multiples."""
-    return int(10 ** max(0, len(str(ns)) - 2))
+def _grid(ns: int, digits: int = 2) -> int:
+    """Return the power of ten (ns) of which ``ns`` is a multiple with ``digits`` digits."""
+    return int(10 ** max(0, len(str(ns)) - digits))
 
 
-def _coarse(ns: int) -> int:
-    """Return ``ns``, rounded up to two digits."""
-    return int(-(-ns // _grid(ns)) * _grid(ns))
+def _coarse(ns: int, digits: int) -> int:
+    """Return ``ns``, rounded up to ``digits`` digits."""
+    grid = _grid(ns, digits)
+    return -(-ns // grid) * grid
 
 
 def _digits(value: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CART = '''
+CART = """
 import rtsim as rt
 
 
@@ -27,4 +27,4 @@ def scenario(friction=0.0):
     loop.require("FAR", "always (cart.x > 5 m implies cart.v < 0 m/s)")
     loop.require("LATER", "always[0, 9] cart.x < 1 m")
     return loop
-'''
+"""

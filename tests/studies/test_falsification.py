@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rtsim.studies.falsification import Falsification, falsify
 from rtsim.studies.folder import Folder, StudyError
 from rtsim.studies.measures import Row
 from rtsim.studies.progress import Tally
+from rtsim.studies.report.page import write_report
 from rtsim.studies.running import begin, repeat, start
 from rtsim.studies.study import Study
 from rtsim.studies.summary import summarise
@@ -302,3 +304,11 @@ def test_an_unknown_name_stops_the_command() -> None:
     assert done.exit_code == 2
     assert "unknown value 'x' in push" in done.stderr
     assert UnknownName.__name__ not in done.stdout
+
+
+def test_the_page_of_a_study_counts_undecided_runs() -> None:
+    folder = start("cart.py", "study", Study({"push.force": (-0.1, 0.1)}, "monte_carlo:runs=3"))
+    write_report(folder, Path("page.html"))
+    page = Path("page.html").read_text()
+    assert "undecided" in page
+    assert re.search(r"\[FAR\]</td>.*?<td[^>]*>3</td></tr>", page)

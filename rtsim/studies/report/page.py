@@ -30,8 +30,7 @@ from rtsim.studies.report.numbers import (
 from rtsim.studies.summary import Summary, command, sensitivity, shown, worst_case
 
 _PASS_RATES = (
-    "requirement", "runs", "pass", "undecided", "pass rate", "{} interval", "worst margin",
-    "in run",
+    "requirement", "runs", "pass", "pass rate", "{} interval", "worst margin", "in run",
 )  # fmt: skip
 _RESULTS = (
     "result", "runs", "not finite", "mean", "{} interval", "least", "5 %", "median", "95 %",
@@ -116,7 +115,10 @@ def result(runs: Runs) -> str:
     out = ""
     if found["requirements"]:
         rows, shares = _requirements(runs)
-        out += f"<h3>Requirements</h3>{table(_heads(_PASS_RATES, runs), rows, numeric=1)}"
+        # Only formulas can leave runs undecided.
+        heads = _PASS_RATES if not runs.plan.job.formulas else (*_PASS_RATES, "undecided")
+        kept = [row[: len(heads)] for row in rows]
+        out += f"<h3>Requirements</h3>{table(_heads(heads, runs), kept, numeric=1)}"
         out += figures.shares(shares) if shares else ""
     out += f"<h3>Results</h3>{table(_heads(_RESULTS, runs), _results(runs), numeric=1)}"
     out += _alternatives(runs)
@@ -178,7 +180,7 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
         share, alone = _figure_of(one.get("share")), len(runs.series) < 2
         between = _interval_of(one) if alone else ""
         undecided = one["undecided"] or ""
-        rows.append((title, one["count"], one["passed"], undecided, share, between, *worst))
+        rows.append((title, one["count"], one["passed"], share, between, *worst, undecided))
         if alone and "share" in one:
             shares.append((title, one["share"], one["low"], one["high"]))
         for series in [] if alone else runs.series:
@@ -188,7 +190,7 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
                 name = f"{title} at {series.label}"
                 between = _interval_of(asdict(own))
                 rows.append(
-                    (name, len(met), int(met.sum()), "", _figure_of(own.share), between, "", "")
+                    (name, len(met), int(met.sum()), _figure_of(own.share), between, "", "", "")
                 )
                 shares.append((name, own.share, own.low, own.high))
     return rows, shares

@@ -35,7 +35,7 @@ from rtsim.runs.request import Connections, Pace
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies.designs import Design, MonteCarlo, Search, design_of_text
 from rtsim.studies.folder import Folder
-from rtsim.studies.measures import Limit
+from rtsim.studies.measures import Required, requirements_of
 from rtsim.studies.plan import find_study
 from rtsim.studies.progress import StudyProgress
 from rtsim.studies.running import Repeated, begin, carry_out, recorded
@@ -95,9 +95,9 @@ class Composed:
         changes = {**changes, **given, "design": design}
         return Study(**changes) if found is None else replace(found, **changes)
 
-    def _required(self, before: Sequence[Limit]) -> tuple[Limit, ...]:
+    def _required(self, before: Sequence[Required]) -> tuple[Required, ...]:
         """Return ``before`` and the options' requirements, which replace those of the same name."""
-        typed = [Limit.of_text(text) for text in dict.fromkeys(self.requirements)]
+        typed = requirements_of(tuple(dict.fromkeys(self.requirements)))
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
             return tuple(typed)  # the study reports the repeated name
@@ -159,7 +159,8 @@ _COMPOSING = (
         "requirements",
         multiple=True,
         metavar="TEXT",
-        help="Requirement on a result, such as 'peak<0.5', '0.9<end<1.0' or 'NAME=peak<0.5'. "
+        help="Requirement on a result, such as 'peak<0.5', '0.9<end<1.0' or 'NAME=peak<0.5', or "
+        "'NAME: FORMULA' in temporal logic, or a requirement file (.toml). "
         "Without NAME, the requirement has the name of its result. The requirement replaces a "
         "requirement of the file with the same name; repeatable.",
     ),
@@ -436,6 +437,8 @@ def _met(one: dict[str, Any]) -> str:
         text += f", {one['failed']} failed"
     if one["not_a_number"]:
         text += f", {one['not_a_number']} not a number"
+    if one["undecided"]:
+        text += f", {one['undecided']} undecided ({one['why_undecided']})"
     if one["without_result"]:
         text += f", {runs_of(one['without_result'])} without a result"
     if "worst_run" not in one:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rtsim.core.errors import ScenarioError
@@ -140,6 +140,7 @@ ARITHMETIC = ("add", "subtract", "multiply", "divide", "power", "negative")
 _KINDS = {"or_": "or", "and_": "and", "not_": "not"}
 
 
+@lru_cache(256)
 def parse(text: str) -> Node:
     """Return the tree of a formula; raise :class:`FormulaError` if it is not valid."""
     if len(text) > MOST:

@@ -13,6 +13,7 @@ from rtsim.core.toml import ListKey, Place, TableKey, open_toml, read, text
 
 if TYPE_CHECKING:
     from rtsim.requirements.formula import UnitOf
+    from rtsim.requirements.language import Node
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,15 @@ class Requirement:
         if not self.formula:
             raise ScenarioError(f"requirement {self.name} has no formula; write {_EXAMPLE}")
 
-    def check(self, unit_of: UnitOf) -> None:
-        """Raise :class:`ScenarioError` if the formula is not valid for the signals of a run."""
+    def check(self, unit_of: UnitOf) -> Node:
+        """Return the tree of the formula.
+
+        Raises :class:`ScenarioError` if the formula is not valid for the signals of a run.
+        """
         from rtsim.requirements.formula import checked  # only a run with requirements needs it
 
         try:
-            checked(self.formula, unit_of)
+            return checked(self.formula, unit_of)
         except ScenarioError as error:
             raise ScenarioError(f"requirement {self.name}: {error}") from None
 

@@ -19,7 +19,7 @@ from rtsim.record.events import RunEnding
 from rtsim.record.named_signals import SignalsByName
 from rtsim.record.reading import Recording
 from rtsim.record.table import Recorded, signal_changes, signal_of
-from rtsim.requirements.formula import TOO_DEEP, checked
+from rtsim.requirements.formula import TOO_DEEP
 from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.requirement import Given, Requirement, gather
 from rtsim.requirements.robustness import (
@@ -216,8 +216,7 @@ class _Run:
         return Pieces.of(ns, order, values)
 
     def result(self, requirement: Requirement, margins: bool) -> RequirementResult:
-        requirement.check(self._unit)
-        node = checked(requirement.formula, self._unit)
+        node = requirement.check(self._unit)
         evaluation = Evaluation(self._pieces, self._start, self.end, not self.why_open)
         try:
             parts = evaluation(node)

@@ -7,7 +7,7 @@ again.  Each result equals the result of ``simulate`` bit for bit.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -73,11 +73,13 @@ class FirstValues:
 _TRIES = 3
 """Number of successive failures after which runs no longer use compiled code alone."""
 Values = Mapping[str, object]
+Changes = Mapping[str, Sequence[tuple[int, float]]]
+"""Scheduled changes of a run: times (ns) and values, by ``"component.name"``."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """The arguments of one run: seed, end and values."""
+    """The arguments of one run: seed, end, values and scheduled changes."""
 
     scenario: Scenario
     seed: int
@@ -85,12 +87,15 @@ class Order:
     values: Values
     compile: Compilation
     engine: str
+    changes: Changes = field(default_factory=dict)
 
     def request(self) -> RunRequest:
         """Return the request of this run; wrong values raise errors."""
         scenario = self.scenario.copy()
         for target, value in self.values.items():
             scenario.set(target, value)
+        for target, changes in self.changes.items():
+            scenario.drive(target, changes)
         return RunRequest(
             scenario, self.seed, until=self.until, compile=self.compile, engine=self.engine
         )
@@ -123,6 +128,7 @@ class ResetRuns:
         for plant in self._system.plants:
             plant.unsolve()
         self._first = self._system.save()
+        self._scheduled = self._system.changes
         self._first_values = FirstValues(self._system.plants)
         self._places = {name: _Place(one) for name, one in self._system.initials.items()}
         self._engine = engine
@@ -159,7 +165,7 @@ class ResetRuns:
             if target not in self._places or isinstance(value, str):
                 self._scenario.settable_of(target)
                 return False
-        return True
+        return order.changes.keys() <= self._system.changeable.keys()
 
     def _until_ns(self, order: Order) -> int:
         if order.until != self._until[0] or order.seed < 0:
@@ -175,7 +181,8 @@ class ResetRuns:
         until_ns = self._until_ns(order)
         recorder = begin(self._pool)
         recorder.check()
-        whole = self._one_stretch()
+        self._schedule(order)
+        whole = None if self._system.changes else self._one_stretch()
         if whole is not None:
             result = self._in_one_stretch(whole, order, recorder, until_ns)
             if result is not None:
@@ -183,10 +190,28 @@ class ResetRuns:
             recorder = begin(self._pool)
         return self._by_executive(order, recorder)
 
+    def _schedule(self, order: Order) -> None:
+        """Replace the changes of the previous run."""
+        known = self._system.changeable
+        own = [
+            known[target].change(ns, value)
+            for target, changes in order.changes.items()
+            for ns, value in changes
+            if ns
+        ]
+        kept = [one for one in self._scheduled if one.name not in order.changes] if own else None
+        self._system.changes = (
+            self._scheduled if kept is None
+            else sorted((*kept, *own), key=lambda one: (one.ns, one.name))
+        )  # fmt: skip
+
     def _write(self, order: Order) -> bool:
         """Write the values of a run, and return whether all equations give finite results."""
         for target, value in order.values.items():
             self._places[target].write(value)
+        for target, changes in order.changes.items():
+            if changes and not changes[0][0]:
+                self._places[target].write(changes[0][1])
         return self._first_values.usable()
 
     # -- in one stretch
@@ -354,14 +379,20 @@ class Prepared:
         seed: int = 0,
         set: Values | None = None,
         until: Duration | None = None,
+        changes: Changes | None = None,
     ) -> RunResult:
         """Run once with a recorder from the caller; :meth:`run` describes the other arguments.
+
+        ``changes`` replaces the scheduled changes of its targets, as :meth:`Scenario.drive` does.
 
         ``begin`` is called for each attempt and returns its recorder; ``result.recorder`` is the
         recorder of the last attempt.  Wrong values raise the errors of :meth:`run`.  An error or an
         interrupt that ends the run is stored in the result instead.
         """
-        order = Order(self._scenario, seed, until, dict(set or {}), self._compile, self._engine)
+        order = Order(
+            self._scenario, seed, until, dict(set or {}), self._compile, self._engine,
+            dict(changes or {}),
+        )  # fmt: skip
         result = None
         if self._resets is not None and self._resets.takes(order):
             result = self._resets.run(order, begin)

@@ -622,6 +622,32 @@ class Scenario(NamedComponents, Presented, Drawn):
             )
         self._changes.append((ns, target, value))
 
+    def drive(self, target: SignalName, changes: Sequence[tuple[int, float]]) -> None:
+        """Replace the scheduled changes of a number: a source or parameter ``"component.name"``.
+
+        ``changes`` contains times (ns) in ascending order, and the values from these times on; a
+        time of 0 gives the initial value. An external input becomes a source with equal signals.
+        """
+        target = str(target)
+        owner, _, name = target.partition(".")
+        component = self.components.get(owner)
+        if isinstance(component, ExternalInputComponent):
+            self.components[owner] = SourceComponent(component.external.signals)
+        found = self.settable_of(target)
+        if not found.live or found.signals[name].shape:
+            raise ScenarioError(
+                f"{target} is not a number that can change during a run; give a source, an "
+                "external input or a parameter"
+            )
+        if any(b <= a for (a, _), (b, _) in pairwise([(-1, 0.0), *changes])):
+            raise ScenarioError(f"the times of the changes of {target} are not in ascending order")
+        self._changes = [one for one in self._changes if one[1] != target]
+        for ns, value in changes:
+            if ns:
+                self._changes.append((ns, target, value))
+            else:
+                self.set(target, value)
+
     def require(self, name: str, formula: str, text: str = "") -> None:
         """Declare a requirement: a formula that each run must meet (``docs/requirements.md``).
 

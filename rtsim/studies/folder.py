@@ -30,7 +30,7 @@ from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.record import markup
 from rtsim.studies.designs.base import Integers
-from rtsim.studies.measures import POINTS, STATES, Row, margin_name
+from rtsim.studies.measures import POINTS, STATES, Limit, Row, margin_name
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.sources import SourcesChanged
 from rtsim.studies.study import OWN_COLUMNS
@@ -465,7 +465,8 @@ class Folder:
         """
         arrow = pyarrow()
         names = list(columns) or self._names
-        required = {margin_name(one): one for one in self.plan.job.required}
+        limits = (one for one in self.plan.job.required if isinstance(one, Limit))
+        required = {margin_name(one): one for one in limits}
         sources = (required[name].result for name in names if name in required)
         wanted = list(dict.fromkeys(("run", *names, *sources)))
         schema = arrow.schema([self.schema.field(name) for name in wanted])

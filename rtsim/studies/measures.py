@@ -15,19 +15,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.outcome import Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.schema import TrackSpec
+from rtsim.requirements.requirement import Requirement, gather
 from rtsim.studies.reductions import Reduction, Running
 
 if TYPE_CHECKING:
     from rtsim.record.reading import Recording
+    from rtsim.requirements.verdict import RequirementResult
     from rtsim.studies.plan import Ordered
 
 
@@ -365,8 +368,60 @@ FromRecording = Callable[["Recording"], float]
 Result = Reduction | FromRecording
 
 
-def margin_name(requirement: Limit) -> str:
+class Formula(Requirement):
+    """A requirement in temporal logic as a requirement of a study.
+
+    Its result is the robustness of a run. The margin is the robustness of a decided run, negative
+    if the requirement is violated, and NaN if the run leaves the requirement undecided.
+    """
+
+    below: ClassVar[None] = None
+    above: ClassVar[float] = 0.0
+
+    @property
+    def result(self) -> str:
+        return robustness_column(self.name)
+
+    def __str__(self) -> str:
+        return self.formula
+
+    def columns(self, found: RequirementResult) -> dict[str, float]:
+        """Return robustness and margin of a run.
+
+        The robustness of an undecided run is its upper bound, which a search can reduce.
+        """
+        robustness = found.high
+        if found.result is Outcome.FAILED:
+            robustness = min(robustness, -_LEAST)  # a limit that is reached exactly is violated
+        decided = found.result is not Outcome.UNDECIDED
+        margin = found.low if found.result is Outcome.PASSED else robustness
+        return {self.result: robustness, margin_name(self): margin if decided else math.nan}
+
+
+_LEAST = 5e-324
+"""Smallest positive number."""
+Required = Limit | Formula
+
+
+def requirements_of(given: Sequence[Limit | Requirement | str]) -> list[Required]:
+    """Return the limits, and the formulas of texts ``NAME: FORMULA`` and of TOML files."""
+    out: list[Required] = []
+    for one in given:
+        if isinstance(one, Limit | Formula):
+            out.append(one)
+        elif isinstance(one, str) and ":" not in one and not one.endswith(".toml"):
+            out.append(Limit.of_text(one))
+        else:
+            out += [Formula(of.name, of.formula, of.text) for of in gather([one])]
+    return out
+
+
+def margin_name(requirement: Required) -> str:
     return margin_column(requirement.name)
+
+
+def robustness_column(requirement: str) -> str:
+    return f"{requirement}.robustness"
 
 
 def margin_column(requirement: str) -> str:
@@ -405,10 +460,12 @@ class Measures:
     def __init__(
         self,
         results: Mapping[str, Result],
-        requirements: Sequence[Limit],
+        requirements: Sequence[Required],
         histories: Sequence[History] = (),
     ) -> None:
-        self._results, self._requirements, self._histories = results, requirements, histories
+        self._results, self._histories = results, histories
+        self._limits = [one for one in requirements if isinstance(one, Limit)]
+        self._formulas = [one for one in requirements if isinstance(one, Formula)]
         self._reduced = {n: _Reduced(r) for n, r in results.items() if isinstance(r, Reduction)}
         self._of_track: dict[str, list[_Reduced | History]] = {}
         readers: list[_Reduced | History] = [*self._reduced.values(), *histories]
@@ -421,7 +478,7 @@ class Measures:
 
     @property
     def needs_recording(self) -> bool:
-        return len(self._reduced) < len(self._results)
+        return len(self._reduced) < len(self._results) or bool(self._formulas)
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> None:
         """Process further rows (n, width) of a track."""
@@ -465,9 +522,23 @@ class Measures:
             else:
                 assert not isinstance(result, Reduction)
                 out[name] = _number(name, result(recording()))
-        for requirement in self._requirements:
-            out[margin_name(requirement)] = requirement.margin(out[requirement.result])
+        for limit in self._limits:
+            out[margin_name(limit)] = limit.margin(out[limit.result])
         return out
+
+    def robustness(self, recording: Callable[[], Recording]) -> tuple[dict[str, float], str]:
+        """Return the robustness and the margins of all formulas, by column.
+
+        The text explains why requirements are undecided; it is empty if all are decided.
+        """
+        if not self._formulas:
+            return {}, ""
+        from rtsim.requirements.verdict import check
+
+        found = check(self._formulas, recording())
+        columns = [of.columns(one) for of, one in zip(self._formulas, found, strict=True)]
+        open_ones = [one.in_words for one in found if one.result is Outcome.UNDECIDED]
+        return {name: v for one in columns for name, v in one.items()}, "; ".join(open_ones)
 
     def uncovered(self, ended_ns: int) -> list[str]:
         """Return one sentence for each result whose window ends after the run."""

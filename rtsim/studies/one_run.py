@@ -30,6 +30,7 @@ from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
+from rtsim.studies.input_signals import Changes
 from rtsim.studies.measures import ERROR, FAILED, NAN, OK, Measures, Row
 from rtsim.studies.plan import Job, Ordered, text_of
 from rtsim.studies.sources import Sources, SourcesChanged, check_versions, text_of_files
@@ -119,6 +120,10 @@ class Runner:
             if made.prepared is None:
                 self._scenario(made, order).build().close()
 
+    def scenario(self, order: Ordered) -> Scenario:
+        """Return the scenario of one run."""
+        return self._scenario(self._of(order), order)
+
     def until_ns(self, order: Ordered) -> int:
         return RunRequest(self._scenario(self._of(order), order), until=self.job.until).until_ns
 
@@ -182,7 +187,7 @@ class Runner:
 
     def _worth_preparing(self, made: _Made, order: Ordered) -> bool:
         made.runs += 1
-        repeats = made.runs > 1 or all("." in name for name in order.factors)
+        repeats = made.runs > 1 or all("." in name for name in self._values(order))
         return self._prepares and repeats and self._engine_pays and made.prepared is not None
 
     @property
@@ -209,8 +214,9 @@ class Runner:
 
         try:
             result = made.prepared.run_into(
-                begin, seed=order.seed, set=self._set(order), until=self.job.until
-            )
+                begin, seed=order.seed, set=self._set(order), until=self.job.until,
+                changes=self._changes(made, order),
+            )  # fmt: skip
             recorder = result.recorder
             assert isinstance(recorder, ReducingRecorder)
             recorder.drain()
@@ -246,7 +252,16 @@ class Runner:
         return _Done(result, measures, recording)
 
     def _values(self, order: Ordered) -> dict[str, Value]:
-        return {**self.job.settings, **order.factors}
+        inputs = self.job.input_factors
+        factors = {name: one for name, one in order.factors.items() if name not in inputs}
+        return {**self.job.settings, **factors}
+
+    def _changes(self, made: _Made, order: Ordered) -> dict[str, Changes]:
+        """Return the scheduled changes of the input signals."""
+        if not self.job.signals:
+            return {}
+        until_ns = RunRequest(made.scenario, until=self.job.until).until_ns
+        return {one.target: one.changes(order.factors, until_ns) for one in self.job.signals}
 
     def _set(self, order: Ordered) -> dict[str, Value]:
         """Return the factors that :meth:`Scenario.set` sets.
@@ -266,7 +281,7 @@ class Runner:
         arguments = self._arguments(order)
         made = self._made.get(arguments)
         if made is None:
-            make = partial(self._maker.make, dict(arguments))
+            make = partial(self._make, arguments)
             files: dict[str, str] = {}
             self._latest = arguments, files
             made = self._made[arguments] = _Made(make, self._sources, files)
@@ -274,6 +289,16 @@ class Runner:
                 self._made.popitem(last=False)
         self._made.move_to_end(arguments)
         return made
+
+    def _make(self, arguments: tuple[tuple[str, str], ...]) -> Scenario:
+        scenario = self._maker.make(dict(arguments))
+        for one in self.job.signals:
+            scenario.drive(one.target, ())
+        own = self.job.formula_requirements
+        names = {one.name for one in own}
+        kept = [one for one in scenario.requirements if one.name not in names]
+        scenario.requirements = (*kept, *own)
+        return scenario
 
     def _arguments(self, order: Ordered) -> tuple[tuple[str, str], ...]:
         values = sorted(self._values(order).items())
@@ -283,6 +308,8 @@ class Runner:
         scenario = made.scenario.copy()
         for name, value in self._set(order).items():
             scenario.set(name, value)
+        for target, changes in self._changes(made, order).items():
+            scenario.drive(target, changes)
         scenario.origin["settings"] = self._settings(order)
         return scenario
 
@@ -313,17 +340,18 @@ def _row_of(order: Ordered, done: _Done) -> Row:
     if result.reason not in TO_THE_END:
         ended_s = result.ended.ns / NS_PER_S
         return row(ERROR, f"the run was ended by the command quit at {ended_s:g} s")
-    if result.ending.failed:  # The results would describe only a part of the run.
-        return row(FAILED, result.ending.error)
     try:
+        margins, why_open = measures.robustness(done.recording)
+        if result.ending.failed:  # The results would describe only a part of the run.
+            return row(FAILED, result.ending.error, values=margins)
         values = measures.values(result.ended.ns, done.recording)
     except Exception as error:
         return row(ERROR, _cause(error))
     bad = [name for name, value in values.items() if math.isnan(value)]
     if bad:
         why = [f"{', '.join(bad)} is not a number", *measures.uncovered(result.ended.ns)]
-        return row(NAN, "; ".join(why), values=values)
-    return row(OK, values=values)
+        return row(NAN, "; ".join(why), values={**values, **margins})
+    return row(OK, why_open, values={**values, **margins})
 
 
 def _cause(error: BaseException) -> str:

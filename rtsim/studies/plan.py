@@ -21,6 +21,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL
 from rtsim.core.file_hash import file_hash
 from rtsim.core.version import __version__
+from rtsim.requirements.requirement import Requirement
 from rtsim.scenario.loading import (
     file_of,
     find_maker,
@@ -33,8 +34,20 @@ from rtsim.scenario.trust import scenario_to_load
 from rtsim.studies.designs import Design, Points, Space, design_of
 from rtsim.studies.designs.base import Integers
 from rtsim.studies.factors import Copula, Values, seed_of, spread_of
+from rtsim.studies.input_signals import InputSignal
 from rtsim.studies.interim_analysis import Stop
-from rtsim.studies.measures import History, Limit, Measures, Result, grid_of, margin_name
+from rtsim.studies.measures import (
+    Formula,
+    History,
+    Limit,
+    Measures,
+    Required,
+    Result,
+    grid_of,
+    margin_column,
+    margin_name,
+    robustness_column,
+)
 from rtsim.studies.reductions import Reduction, reduction_of
 from rtsim.studies.sources import SourcesChanged, digest_of, versions
 from rtsim.studies.study import Study
@@ -131,6 +144,10 @@ class Job:
     versions: Mapping[str, str] = field(default_factory=versions)
     """Versions on which the results depend. Every worker must have the same versions."""
     study_sha256: str | None = None
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    """Input signals, whose control points are factors."""
+    formulas: list[dict[str, str]] = field(default_factory=list)
+    """Requirements in temporal logic."""
     data: list[str] = field(default_factory=list)
     """Declared files and folders, relative to the folder of the scenario file if there is one."""
 
@@ -142,8 +159,22 @@ class Job:
         return cls(**json.loads(text))
 
     @cached_property
-    def required(self) -> list[Limit]:
-        return [Limit.of(one) for one in self.requirements]
+    def required(self) -> list[Required]:
+        limits = [Limit.of(one) for one in self.requirements]
+        return [*limits, *self.formula_requirements]
+
+    @cached_property
+    def formula_requirements(self) -> list[Formula]:
+        return [Formula(**one) for one in self.formulas]
+
+    @cached_property
+    def signals(self) -> list[InputSignal]:
+        return [InputSignal.of(one) for one in self.inputs]
+
+    @cached_property
+    def input_factors(self) -> frozenset[str]:
+        """The names of the factors that are control points of input signals."""
+        return frozenset(name for one in self.signals for name in one.factors)
 
     @cached_property
     def reduced(self) -> dict[str, Result]:
@@ -248,7 +279,9 @@ class Plan:
                 name: one.to_plain() if isinstance(one, Reduction) else {"function": name}
                 for name, one in study.reduced.items()
             },
-            requirements=[one.to_plain() for one in study.required],
+            requirements=[one.to_plain() for one in study.required if isinstance(one, Limit)],
+            inputs=[one.to_plain() for one in study.signals],
+            formulas=[one.to_plain() for one in study.required if not isinstance(one, Limit)],
             settings=dict(study.settings),
             until=None if study.until is None else str(study.until),
             limit=study.limit,
@@ -273,8 +306,9 @@ class Plan:
     @property
     def _plain(self) -> dict[str, Any]:
         plain = asdict(self)
-        if not self.job.data:  # Plans of earlier versions do not contain this key.
-            del plain["job"]["data"]
+        for key in ("data", "inputs", "formulas"):  # earlier versions do not have these keys
+            if not plain["job"][key]:
+                del plain["job"][key]
         return plain
 
     @cached_property
@@ -307,6 +341,25 @@ class Plan:
             )
         return out
 
+    def with_requirements(self, declared: Sequence[Requirement]) -> Plan:
+        """Return a plan that judges the runs by the requirements ``declared`` of the scenario.
+
+        Raises :class:`ScenarioError` if the plan then has no result, or has a column twice.
+        """
+        out = replace(self, job=replace(self.job, formulas=[one.to_plain() for one in declared]))
+        if not out.results:
+            raise ScenarioError(
+                "the study has no results; give at least one, such as "
+                "results={'peak': Max('plant.x')}, or a requirement"
+            )
+        names = [*out.results, *out.margins, *out.factors, *out.example.marks]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ScenarioError(
+                f"{', '.join(twice)} names two columns of the results; give the result, the factor "
+                "or the requirement another name"
+            )
+        return out
+
     def with_histories_until(self, ns: int) -> Plan:
         return replace(self, job=replace(self.job, history_ns=ns))
 
@@ -335,7 +388,12 @@ class Plan:
 
     @property
     def results(self) -> list[str]:
-        return list(self.job.results)
+        return [*self.job.results, *(one.result for one in self.job.formula_requirements)]
+
+    def lowered(self, requirement: str) -> str:
+        """Return the column that a search for a violation of a requirement minimises."""
+        robustness = robustness_column(requirement)
+        return robustness if robustness in self.results else margin_column(requirement)
 
     @property
     def margins(self) -> list[str]:

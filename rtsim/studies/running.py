@@ -170,6 +170,7 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
     plan = Plan.of(study, scenario)
     runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
     runner.check(first)
+    plan = plan.with_requirements(runner.scenario(first).requirements)
     if plan.job.histories:
         plan = plan.with_histories_until(runner.until_ns(first))
     where.check_reachable()

@@ -8,10 +8,21 @@ from functools import cached_property
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import Duration
+from rtsim.requirements.requirement import Requirement
 from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
 from rtsim.studies.factors import Pairs
+from rtsim.studies.input_signals import InputSignal, input_signals
 from rtsim.studies.interim_analysis import Stop
-from rtsim.studies.measures import Column, FromRecording, Limit, Result, margin_name
+from rtsim.studies.measures import (
+    Column,
+    Formula,
+    FromRecording,
+    Limit,
+    Required,
+    Result,
+    margin_name,
+    requirements_of,
+)
 from rtsim.studies.reductions import Reduction, reduction_of_text
 from rtsim.studies.texts import Value
 
@@ -52,7 +63,12 @@ class Study:
     design: Design | str = MonteCarlo()
     results: Mapping[str, Reduction | FromRecording | str] = field(default_factory=dict)
     """For each name of a result: a reduction, or a function of a :class:`Recording`."""
-    requirements: Sequence[Limit | str] = ()
+    requirements: Sequence[Required | Requirement | str] = ()
+    """Limits of results, such as ``"peak < 0.2"``, and requirements in temporal logic: objects,
+    texts ``"NAME: FORMULA"`` or TOML files. The requirements of the scenario count as well."""
+    inputs: Mapping[str, InputSignal | str] = field(default_factory=dict)
+    """Input signals by target, such as ``{"command.wanted": "pieces:8,-1,1"}``. Each control point
+    is a factor."""
     correlation: Pairs = field(default_factory=dict)
     """Correlation coefficients of pairs of factors, such as ``{("a", "b"): 0.5}``."""
     seed: int = 0
@@ -84,11 +100,6 @@ class Study:
             raise ScenarioError(f"seed is {self.seed!r}; give a whole number >= 0")
         if self.limit is not None and not self.limit > 0.0:
             raise ScenarioError(f"limit is {self.limit!r} s; give a time > 0 s")
-        if not self.results:
-            raise ScenarioError(
-                "the study has no results; give at least one, such as "
-                "results={'peak': Max('plant.x')}"
-            )
         self._check_names()
         for kind in self.keep:
             if kind not in (FAILURES, EXTREMES) and not _is_share(kind):
@@ -116,7 +127,15 @@ class Study:
     @cached_property
     def space(self) -> Space:
         """The factors as objects."""
-        return Space.of(self.factors, self.seed, self.correlation)
+        points = {name: one for s in self.signals for name, one in s.factors.items()}
+        if both := sorted(points.keys() & self.factors.keys()):
+            raise ScenarioError(f"{both[0]} is a factor and also a point of an input signal")
+        return Space.of({**self.factors, **points}, self.seed, self.correlation)
+
+    @cached_property
+    def signals(self) -> list[InputSignal]:
+        """The input signals as objects."""
+        return input_signals(self.inputs)
 
     @cached_property
     def reduced(self) -> dict[str, Result]:
@@ -127,11 +146,9 @@ class Study:
         }
 
     @cached_property
-    def required(self) -> tuple[Limit, ...]:
+    def required(self) -> tuple[Required, ...]:
         """The requirements as objects."""
-        return tuple(
-            Limit.of_text(one) if isinstance(one, str) else one for one in self.requirements
-        )
+        return tuple(requirements_of(self.requirements))
 
     @cached_property
     def stopping(self) -> Stop | None:
@@ -163,11 +180,15 @@ class Study:
 
     def _check_names(self) -> None:
         for requirement in self.required:
-            if requirement.result not in self.results:
+            if isinstance(requirement, Limit) and requirement.result not in self.results:
                 raise UnknownName("result", requirement.result, self.results, "a requirement")
         names = [one.name for one in self.required]
         for one in self.required:
             if names.count(one.name) > 1:
+                if isinstance(one, Formula):
+                    raise ScenarioError(
+                        f"two requirements have the name {one.name}; rename one of them"
+                    )
                 raise ScenarioError(
                     f"several requirements have the name {one.name}; write both limits in one "
                     f"requirement ('LOW<{one.result}<HIGH'), or give each a name of its own "

@@ -23,6 +23,7 @@ from rtsim.studies.measures import (
     NAN,
     STATES,
     TIMEOUT,
+    Formula,
     decided,
     guard_of,
     margin_name,
@@ -75,9 +76,12 @@ class Summary(Judged, dict[str, Any]):
             why = f"{states[FAILED]} of {runs} runs ended at a guard that declares a failure"
             yield Reason(failed, f"{why}: {', '.join(guards)}", strict=True)
         for name, one in required.items():
-            if missed := one["count"] - one["passed"]:
+            if missed := one["count"] - one["passed"] - one["undecided"]:
                 why = f"{missed} of {one['count']} runs miss the requirement {name}"
                 yield Reason(failed, why, strict=True)
+            if many := one["undecided"]:
+                why = f"{many} of {one['count']} runs leave the requirement {name} undecided"
+                yield Reason(undecided, f"{why}: {one['why_undecided']}", strict=True)
         if gone := states[TIMEOUT] + states[LOST]:
             why = f"{gone} of {runs} runs took too long or lost their process"
             yield Reason(undecided, why)
@@ -136,6 +140,8 @@ def _summary(folder: Folder) -> Summary:
     plan = folder.plan
     folder.check_histories()
     columns = folder.columns()
+    if plan.job.formulas:
+        columns = {**columns, **folder.columns("cause")}
     states = columns["state"]
     compared = decided(states)
     failed = states == FAILED
@@ -219,27 +225,43 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     ``columns`` contains the runs that are compared with the requirement. ``rows`` is the number of
     all runs so far. The worst run is the first run with a NaN result, or else the run with the
     smallest margin. Failed runs have no margin.
+
+    A formula has a margin in each run that decides it, also in a failed run. The other runs are
+    undecided and do not count as passed.
     """
     margins = columns[margin_name(requirement)].astype(np.float64)
-    failed = columns["state"] == FAILED
-    met = (margins >= 0.0) & ~failed  # NaN >= 0 is False.
+    formula = isinstance(requirement, Formula)
+    failed = (columns["state"] == FAILED) & (not formula)
+    undecided = np.isnan(margins) & formula
+    met = (margins >= 0.0) & (columns["state"] != FAILED)  # NaN >= 0 is False.
     out: dict[str, Any] = {
         "requirement": str(requirement), "result": requirement.result,
         "passed": int(met.sum()), "count": len(met),
-        "not_a_number": int((np.isnan(margins) & ~failed).sum()), "failed": int(failed.sum()),
-        "without_result": rows - len(met),
+        "not_a_number": int((np.isnan(margins) & ~failed & ~undecided).sum()),
+        "failed": int(failed.sum()), "without_result": rows - len(met),
+        "undecided": int(undecided.sum()),
     }  # fmt: skip
+    if undecided.any():
+        out["why_undecided"] = _why_undecided(requirement, columns["cause"][undecided][0])
     if not len(met):
         return out
     pooled = plan.sampled.pooled
     share = plan.sampled.share(columns, met, plan.level) if pooled else None
     if share is not None:
         out |= asdict(share)
-    if failed.all():
+    known = ~(failed | undecided)
+    if not known.any():
         return out
-    runs, margins = columns["run"][~failed], margins[~failed]
+    runs, margins = columns["run"][known], margins[known]
     worst = int(np.argmin(margins))  # argmin returns the first NaN if there is one.
     return {**out, "worst_margin": float(margins[worst]), "worst_run": int(runs[worst])}
+
+
+def _why_undecided(requirement: Formula, cause: str) -> str:
+    """Return the sentence about ``requirement`` in the cause of a row."""
+    begins = f"{requirement.name} is undecided: "
+    found = (one for one in cause.split("; ") if one.startswith(begins))
+    return next(found, cause).removeprefix(begins)
 
 
 def _failures(folder: Folder) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from rtsim.core.estimates import Estimate
 from rtsim.core.signals import Vector
 from rtsim.record.plotly_html import BLUE, GREY, ORANGE, RED, go, make_subplots, plot_html
 from rtsim.studies.designs.base import Indices
-from rtsim.studies.measures import Limit
+from rtsim.studies.measures import Required
 from rtsim.studies.report.numbers import (
     Convergence,
     Fan,
@@ -168,7 +168,7 @@ def _plain(values: Iterable[float]) -> list[float]:
     return [one if math.isfinite(one) else 0.0 for one in values]
 
 
-def _mark_limits(figure: go.Figure, required: Limit, name: str) -> None:
+def _mark_limits(figure: go.Figure, required: Required, name: str) -> None:
     for limit in (required.above, required.below):
         if required.result == name and limit is not None:
             figure.add_vline(limit, line={"color": RED, "width": 1, "dash": "dash"})

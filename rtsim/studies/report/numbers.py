@@ -16,7 +16,7 @@ from rtsim.core.signals import Vector
 from rtsim.studies.designs import Design
 from rtsim.studies.designs.base import Columns, Integers, Marks, Share
 from rtsim.studies.folder import Folder
-from rtsim.studies.measures import OK, Limit, decided, margin_name
+from rtsim.studies.measures import OK, Limit, Required, decided, margin_name
 from rtsim.studies.summary import quantiles, summarise
 
 
@@ -80,8 +80,10 @@ class Runs:
     def missed(self) -> Marks:
         """A mask (n,) over the completed runs: True for a run that misses a requirement."""
         out = np.zeros(len(self.ended["run"]), np.bool_)
-        for name in self.plan.margins:
-            out |= ~(numbers(self.ended[name]) >= 0.0)  # The negation is True for NaN.
+        for one in self.plan.job.required:
+            margins = numbers(self.ended[margin_name(one)])
+            # The negation is True for NaN, which is an undecided requirement or a missed limit.
+            out |= ~(margins >= 0.0) if isinstance(one, Limit) else margins < 0.0
         return out
 
     def worst(self, most: int) -> list[Worst]:
@@ -252,7 +254,7 @@ def _mean(name: str, level: float) -> Callable[[Series], Estimate | None]:
     return estimate
 
 
-def _rate(required: Limit, level: float) -> Callable[[Series], Share | None]:
+def _rate(required: Required, level: float) -> Callable[[Series], Share | None]:
     def estimate(series: Series) -> Share | None:
         met = numbers(series.columns[margin_name(required)]) >= 0.0
         return series.design.share(series.columns, met, level)

@@ -30,7 +30,8 @@ from rtsim.studies.report.numbers import (
 from rtsim.studies.summary import Summary, command, sensitivity, shown, worst_case
 
 _PASS_RATES = (
-    "requirement", "runs", "pass", "pass rate", "{} interval", "worst margin", "in run",
+    "requirement", "runs", "pass", "undecided", "pass rate", "{} interval", "worst margin",
+    "in run",
 )  # fmt: skip
 _RESULTS = (
     "result", "runs", "not finite", "mean", "{} interval", "least", "5 %", "median", "95 %",
@@ -176,7 +177,8 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
         worst = ("", "") if run is None else ("NaN" if np.isnan(least) else _figure_of(least), run)
         share, alone = _figure_of(one.get("share")), len(runs.series) < 2
         between = _interval_of(one) if alone else ""
-        rows.append((title, one["count"], one["passed"], share, between, *worst))
+        undecided = one["undecided"] or ""
+        rows.append((title, one["count"], one["passed"], undecided, share, between, *worst))
         if alone and "share" in one:
             shares.append((title, one["share"], one["low"], one["high"]))
         for series in [] if alone else runs.series:
@@ -186,7 +188,7 @@ def _requirements(runs: Runs) -> tuple[list[Any], list[tuple[str, float, float, 
                 name = f"{title} at {series.label}"
                 between = _interval_of(asdict(own))
                 rows.append(
-                    (name, len(met), int(met.sum()), _figure_of(own.share), between, "", "")
+                    (name, len(met), int(met.sum()), "", _figure_of(own.share), between, "", "")
                 )
                 shares.append((name, own.share, own.low, own.high))
     return rows, shares

@@ -1,0 +1,235 @@
+"""Input signals as search variables: signals over time with a few control points.
+
+An :class:`InputSignal` has one factor for each control point. In a run, it becomes scheduled
+changes of a source or a parameter (:meth:`Scenario.drive`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.signals import Vector
+from rtsim.core.tag import declared_ns
+from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ExternalInputComponent
+from rtsim.studies.factors import Range
+from rtsim.studies.texts import call_of, listed, made
+
+Changes = list[tuple[int, float]]
+"""Times (ns) in ascending order, and the values from these times on."""
+_SAMPLES = 16
+"""Number of samples between two control points, if no period is given."""
+_MOST_SAMPLES = 100_000
+
+
+def _linear(t: Vector, values: Vector, at: Vector) -> Vector:
+    return np.interp(at, t, values)
+
+
+def _spline(t: Vector, values: Vector, at: Vector) -> Vector:
+    """Interpolate by cubic polynomials that do not exceed the control points (PCHIP)."""
+    from scipy.interpolate import PchipInterpolator
+
+    return np.asarray(PchipInterpolator(t, values)(at), np.float64)
+
+
+PIECES = "pieces"
+KINDS: Mapping[str, Callable[[Vector, Vector, Vector], Vector] | None] = {
+    PIECES: None, "linear": _linear, "spline": _spline,
+}  # fmt: skip
+"""Interpolation between the control points, by name. ``pieces`` holds each value."""
+FREE = "free"
+HELP = "write, for example, command.wanted=pieces:8,-1,1 or command.wanted=linear:5,0,1,rate=2"
+
+
+@dataclass(frozen=True)
+class InputSignal:
+    """An input signal with ``points`` control points between ``low`` and ``high``.
+
+    - ``pieces``: constant between the control points. The first of n pieces begins at 0 s.
+    - ``linear`` and ``spline``: interpolated between control points, of which the first is at 0 s
+      and the last at the end of the run. The source holds each sample until the next one.
+    """
+
+    target: str
+    """Source or parameter that the signal drives, ``"component.name"``."""
+    kind: str
+    points: int
+    low: float
+    high: float
+    rate: float | None = None
+    """Largest change per second, in the unit of the target. A faster signal is slowed down: each
+    change is at most ``rate`` times the time since the previous change."""
+    period: float | None = None
+    """Time between two samples of a ``linear`` or ``spline`` signal, s. The default is 1/16 of the
+    time between two control points."""
+    times: tuple[float, ...] | str = ()
+    """Times of the control points, s. With ``"free"``, the times after the first are factors of
+    their own. By default, the times are equally spaced."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UnknownName("kind of input signal", self.kind, KINDS, HELP)
+        least = 1 if self.kind == PIECES else 2
+        if isinstance(self.points, bool) or not isinstance(self.points, int):
+            raise ScenarioError(f"{self}: points is {self.points!r}; give a whole number")
+        if self.points < least:
+            raise ScenarioError(f"{self}: {self.points} points are too few; give {least} or more")
+        _ = self.range
+        for name in ("rate", "period"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < math.inf:
+                raise ScenarioError(f"{self}: {name} is {value!r}; give a number > 0")
+        if isinstance(self.times, str):
+            if self.times != FREE:
+                raise ScenarioError(f"{self}: times is {self.times!r}; give times in s or {FREE!r}")
+        elif self.times:
+            object.__setattr__(self, "times", tuple(self.times))
+            if len(self.times) != self.points or self.times[0] != 0.0:
+                raise ScenarioError(f"{self}: give {self.points} times, of which the first is 0")
+            if not all(a < b < math.inf for a, b in zip(self.times, self.times[1:], strict=False)):
+                raise ScenarioError(f"{self}: the times {self.times} are not in ascending order")
+
+    @classmethod
+    def of_text(cls, target: str, text: str) -> InputSignal:
+        """Parse ``KIND:POINTS,LOW,HIGH``, which may end with ``rate=``, ``period=`` or ``times=``.
+
+        Blanks separate several times, as in ``pieces:3,-1,1,times=0 2.5 7``.
+        """
+        call = call_of(text)
+        named = {name: listed(value) for name, value in call.named.items()}
+        return made(f"input {target}={text}", cls, [target, call.name, *call.values], named)
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> InputSignal:
+        """Create the input signal from the data of :meth:`to_plain`, or of a TOML table."""
+        given = dict(plain)
+        if isinstance(given.get("times"), list):
+            given["times"] = tuple(given["times"])
+        return made(f"input {given.get('target', '')}", cls, [], given)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return JSON data for :meth:`of`."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+
+    def __str__(self) -> str:
+        return f"input {self.target}={self.kind}:{self.points},{self.low:g},{self.high:g}"
+
+    @property
+    def range(self) -> Range:
+        """The values of each control point."""
+        try:
+            return Range(self.low, self.high)
+        except (ScenarioError, TypeError) as error:
+            raise ScenarioError(f"input {self.target}: {error}") from None
+
+    @property
+    def factors(self) -> dict[str, Range]:
+        """The range of each factor by name: ``TARGET[k]``, and ``TARGET.time[k]`` for free times.
+
+        A free time is a fraction of the run. The fractions are sorted before they are used.
+        """
+        out = {f"{self.target}[{k}]": self.range for k in range(self.points)}
+        if self.times == FREE:
+            out |= {f"{self.target}.time[{k}]": Range(0.0, 1.0) for k in range(1, self.points)}
+        return out
+
+    def changes(self, values: Mapping[str, Any], until_ns: int) -> Changes:
+        """Return the changes of the target in a run until ``until_ns``, the first at 0 ns.
+
+        ``values`` contains the value of each factor, and may contain other values. Consecutive
+        equal values give one change. Raises :class:`ScenarioError` for too many samples.
+        """
+        t = self._times(values, until_ns)
+        v = np.array([values[f"{self.target}[{k}]"] for k in range(self.points)], np.float64)
+        # Two control points at one time: the later one counts.
+        last = np.append(np.diff(t) > 0, True)
+        t, v = t[last], v[last]
+        between = KINDS[self.kind]
+        if between is not None:
+            at = np.arange(0, until_ns, self._period_ns(until_ns), dtype=np.int64)
+            inside = np.minimum(at, t[-1]) * 1e-9
+            v = between(t * 1e-9, v, inside) if len(t) > 1 else np.repeat(v, len(at))
+            t = at
+        return self._slowed([(ns, x) for ns, x in zip(t.tolist(), v.tolist(), strict=True)
+                             if ns == 0 or ns < until_ns])  # fmt: skip
+
+    def _times(self, values: Mapping[str, Any], until_ns: int) -> Any:
+        if self.times == FREE:
+            shares = sorted(
+                float(values[f"{self.target}.time[{k}]"]) for k in range(1, self.points)
+            )
+            return np.array([0, *(round(share * until_ns) for share in shares)], np.int64)
+        if self.times:
+            return np.array([declared_ns(t, "time of a control point") for t in self.times])
+        steps = self.points if self.kind == PIECES else self.points - 1
+        return np.array([k * until_ns // steps for k in range(self.points)], np.int64)
+
+    def _period_ns(self, until_ns: int) -> int:
+        if self.period is None:
+            return max(1, until_ns // (_SAMPLES * (self.points - 1)))
+        period = declared_ns(self.period, "period of an input signal")
+        if until_ns > _MOST_SAMPLES * period:
+            raise ScenarioError(
+                f"{self}: a period of {self.period:g} s gives more than {_MOST_SAMPLES} samples; "
+                "give a longer period"
+            )
+        return period
+
+    def _slowed(self, changes: Changes) -> Changes:
+        """Apply the rate limit, and leave out changes to the present value."""
+        out = changes[:1]
+        before, value = changes[0]
+        for ns, wanted in changes[1:]:
+            if self.rate is not None:
+                most = self.rate * (ns - before) * 1e-9
+                wanted = min(max(wanted, value - most), value + most)
+            before = ns
+            if wanted != value:
+                out.append((ns, wanted))
+            value = wanted
+        return out
+
+
+def input_signals(
+    given: Mapping[str, InputSignal | str] | Sequence[InputSignal],
+) -> list[InputSignal]:
+    """Return the input signals that texts by target, or objects, declare.
+
+    Raises :class:`ScenarioError` if two signals have the same target.
+    """
+    if isinstance(given, Mapping):
+        found = [
+            replace(one, target=target) if isinstance(one, InputSignal)
+            else InputSignal.of_text(target, one)
+            for target, one in given.items()
+        ]  # fmt: skip
+    else:
+        found = list(given)
+    names = [one.target for one in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ScenarioError(f"two input signals drive {twice[0]}; leave one of them out")
+    return found
+
+
+def whole_name(scenario: Scenario, target: str) -> str:
+    """Return ``"component.name"`` for a target that names only a component with one signal."""
+    if "." in target:
+        return target
+    component = scenario.component(target)
+    if isinstance(component, ExternalInputComponent):
+        names = component.external.signals.names
+    else:
+        names = tuple(n for one in component.settable() if one.live for n in one.signals.names)
+    if len(names) != 1:
+        raise ScenarioError(
+            f"{target} has {len(names)} signals that an input signal can drive "
+            f"({', '.join(names) or 'none'}); write {target}.SIGNAL"
+        )
+    return f"{target}.{names[0]}"

@@ -21,7 +21,6 @@ import rtsim as rt
 from rtsim.core.tag import Duration
 from rtsim.models.falsification.requirements import TRANSMISSION, end, required
 
-
 Axis = NDArray[np.float64]
 
 THROTTLE = np.array([0.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0])

@@ -9,11 +9,14 @@ from typing import Self
 import numpy as np
 
 from hitl.building.build import PLAIN
+from hitl.controllers.board import BoardController
+from hitl.controllers.c_controller import CController, interface_of
 from hitl.controllers.sil import CASES, SilController
 from rtsim.components.allowed_latency import Latencies, latency_of
 from rtsim.components.controller import ControllerProtocol
+from rtsim.components.latency import ZERO
 from rtsim.core.errors import ScenarioError
-from rtsim.core.tag import Duration
+from rtsim.core.tag import NS_PER_S, Duration
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import Given, gather
 from rtsim.record.reading import Recording
@@ -23,6 +26,8 @@ from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
+from rtsim.studies.counterexample import Counterexample
 
 HERE = Path()
 Reference = str | Path | Scenario | Callable[..., Scenario]
@@ -55,6 +60,58 @@ def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
     for target, value in values.items():
         scenario.set(target, value)
     return scenario
+
+
+def counterexample(
+    path: str | Path,
+    controllers: InPlace | None = None,
+    /,
+    *,
+    board: str | None = None,
+    latency: Latencies = None,
+    cases: Path = CASES,
+    folder: Path = HERE,
+) -> RunResult:
+    """Run a counterexample file, and return the result with the verdict of its requirement.
+
+    Args:
+        path: The file, relative to ``folder``.
+        controllers: Interface file for each controller that runs in C, by component name. The name
+            of the only controller of a scenario may be ``""``. By default, the controllers of the
+            scenario run.
+        board: URL of the board that runs the C code. Without ``controllers``, the board runs the C
+            controllers of the scenario.
+        latency: Compute latency of these controllers, s. The default is that of the scenario, or on
+            a board half of the period if the scenario has no latency.
+        cases: Folder in which failed steps are saved.
+        folder: Folder of relative paths.
+    """
+    example = Counterexample.open(folder / path)
+    scenario = example.make()
+    parts = scenario.of(ControllerComponent)
+    given = controllers or {}
+    if "" in given and len(parts) == 1:
+        given = {next(iter(parts)): given[""]}
+    runs: dict[str, ControllerProtocol] = in_c(given, cases=cases, folder=folder)
+    if board is not None:
+        if not runs:
+            runs = {n: one.controller for n, one in parts.items()
+                    if isinstance(one.controller, CController)}  # fmt: skip
+        if not runs:
+            raise ScenarioError(
+                f"{path}: the scenario {example.scenario} has no C controller that {board} could "
+                "run; give the interface file: --in-c NAME=INTERFACE.toml"
+            )
+        runs = {
+            name: BoardController(interface_of(one), url=board, cases=cases)
+            for name, one in runs.items()
+        }
+    for name, controller in runs.items():
+        allowed = latency_of(name, latency)
+        if board is not None and allowed is None and name in parts and parts[name].compute == ZERO:
+            allowed = str(parts[name].period.ns / (2 * NS_PER_S))
+        scenario.replace_controller(name, controller, latency=allowed)
+    return simulate(scenario, seed=example.seed)
 
 
 def _text(value: object) -> str:

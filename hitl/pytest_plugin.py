@@ -1,7 +1,8 @@
 """pytest fixtures for tests of C code.
 
-The fixtures are ``sil``, ``plant``, ``back_to_back``, ``faults``, ``pitl`` and ``board``. The
-option ``--board=URL`` sets the board of the fixtures ``pitl`` and ``board``.
+The fixtures are ``sil``, ``plant``, ``back_to_back``, ``counterexample``, ``faults``, ``pitl`` and
+``board``. The option ``--board=URL`` sets the board of the fixtures ``pitl``, ``board`` and
+``counterexample``. The option ``--in-c=[NAME=]INTERFACE`` runs counterexamples with C code.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`. Paths of
 files are relative to the test file. Failed steps are saved below ``tmp_path``. A test fails if it
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rtsim.core.outcome import Judged
     from rtsim.engine.faults import Fault
     from rtsim.engine.faults.description import Given
+    from rtsim.runs.result import RunResult
 
 CASES = "cases"
 _CHECKS = pytest.StashKey[list[Callable[[], "list[tuple[str, Judged]]"]]]()
@@ -42,7 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="URL",
         help="Board that the test fixtures 'board' and 'pitl' use. board:NAME is an emulated "
         "board; serial:///dev/ttyACM0?baud=500000 and serial://COM3 are real boards. The default "
-        "is an emulated board.",
+        "is an emulated board. With this option, the fixture 'counterexample' uses the board too.",
+    )
+    parser.getgroup("rtsim").addoption(
+        "--in-c",
+        action="append",
+        default=[],
+        metavar="[NAME=]INTERFACE",
+        help="Interface file of the C code that replaces controller NAME in counterexamples; "
+        "repeatable.",
     )
 
 
@@ -116,6 +126,40 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
         return one
 
     yield from _watched(test, declared, doubtful)
+
+
+@pytest.fixture
+def counterexample(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[..., RunResult]]:
+    """Run a saved counterexample: ``counterexample("speed.counterexample.toml").assert_ok()``.
+
+    The run has the controllers of its scenario, or with ``--in-c`` the C code of an interface file.
+    With ``--board``, the C code runs on this board. The test fails if it never reads the outcome of
+    a run that did not pass.
+    """
+    from hitl.plants import counterexample as run
+
+    results: list[RunResult] = []
+    given = _in_c(request.config)
+
+    def held(file: str | Path, controllers: InPlace | None = None, /, **options: Any) -> RunResult:
+        own = {"cases": tmp_path / CASES, "board": request.config.getoption("--board")}
+        folder = request.path.parent
+        found = run(file, controllers or given, folder=folder, **{**own, **options})
+        results.append(found)
+        return found
+
+    def unseen() -> list[tuple[str, Judged]]:
+        return [("counterexample", one) for one in results if not one.looked and not one.ok]
+
+    yield from _watched(_Test(request), held, unseen)
+
+
+def _in_c(config: pytest.Config) -> dict[str, str]:
+    """Return the interface files of ``--in-c`` by controller; without a name, ``""`` is the key."""
+    parts = [given.rpartition("=") for given in config.getoption("--in-c")]
+    return {name: str(config.invocation_params.dir / file) for name, _, file in parts}
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.equations.compiling import announced
 from rtsim.record.verdict import Tolerance, tolerance_of
 from rtsim.runs.progress import ProgressLine
-from rtsim.scenario.loading import load_scenario
+from rtsim.studies.counterexample import load_run
 
 # Options, result files and progress output shared by ``rtsim sil test`` and ``rtsim pitl``.
 
@@ -69,6 +69,7 @@ class ComparisonOptions:
     scenario: str
     settings: tuple[str, ...]
     faults: tuple[Path, ...]
+    counterexample: Path | None
     seed: int
     until: str | None
     latencies: tuple[str, ...]
@@ -137,6 +138,7 @@ _OPTIONS = (
     click.argument("scenario"),
     option("--set"),
     option("--faults"),
+    option("--counterexample"),
     option("--seed"),
     option("--until"),
     latency_option,
@@ -208,8 +210,10 @@ class Comparing:
 
     def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
         self.asked, self.line, self._stack = asked, line, stack
-        self.scenario = load_scenario(asked.scenario, parse_settings(asked.settings))
+        settings = parse_settings(asked.settings)
+        self.scenario, seed = load_run(asked.scenario, settings, asked.counterexample)
         self.scenario.faults(*asked.faults)
+        self._seed = seed
         self.times: Given = {}
         self.files: list[Path] = []
         self._rules, self._writers = asked.rules(), asked.writers()
@@ -232,7 +236,7 @@ class Comparing:
             pace=asked.pace,
             latency=allowed(self.times),
             until=asked.until,
-            seed=asked.seed,
+            seed=asked.seed or self._seed,
             tolerances=self._rules,
             recording=asked.recording,
             closed=not asked.open_only,

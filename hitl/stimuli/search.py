@@ -21,6 +21,7 @@ from hitl.interface.ranges import short
 from hitl.stimuli.file import Ranges, Table
 from hitl.stimuli.running import Reached, Runner
 from rtsim.core.signals import Vector
+from rtsim.studies.shrinking import least, rounder, without
 
 # -- changes of input sequences
 
@@ -346,7 +347,6 @@ class Search:
 NEAR_A_TIE = 1e-4
 """Relative difference of two compared values below which a comparison is nearly a tie."""
 _MOST_RUNS = 500
-_DIGITS = (1, 2, 3, 4)
 _NUDGES = (1e-3, -1e-3, 1e-2, -1e-2, 0.1, -0.1)
 
 
@@ -398,27 +398,18 @@ class Shortening:
 
     def _cut(self, trial: Trial) -> Trial:
         """Remove the steps after the effect."""
-        low, high = 0, len(trial.table)
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = self._first_good(trial, [trial.table[:middle]])
-            if found is None:
-                low = middle
-            else:
-                trial, high = found, middle
-        return trial
+
+        def does(rows: int) -> Trial | None:
+            return self._first_good(trial, [trial.table[:rows]])
+
+        return least(len(trial.table), does) or trial
 
     def _without_rows(self, trial: Trial) -> Trial:
-        size = len(trial.table) // 2
-        while size >= 1:
-            starts = range(0, len(trial.table) - size + 1, size)
-            fewer = [np.delete(trial.table, slice(s, s + size), axis=0) for s in starts]
-            found = self._first_good(trial, [t for t in fewer if len(t)])
-            if found is None:
-                size //= 2
-            else:
-                trial = found
-        return trial
+        def fewer(one: Trial, gone: slice) -> list[Table]:
+            table = np.delete(one.table, gone, axis=0)
+            return [table] if len(table) else []
+
+        return without(trial, lambda one: len(one.table), fewer, self._first_good)
 
     def _at_rest(self, trial: Trial) -> Trial:
         """Try constant inputs: the allowed value nearest to 0, the input's last or first value."""
@@ -444,9 +435,7 @@ class Shortening:
         for column in range(len(self.ranges)):
             for value in dict.fromkeys(trial.table[:, column].tolist()):
                 where = trial.table[:, column] == value
-                fewer = dict.fromkeys(
-                    self.ranges.columns[column].fitted(short(value, d)) for d in _DIGITS
-                )
+                fewer = dict.fromkeys(self.ranges.columns[column].fitted(v) for v in rounder(value))
                 tables = [_with(trial.table, where, column, v) for v in fewer if v != value]
                 trial = self._first_good(trial, tables) or trial
         return trial

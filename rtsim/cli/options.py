@@ -140,6 +140,15 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "(.toml); repeatable.",
         },
     ),
+    "--counterexample": (
+        ("--counterexample",),
+        {
+            "type": click.Path(path_type=Path, dir_okay=False),
+            "metavar": "FILE",
+            "help": "Use the values, inputs, requirement, seed and end of the run in this file "
+            "(docs/counterexamples.md). Typed values replace those of the file.",
+        },
+    ),
     "--until": (
         ("--until",),
         {

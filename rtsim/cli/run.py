@@ -129,6 +129,7 @@ def go_on(
         "--seed": options.seed,
         "--set": options.settings,
         "--faults": options.faults,
+        "--counterexample": options.counterexample,
         "--plain": options.plain,
         "--checked": options.checked,
         "--latency": latencies,

@@ -183,6 +183,7 @@ class RunOptions:
     settings: tuple[str, ...] = ()
     faults: tuple[Path, ...] = ()
     requirements: tuple[str, ...] = ()
+    counterexample: Path | None = None
     until: str | None = None
     path: Path | None = None
     no_record: bool = False
@@ -292,6 +293,7 @@ _OPTIONS = (
     option("--set"),
     option("--faults"),
     option("--require"),
+    option("--counterexample"),
     option("--until"),
     option("--record"),
     click.option("--no-record", is_flag=True, help="Write no recording."),

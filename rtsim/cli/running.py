@@ -35,8 +35,8 @@ from rtsim.runs.progress import ProgressLine
 from rtsim.runs.request import Connections, Output, RunRequest, compilation_of
 from rtsim.runs.result import RunResult
 from rtsim.runs.simulation import run
-from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
+from rtsim.studies.counterexample import load_run
 
 if TYPE_CHECKING:
     from rtsim.requirements.verdict import RequirementResult
@@ -142,12 +142,14 @@ def run_command(
     if going_on is not None:
         options = _continuing(options, going_on)
     options.check()
-    settings = parse_settings(options.settings)
     line = ProgressLine(options.scenario, sys.stderr.isatty() and not quiet, noted=not quiet)
     with sigterm_interrupts(), closing(line), announced(line.compiling), ExitStack() as stack:
         try:
             if going_on is None:
-                scenario = load_scenario(options.scenario, settings)
+                scenario, seed = load_run(
+                    options.scenario, parse_settings(options.settings), options.counterexample
+                )
+                options = replace(options, seed=options.seed or seed)
                 scenario.faults(*options.faults)
             else:
                 scenario = going_on.scenario

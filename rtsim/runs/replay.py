@@ -180,6 +180,8 @@ def scenario_from(
         )
     reference = scenario_to_load(origin, source)
     scenario = load_scenario(reference, dict(origin.get("settings", {})))
+    for target, changes in origin.get("driven", {}).items():
+        scenario.drive(target, changes)
     scenario.requirements, scenario.checks_requirements = required_by(header), False
     scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():

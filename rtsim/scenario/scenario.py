@@ -642,6 +642,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         if any(b <= a for (a, _), (b, _) in pairwise([(-1, 0.0), *changes])):
             raise ScenarioError(f"the times of the changes of {target} are not in ascending order")
         self._changes = [one for one in self._changes if one[1] != target]
+        driven = [[ns, float(value)] for ns, value in changes]
+        self.origin["driven"] = {**self.origin.get("driven", {}), target: driven}
         for ns, value in changes:
             if ns:
                 self._changes.append((ns, target, value))

@@ -17,9 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.studies.designs import Search
-from rtsim.studies.designs.search import Candidate
+from rtsim.studies.designs.search import TIME, Candidate
+from rtsim.studies.designs.search import Ended as SearchEnded
 from rtsim.studies.folder import Ended, Folder, StudyError
 from rtsim.studies.interim_analysis import needed
 from rtsim.studies.measures import ERROR, LOST, TIMEOUT, Row
@@ -149,6 +151,10 @@ class Campaign:
     shuffled: Callable[[Iterable[int]], Iterable[int]] = iter
     """Function that changes the order of the runs. The order does not affect the results."""
 
+    clock: Callable[[], int] = stopwatch
+    """Function that returns the wall-clock time, ns."""
+
+    _deadline: int | None = None
     _suspects: deque[_Suspect] = field(default_factory=deque)
     _attempts: dict[int, _Suspect] = field(default_factory=dict)
     _again: deque[Batch] = field(default_factory=deque)
@@ -233,7 +239,16 @@ class Campaign:
             self._alone = False
             self._take(outcome)
 
+    def until(self, seconds: float | None) -> None:
+        """Begin no further runs after ``seconds`` s from now."""
+        self._deadline = None if seconds is None else self.clock() + round(seconds * 1e9)
+
+    def _expired(self) -> bool:
+        return self._deadline is not None and self.clock() >= self._deadline
+
     def _next(self, todo: Iterator[Ordered]) -> Batch | None:
+        if self._expired():
+            return None
         if self._suspects:
             suspect = self._suspects.popleft()
             self._attempts[suspect.order.run] = suspect
@@ -305,6 +320,7 @@ class Searching:
         assert isinstance(design, Search)
         self._design = design
         self._seed = seed_of_draw(self._plan.seed, 0)
+        self._column = self._plan.lowered(design.requirement)
         self._runs = 0
         self._rows: dict[int, Mapping[str, Any]] = {}
 
@@ -313,15 +329,17 @@ class Searching:
 
         Raises :class:`RtsimError` if the search cannot continue.
         """
-        names = ("run", *self._plan.space.names, self._design.margin)
+        names = ("run", *self._plan.space.names, self._column)
         self._rows = {row["run"]: row for row in self._folder.table(*names).to_pylist()}
         self._campaign.stored = self._take
         try:
+            self._campaign.until(self._design.seconds)
             why = self._design.minimise(self._plan.space, self._margins)
         finally:
             self._folder.write()
-        self._campaign.tally.runs = self._runs
-        self._folder.end(Ended(self._runs, why))
+        runs = self._campaign.tally.rows if why == TIME else self._runs
+        self._campaign.tally.runs = runs
+        self._folder.end(Ended(runs, why))
 
     def _take(self, row: Row) -> None:
         self._rows[row.order.run] = row.columns()
@@ -336,7 +354,9 @@ class Searching:
             self._check_equal(run, order)
         if missing := [run for run in orders if run not in self._rows]:
             self._campaign.execute(missing, orders)
-        margins = (self._rows[run].get(self._design.margin) for run in orders)
+        if any(run not in self._rows for run in orders):
+            raise SearchEnded(TIME)
+        margins = (self._rows[run].get(self._column) for run in orders)
         return [math.nan if margin is None else margin for margin in margins]
 
     def _check_equal(self, run: int, order: Ordered) -> None:

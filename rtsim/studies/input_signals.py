@@ -146,19 +146,27 @@ class InputSignal:
         ``values`` contains the value of each factor, and may contain other values. Consecutive
         equal values give one change. Raises :class:`ScenarioError` for too many samples.
         """
-        t = self._times(values, until_ns)
-        v = np.array([values[f"{self.target}[{k}]"] for k in range(self.points)], np.float64)
-        # Two control points at one time: the later one counts.
-        last = np.append(np.diff(t) > 0, True)
-        t, v = t[last], v[last]
+        points = self.control_points(values, until_ns)
+        t = np.array([ns for ns, _ in points], np.int64)
+        v = np.array([value for _, value in points], np.float64)
         between = KINDS[self.kind]
         if between is not None:
-            at = np.arange(0, until_ns, self._period_ns(until_ns), dtype=np.int64)
+            at = np.arange(0, until_ns, self.period_ns(until_ns), dtype=np.int64)
             inside = np.minimum(at, t[-1]) * 1e-9
             v = between(t * 1e-9, v, inside) if len(t) > 1 else np.repeat(v, len(at))
             t = at
         return self._slowed([(ns, x) for ns, x in zip(t.tolist(), v.tolist(), strict=True)
                              if ns == 0 or ns < until_ns])  # fmt: skip
+
+    def control_points(self, values: Mapping[str, Any], until_ns: int) -> Changes:
+        """Return the times (ns) and the values of the control points, without equal times.
+
+        If two control points have the same time, the later one counts.
+        """
+        t = self._times(values, until_ns)
+        v = [float(values[f"{self.target}[{k}]"]) for k in range(self.points)]
+        last = np.append(np.diff(t) > 0, True)
+        return [(ns, x) for ns, x, used in zip(t.tolist(), v, last, strict=True) if used]
 
     def _times(self, values: Mapping[str, Any], until_ns: int) -> Any:
         if self.times == FREE:
@@ -171,7 +179,8 @@ class InputSignal:
         steps = self.points if self.kind == PIECES else self.points - 1
         return np.array([k * until_ns // steps for k in range(self.points)], np.int64)
 
-    def _period_ns(self, until_ns: int) -> int:
+    def period_ns(self, until_ns: int) -> int:
+        """Return the time between two samples of a ``linear`` or ``spline`` signal, ns."""
         if self.period is None:
             return max(1, until_ns // (_SAMPLES * (self.points - 1)))
         period = declared_ns(self.period, "period of an input signal")

@@ -67,6 +67,7 @@ class Tally:
         self.new = 0
         self.passed = {one.name: 0 for one in plan.job.required}
         self._margins = {one.name: margin_name(one) for one in plan.job.required}
+        self._lowered = {name: plan.lowered(name) for name in self._margins}
         design = plan.sampled
         self.estimated = design.planned and design.pooled and "weight" not in plan.example.marks
         """True if the fraction of runs that meet a requirement estimates a probability."""
@@ -81,7 +82,7 @@ class Tally:
     def of(cls, folder: Folder) -> Tally:
         out = cls(folder.plan)
         first = [name for one in out._first for name in one.columns]
-        names = ("state", *first, *out._margins.values())
+        names = ("state", *first, *out._margins.values(), *out._lowered.values())
         columns = folder.columns(*dict.fromkeys(names))
         states = columns["state"]
         out.states.update(states)
@@ -91,8 +92,9 @@ class Tally:
         for name, column in out._margins.items():
             margins = columns[column]
             out.passed[name] = int((margins >= 0.0).sum())  # NaN >= 0 is False.
-            out.worst[name] = float(np.fmin.reduce(margins, initial=math.inf))
-            out.without_margin[name] = int(np.isnan(margins).sum())
+            lowered = columns[out._lowered[name]]
+            out.worst[name] = float(np.fmin.reduce(lowered, initial=math.inf))
+            out.without_margin[name] = int(np.isnan(lowered).sum())
         return out
 
     def add(self, row: Row) -> None:
@@ -102,11 +104,11 @@ class Tally:
             for one in self._first:
                 one.add(row.values, row.order.marks)
         for name, column in self._margins.items():
-            margin = row.values.get(column, math.nan)
+            self.passed[name] += row.values.get(column, math.nan) >= 0.0  # NaN >= 0 is False.
+            margin = row.values.get(self._lowered[name], math.nan)
             if math.isnan(margin):
                 self.without_margin[name] += 1
             else:
-                self.passed[name] += margin >= 0.0
                 self.worst[name] = min(self.worst[name], margin)
 
     @property

@@ -165,20 +165,36 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
     :class:`ScenarioError` if the scenario rejects the factors, if the workers cannot enforce the
     time limit of the study, or if the workers cannot be reached.
     """
+    plan = plan_of(scenario, study, where)
+    if folder is not None:
+        return Folder.new(folder, plan)
+    return Folder.new(unused_folder(scenario), plan)
+
+
+def unused_folder(scenario: str) -> Path:
+    """Return the first unused folder ``studies/NAME-NNN``."""
+    name = Path(scenario.partition(".py")[0]).stem
+    numbered = (Path("studies") / f"{name}-{k:03d}" for k in count(1))
+    return next(path for path in numbered if not path.exists())
+
+
+def plan_of(scenario: str, study: Study, where: Where = LOCAL, only: str = "") -> Plan:
+    """Return the plan of a study after all checks that :func:`begin` describes.
+
+    The runs are judged by the requirements of the study and of the scenario, or by the requirement
+    ``only``.
+    """
     where.check()
     where.check_limit(study.limit)
     plan = Plan.of(study, scenario)
     runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
     runner.check(first)
-    plan = plan.with_requirements(runner.scenario(first).requirements)
+    declared = runner.scenario(first).requirements
+    plan = plan.with_requirements([one for one in declared if only in ("", one.name)])
     if plan.job.histories:
         plan = plan.with_histories_until(runner.until_ns(first))
     where.check_reachable()
-    if folder is not None:
-        return Folder.new(folder, plan)
-    name = Path(scenario.partition(".py")[0]).stem
-    numbered = (Path("studies") / f"{name}-{k:03d}" for k in count(1))
-    return Folder.new(next(path for path in numbered if not path.exists()), plan)
+    return plan
 
 
 def resume(folder: str | Path, *, workers: int | None = 0, progress: bool | None = None) -> Folder:

@@ -323,6 +323,7 @@ _ENDS = {
     "maximum": "the largest number of runs is reached",
     "miss": "a run does not meet the requirement",
     "no margin": "a run has no margin",
+    "time": "the time is over",
     "": "the search has not ended",
 }
 

@@ -1,4 +1,4 @@
-"""Worst-case search: differential evolution minimises the margin of a requirement."""
+"""Worst-case search: a search method minimises the margin of a requirement."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate
 from rtsim.core.signals import Vector
 from rtsim.studies.designs.base import Columns, Design, Marks, Points, Share, Space, positive
-from rtsim.studies.designs.sampling import scipy_generator
+from rtsim.studies.designs.search_methods import SEARCH_METHODS
 from rtsim.studies.factors import seed_of
-from rtsim.studies.measures import margin_column
+from rtsim.studies.measures import margin_column, robustness_column
 from rtsim.studies.texts import Value
 
 Candidate = Mapping[str, Value]
@@ -24,22 +24,22 @@ Evaluate = Callable[[int, list[Candidate]], list[float]]
 margin has NaN. The first argument is the number of the generation."""
 
 CONVERGED, MAXIMUM, MISS, NO_MARGIN = "converged", "maximum", "miss", "no margin"
+TIME = "time"
 """Reasons for the end of a search.
 
 - converged: the margins of the population are nearly equal.
 - maximum: the largest number of runs is reached.
 - miss: a run misses the requirement.
 - no margin: a run has no margin, and no run misses the requirement.
+- time: the wall-clock time of the search is over.
 """
-_SMALLEST = 20
-_EACH_FACTOR = 5
 _FAR = 1e100
 _WORST = -1e101
 """A run without a margin counts as worse than every run with a margin. The value is finite so that
 populations can be compared."""
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """Exception that ends a search; its argument is the reason for the end."""
 
 
@@ -61,7 +61,8 @@ class Search(Design):
     runs: int = 1000
     """Largest number of runs."""
     population: int = 0
-    """Number of runs in each generation. With 0, the number is five per factor, and at least 20."""
+    """Number of runs in each generation. With 0, the method chooses the number; for differential
+    evolution, it is five per factor, and at least 20."""
     within: float = 0.998
     """Share of each distribution, around its median, in which the search chooses values."""
     stop_at_failure: bool = False
@@ -71,6 +72,10 @@ class Search(Design):
     """Convergence limit. The search ends when the largest and the smallest margin of the population
     are close enough. The limit is this share of the distance between the median margin of the first
     generation and the smallest margin."""
+    method: str = "differential_evolution"
+    """Name of the search method, one of ``rtsim.studies.SEARCH_METHODS``."""
+    seconds: float | None = None
+    """Wall-clock time, s, after which no further runs begin."""
 
     def __post_init__(self) -> None:
         positive(self, runs=self.runs, population=self.population or 1)
@@ -84,6 +89,9 @@ class Search(Design):
                 f"within is {self.within!r}; give the share of each distribution to search, "
                 "between 0 and 1"
             )
+        SEARCH_METHODS.get_or_raise(self.method)
+        if self.seconds is not None and not self.seconds > 0.0:
+            raise ScenarioError(f"seconds is {self.seconds!r}; give a time > 0 s")
         if not self.tolerance >= 0.0:
             raise ScenarioError(f"tolerance is {self.tolerance!r}; give a number >= 0")
 
@@ -130,6 +138,9 @@ class Search(Design):
         margins = np.asarray(columns[self.margin], np.float64)
         runs = np.asarray(columns["run"])
         missed = runs[margins < 0.0]
+        robustness = columns.get(robustness_column(self.requirement))
+        # Of a formula, also the undecided runs have a robustness.
+        margins = margins if robustness is None else np.asarray(robustness, np.float64)
         none = np.isnan(margins)
         out: dict[str, Any] = {
             "requirement": self.requirement, "worst_margin": None, "worst_run": None,
@@ -149,12 +160,8 @@ class Search(Design):
 
     @property
     def margin(self) -> str:
-        """Name of the column that is minimised."""
+        """Name of the column with the margin of the requirement."""
         return margin_column(self.requirement)
-
-    def size(self, space: Space) -> int:
-        """Return the number of candidates in each generation."""
-        return self.population or max(_SMALLEST, _EACH_FACTOR * len(space.names))
 
     def bounds(self, space: Space) -> tuple[Vector, Vector, Any]:
         """Return the low and high coordinates of the factors, and which coordinates are integers.
@@ -177,28 +184,9 @@ class Search(Design):
         ``evaluate`` is called once per generation, with the candidates that are new. Candidates
         depend only on the space of the factors and on the margins of earlier generations.
         """
-        from scipy.optimize import differential_evolution
-        from scipy.stats import qmc
-
-        low, high, whole = self.bounds(space)
-        cube = qmc.LatinHypercube(
-            len(low), **scipy_generator(seed_of(space.seed, "search/first"))
-        ).random(self.size(space))
-        steps = np.minimum(np.floor(cube * (high - low + 1.0)), high - low)
-        first = low + np.where(whole, steps, cube * (high - low))
-        minimum = _Minimum(self, space, evaluate)
-        call: Any = differential_evolution
         try:
-            call(
-                lambda x: 0.0,  # noqa: ARG005  (the map below computes the margins)
-                list(zip(low, high, strict=True)), init=first, integrality=whole,
-                workers=minimum.margins, updating="deferred", callback=minimum.converged,
-                polish=False, maxiter=self.runs,
-                # The tolerances of SciPy are never met, so only `converged` ends the search.
-                tol=0.0, atol=-1.0,
-                **scipy_generator(seed_of(space.seed, "search")),
-            )  # fmt: skip
-        except _Ended as ended:
+            SEARCH_METHODS.get_or_raise(self.method)().search(_Minimum(self, space, evaluate))
+        except Ended as ended:
             return str(ended)
         return CONVERGED
 
@@ -206,13 +194,22 @@ class Search(Design):
 class _Minimum:
     def __init__(self, design: Search, space: Space, evaluate: Evaluate) -> None:
         self._design, self._space, self._evaluate = design, space, evaluate
-        self._bounds = design.bounds(space)
+        self.low, self.high, self.whole = design.bounds(space)
+        self.runs, self.population = design.runs, design.population
         self._left = design.runs
         self._generation = 0
         self._middle = 0.0
         self._seen: dict[tuple[Value, ...], float] = {}
 
-    def margins(self, _: object, coordinates: Iterable[Vector]) -> list[float]:
+    def seed(self, name: str) -> int:
+        return seed_of(self._space.seed, name)
+
+    def scaled(self, units: Any) -> Any:
+        span = self.high - self.low
+        steps = np.minimum(np.floor(units * (span + 1.0)), span)
+        return self.low + np.where(self.whole, steps, units * span)
+
+    def margins(self, coordinates: Iterable[Vector]) -> list[float]:
         keys = [self._key(x) for x in coordinates][: self._left]
         new = list(dict.fromkeys(key for key in keys if key not in self._seen))
         if new:
@@ -223,9 +220,9 @@ class _Minimum:
         out = [self._seen[key] for key in keys]
         self._left -= len(keys)
         if self._design.stop_at_failure and not all(margin >= 0.0 for margin in out):
-            raise _Ended(MISS if any(margin < 0.0 for margin in out) else NO_MARGIN)
+            raise Ended(MISS if any(margin < 0.0 for margin in out) else NO_MARGIN)
         if not self._left:
-            raise _Ended(MAXIMUM)
+            raise Ended(MAXIMUM)
         energies = [_energy(margin) for margin in out]
         if not self._generation:
             self._middle = float(np.median(energies))
@@ -239,8 +236,8 @@ class _Minimum:
         return bool(scale > 0.0 and np.ptp(energies) <= self._design.tolerance * scale)
 
     def _key(self, coordinates: Vector) -> tuple[Value, ...]:
-        low, high, _ = self._bounds
-        inside = np.clip(coordinates, low, high)  # A rounded sum may exceed the bounds by one bit.
+        # A rounded sum may exceed the bounds by one bit.
+        inside = np.clip(coordinates, self.low, self.high)
         factors = self._space.factors
         return tuple(
             factors[name].chosen(float(x))

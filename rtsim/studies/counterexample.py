@@ -1,0 +1,322 @@
+"""Counterexamples: runs that violate a requirement, as files that each command can run again.
+
+A counterexample file is TOML::
+
+    format = 1
+    scenario = "scenario.py"
+    until = 2.5
+    seed = 0
+
+    [requirement]
+    name = "SPEED"
+    formula = "always motor.speed < 100 rad/s"
+
+    [set]
+    "motor.time_constant" = 0.5
+
+    [[input]]
+    target = "wanted.speed"
+    kind = "pieces"
+    low = -200.0
+    high = 200.0
+    points = [[0.0, 200.0], [1.5, -200.0]]
+
+Each point is a time (s) and a value. The paths are relative to the folder of the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rtsim.core.errors import ScenarioError
+from rtsim.core.outcome import Outcome
+from rtsim.core.tag import NS_PER_S
+from rtsim.core.toml import (
+    NEEDED,
+    Key,
+    ListKey,
+    Place,
+    choice,
+    named,
+    number,
+    open_toml,
+    read,
+    seconds,
+    table,
+    text,
+    to_toml,
+    whole,
+)
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.requirements.requirement import Requirement
+from rtsim.requirements.verdict import RequirementResult, check
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.scenario import Scenario
+from rtsim.studies.input_signals import KINDS, PIECES, Changes, InputSignal
+from rtsim.studies.texts import Value
+
+SUFFIX = ".counterexample.toml"
+_FORMAT = 1
+_MARK = "# A run that violates a requirement"
+Point = tuple[int, float]
+"""Time of a control point (ns), and its value."""
+
+
+@dataclass(frozen=True)
+class Waveform:
+    """The values of an input over time: an input signal with the values of its control points.
+
+    The fields except ``points`` are those of :class:`InputSignal`.
+    """
+
+    target: str
+    kind: str
+    low: float
+    high: float
+    points: tuple[Point, ...]
+    """The control points in the order of time. The first one is at 0 ns."""
+    rate: float | None = None
+    period: float | None = None
+
+    @classmethod
+    def of(cls, signal: InputSignal, factors: Mapping[str, Value], until_ns: int) -> Waveform:
+        """Return the waveform of an input signal in a run that has the factors ``factors``."""
+        points = tuple(signal.control_points(factors, until_ns))
+        period = None if signal.kind == PIECES else signal.period_ns(until_ns) / NS_PER_S
+        low, high = float(signal.low), float(signal.high)
+        return cls(signal.target, signal.kind, low, high, points, signal.rate, period)
+
+    @property
+    def signal(self) -> InputSignal:
+        """The input signal whose control points have the times of this waveform."""
+        kind = self.kind if len(self.points) > 1 else PIECES
+        times = tuple(_s(ns) for ns, _ in self.points)
+        return InputSignal(
+            self.target, kind, len(times), self.low, self.high, self.rate, self.period, times
+        )
+
+    def changes(self, until_ns: int) -> Changes:
+        """Return the times (ns) and values with which the target changes in the run."""
+        values = {f"{self.target}[{k}]": value for k, (_, value) in enumerate(self.points)}
+        return self.signal.changes(values, until_ns)
+
+    def within(self, until_ns: int) -> Waveform:
+        """Return the waveform without the control points that a run until ``until_ns`` ignores."""
+        inside = sum(ns < until_ns for ns, _ in self.points)
+        more = 0 if self.kind == PIECES else 1  # the last samples depend on one point more
+        return replace(self, points=self.points[: inside + more])
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A run that violates a requirement: the scenario, its values, its inputs and its end."""
+
+    scenario: str
+    """Name of the scenario, or ``FILE.py[:FUNCTION]``."""
+    requirement: Requirement
+    until_ns: int
+    inputs: tuple[Waveform, ...] = ()
+    values: Mapping[str, Value] = field(default_factory=dict)
+    """Arguments of the scenario (``"case"``) and values of components (``"f16.cg"``)."""
+    seed: int = 0
+
+    @classmethod
+    def of_factors(
+        cls,
+        scenario: str,
+        requirement: Requirement,
+        until_ns: int,
+        factors: Mapping[str, Value],
+        signals: tuple[InputSignal, ...] = (),
+        settings: Mapping[str, Value] | None = None,
+        seed: int = 0,
+    ) -> Counterexample:
+        """Return the run of a search that has the factors ``factors``.
+
+        ``factors`` contains the control points of ``signals``, as :attr:`InputSignal.factors` names
+        them. ``settings`` contains the values that all runs of the search share.
+        """
+        taken = {name for one in signals for name in one.factors}
+        values = {name: value for name, value in factors.items() if name not in taken}
+        waves = tuple(Waveform.of(one, factors, until_ns) for one in signals)
+        return cls(scenario, requirement, until_ns, waves, {**(settings or {}), **values}, seed)
+
+    def make(
+        self, scenario: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> Scenario:
+        """Return the scenario with the values, inputs, requirement and end of this run.
+
+        Args:
+            scenario: Another scenario with the same signals, for example with C code.
+            settings: Values that replace those of the counterexample, by name.
+        """
+        values = {name: _text(value) for name, value in self.values.items()}
+        made = load_scenario(scenario or self.scenario, {**values, **(settings or {})})
+        self._apply(made)
+        return made
+
+    def _apply(self, scenario: Scenario) -> None:
+        for wave in self.inputs:
+            scenario.drive(wave.target, wave.changes(self.until_ns))
+        # The run is as short as this requirement permits; it can leave the others undecided.
+        scenario.requirements = (self.requirement,)
+        scenario.until_ns = self.until_ns
+
+    def check(self) -> RequirementResult:
+        """Run the scenario as fast as possible, and return the verdict of the requirement.
+
+        Errors of the scenario and of the run are raised.
+        """
+        recorder = MemoryRecorder()
+        simulate(self.make(), seed=self.seed, recorder=recorder, progress=False)
+        return check([self.requirement], recorder.recording())[0]
+
+    def violates(self, most: float = 0.0) -> bool:
+        """Return whether the run violates the requirement with a robustness of at most ``most``.
+
+        A run that ends with an error does not count as a violation.
+        """
+        try:
+            found = self.check()
+        except Exception:
+            return False
+        return found.result is Outcome.FAILED and found.robustness <= most
+
+    # -- files
+
+    @classmethod
+    def open(cls, path: str | Path) -> Counterexample:
+        """Read a counterexample file. Raises :class:`ScenarioError` with file and line."""
+        file = open_toml(Path(path), "a counterexample file", f"speed{SUFFIX}")
+        top = read(file.data, _KEYS, file.place)
+        if top["format"] != _FORMAT:
+            problem = f"format = {top['format']!r} is of another version of rtsim"
+            raise top.error("format", f"{problem}; this version reads format {_FORMAT}")
+        requirement = Requirement(**top["requirement"])
+        inputs = tuple(_read_input(one, k, file.place) for k, one in enumerate(top["input"]))
+        scenario = moved(top["scenario"], lambda one: Path(path).parent / one)
+        values = dict(top["set"])
+        return cls(scenario, requirement, top["until"], inputs, values, top["seed"])
+
+    def save(self, path: Path, *, force: bool = False) -> None:
+        """Write the counterexample to ``path``.
+
+        Raises :class:`ScenarioError` if the file exists and is no counterexample, unless ``force``
+        is True.
+        """
+        check_writable(path, _MARK, force)
+        path.write_text("\n".join(self._lines(path)) + "\n", encoding="utf-8")
+
+    def _lines(self, path: Path) -> list[str]:
+        folder = path.absolute().parent
+        scenario = moved(self.scenario, lambda one: Path(os.path.relpath(one, folder)))
+        out = [
+            f"{_MARK}. Run it: rtsim run {scenario} --counterexample {path.name}",
+            f"format = {_FORMAT}",
+            f"scenario = {to_toml(scenario)}",
+            f"until = {to_toml(_s(self.until_ns))}",
+            f"seed = {self.seed}",
+            "",
+            "[requirement]",
+            *(f"{key} = {to_toml(value)}" for key, value in self.requirement.to_plain().items()),
+        ]
+        if self.values:
+            out += ["", "[set]"]
+            out += [f"{to_toml(name)} = {to_toml(value)}" for name, value in self.values.items()]
+        for wave in self.inputs:
+            points = [[_s(ns), value] for ns, value in wave.points]
+            given = {**{key: getattr(wave, key) for key in _INPUT}, "points": points}
+            out += ["", "[[input]]"]
+            out += [f"{key} = {to_toml(v)}" for key, v in given.items() if v is not None]
+        return out
+
+
+_POINT = ListKey("a time in s and a value, such as [1.5, -200.0]", of=number(), count=range(2, 3))
+_INPUT = {
+    "target": text(wanted='the source or parameter, such as "wanted.speed"'),
+    "kind": choice(KINDS, default=PIECES, what="kind of input signal"),
+    "low": number(),
+    "high": number(),
+    "rate": number(above=0.0, default=None),
+    "period": number(above=0.0, default=None, unit="s"),
+    "points": ListKey("a list of points [[time, value], ...]", of=_POINT, count=range(1, 100_000)),
+}
+_REQUIREMENT = {
+    "name": text(wanted="a name, such as 'REQ-12'"),
+    "formula": text(wanted="a formula, such as 'always cart.x < 0.1 m'"),
+    "text": text(""),
+}
+
+
+def _setting(given: Any) -> Value:
+    if not isinstance(given, bool | int | float | str):
+        raise TypeError
+    return given
+
+
+_KEYS = {
+    "format": Key(f"format = {_FORMAT}"),
+    "scenario": text(wanted='the scenario, such as "scenario.py"'),
+    "until": seconds(default=NEEDED),
+    "seed": whole(default=0),
+    "requirement": table(_REQUIREMENT, "[requirement]", default=NEEDED),
+    "set": named(Key("a number or a text", convert=_setting), "[set]", default={}),
+    "input": ListKey("[[input]] for each input", (), of=table(_INPUT)),
+}
+
+
+def _read_input(one: Mapping[str, Any], k: int, place: Place) -> Waveform:
+    points = tuple((round(t * NS_PER_S), value) for t, value in one["points"])
+    with place.inner("input", k).checking():
+        wave = Waveform(**{**one, "points": points})
+        _ = wave.signal
+        return wave
+
+
+def load_run(
+    scenario: str, settings: Mapping[str, str], path: Path | None
+) -> tuple[Scenario, int]:
+    """Return the scenario of a run, and its seed.
+
+    Args:
+        scenario: Name of the scenario, or ``FILE.py[:FUNCTION]``.
+        settings: Arguments of the scenario and values of components, by name.
+        path: Counterexample file of the run, or None.
+    """
+    if path is None:
+        return load_scenario(scenario, dict(settings)), 0
+    example = Counterexample.open(path)
+    return example.make(scenario, settings), example.seed
+
+
+def _s(ns: int) -> float:
+    return ns / NS_PER_S
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def moved(scenario: str, to: Any) -> str:
+    """Return the reference ``scenario`` with the path ``to(path)`` if it is a Python file."""
+    path, dot, function = scenario.partition(".py")
+    if not dot:
+        return scenario
+    return f"{Path(to(path + dot)).as_posix()}{function}"
+
+
+def check_writable(path: Path, mark: str, force: bool) -> None:
+    """Raise :class:`ScenarioError` if ``path`` is a file that does not begin with ``mark``."""
+    if force or not path.exists():
+        return
+    with path.open("rb") as file:
+        if not file.read(len(mark.encode())) == mark.encode():
+            raise ScenarioError(
+                f"{path} exists and was not written by rtsim falsify; give another name, or add "
+                "--force"
+            )

@@ -1,0 +1,313 @@
+"""Falsification: the search for inputs and values with which a run violates a requirement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rtsim.core.clock import stopwatch
+from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.outcome import Judged, Outcome
+from rtsim.core.tag import NS_PER_S, Duration
+from rtsim.requirements.requirement import Given, Requirement, gather
+from rtsim.requirements.verdict import RequirementResult
+from rtsim.runs.progress import display_of
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import ScenarioMaker
+from rtsim.scenario.scenario import Scenario
+from rtsim.studies.designs.search import Search
+from rtsim.studies.factors import spread
+from rtsim.studies.folder import PLAN, Folder, StudyError
+from rtsim.studies.input_signals import Changes, InputSignal, input_signals, whole_name
+from rtsim.studies.measures import ERROR, FAILED, LOST, NAN, TIMEOUT, margin_column
+from rtsim.studies.one_run import Runner
+from rtsim.studies.plan import Plan, text_of
+from rtsim.studies.progress import StudyProgress
+from rtsim.studies.running import carry_out, plan_of
+from rtsim.studies.study import Study
+from rtsim.studies.summary import summarise
+from rtsim.studies.texts import Value, runs_of
+from rtsim.studies.workers import Where
+
+NO_PROOF = "this is not a proof that none exists"
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A run that violates a requirement, with all that is needed to make the run again.
+
+    To examine a variant of the run, call :meth:`check` on a copy by :func:`dataclasses.replace`.
+    """
+
+    scenario: str
+    """Name or ``FILE.py:FUNCTION``."""
+    requirement: Requirement
+    robustness: float
+    values: Mapping[str, Value]
+    """Values of the factors that are no control points, and fixed values."""
+    changes: Mapping[str, Changes]
+    """Input signals: times (ns) and values by target. Each value counts until the next time."""
+    seed: int
+    """Seed of the run."""
+    until_ns: int
+    run: int = -1
+    """Number of the run in the search."""
+    points: Mapping[str, Value] = field(default_factory=dict)
+    """The control points of the input signals, by factor."""
+
+    def build(self) -> Scenario:
+        """Return the scenario with the values, the input signals and the requirement."""
+        texts = {name: text_of(value) for name, value in self.values.items()}
+        scenario = ScenarioMaker(self.scenario).make(texts)
+        for target, changes in self.changes.items():
+            scenario.drive(target, changes)
+        scenario.requirements = (self.requirement,)
+        return scenario
+
+    def check(self) -> RequirementResult:
+        """Make the run again and return the verdict of the requirement."""
+        until = f"{self.until_ns}/{NS_PER_S}"
+        (found,) = simulate(self.build(), seed=self.seed, until=until).requirements
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counterexample as JSON data, with times in s."""
+        inputs = {
+            target: [[ns / NS_PER_S, value] for ns, value in changes]
+            for target, changes in self.changes.items()
+        }
+        return {
+            "scenario": self.scenario, "requirement": self.requirement.to_plain(),
+            "robustness": self.robustness, "values": dict(self.values), "inputs": inputs,
+            "points": dict(self.points), "seed": self.seed, "until_s": self.until_ns / NS_PER_S,
+            "run": self.run,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Falsification(Judged):
+    """The result of a search for a violation.
+
+    The outcome is failed with a counterexample, and otherwise undecided: a search proves nothing.
+    """
+
+    requirement: Requirement
+    method: str
+    runs: int
+    """Number of runs that were made."""
+    needed: int | None
+    """Number of runs up to the first violation; ``None`` without a violation."""
+    robustness: float
+    """Smallest robustness of a run. An undecided run counts with its upper bound."""
+    ended: str
+    """Why the search ended."""
+    seconds: float
+    counterexample: Counterexample | None
+    """The run with the smallest robustness of those that violate the requirement."""
+    undecided: int
+    """Number of runs that leave the requirement undecided."""
+    problem: str = ""
+    """Why the search proves even less than usual, such as runs with errors."""
+    searched: bool = True
+    """False if no run decided the requirement, or if the search ended early by an error."""
+    guards_failed: int = 0
+    """Number of runs that ended at a guard that declares a failure."""
+    folder: Path | None = None
+
+    def _judge(self) -> Outcome:
+        failed = self.counterexample is not None or self.guards_failed
+        return Outcome.FAILED if failed else Outcome.UNDECIDED
+
+    @property
+    def status(self) -> int:
+        """Exit status: 1 for a violation, 0 for a search without one, 2 if it could not search."""
+        return 1 if self._judge() is Outcome.FAILED else 0 if self.searched else 2
+
+    @property
+    def in_words(self) -> str:
+        name, why = self.requirement.name, f"; {self.problem}" if self.problem else ""
+        if self.counterexample is not None:
+            run = f"run {self.counterexample.run}"
+            return f"{name} is violated in {run}, robustness {self.robustness:.6g}{why}"
+        if not self.searched:
+            return f"the search could not decide {name}{why}"
+        least = f"smallest robustness {self.robustness:.6g}"
+        none = f"no violation of {name} found in {runs_of(self.runs)}, {least}"
+        return f"{none}; {NO_PROOF}{why}"
+
+    def to_json(self) -> dict[str, Any]:
+        found = self.counterexample
+        return {
+            "requirement": self.requirement.to_plain(), "method": self.method, "runs": self.runs,
+            "runs_to_violation": self.needed, "ended": self.ended, "seconds": self.seconds,
+            "robustness": self.robustness if math.isfinite(self.robustness) else None,
+            "undecided": self.undecided, "problem": self.problem,
+            "counterexample": None if found is None else found.to_json(),
+            "folder": None if self.folder is None else str(self.folder),
+        }  # fmt: skip
+
+
+def falsify(
+    scenario: str,
+    inputs: Mapping[str, InputSignal | str] | None = None,
+    *,
+    requirements: Sequence[Given] = (),
+    requirement: str = "",
+    factors: Mapping[str, object] | None = None,
+    settings: Mapping[str, Value] | None = None,
+    method: str = "cma",
+    runs: int = 500,
+    seconds: float | None = None,
+    seed: int = 0,
+    until: Duration | None = None,
+    stop: bool = True,
+    population: int = 0,
+    folder: str | Path | None = None,
+    where: Where | int | None = 0,
+    progress: StudyProgress | bool | None = None,
+) -> Falsification:
+    """Search for input signals and values with which a run violates a requirement.
+
+        found = falsify("cart.py:cart", {"command.wanted": "pieces:4,-1,1"}, requirement="SPEED")
+        if found.counterexample: print(found.counterexample.changes)
+
+    The same arguments give the same runs, with any number of workers.
+
+    Args:
+        scenario: A name, or ``FILE.py:FUNCTION``.
+        inputs: Input signals by target: ``"component.name"``, or a component with one signal.
+        requirements: Requirements in addition to those of the scenario.
+        requirement: Name of the requirement to violate. The default is the only one.
+        factors: Further variables, as in :class:`Study`: parameters, initial values, and arguments
+            of the scenario's function, such as latencies and times of faults.
+        settings: Values that are the same in all runs.
+        method: Search method, one of :data:`SEARCH_METHODS`.
+        runs: Largest number of runs.
+        seconds: Wall-clock time after which no further runs begin, s.
+        seed: Seed of the search. All runs have the same seed, which follows from it.
+        until: End of each run, s. The default is the end of the scenario.
+        stop: True to end after the first generation with a violation.
+        population: Runs of a generation; 0 for the default of the method.
+        folder: Folder for the runs. A search that was interrupted continues in its folder. By
+            default, the runs are not stored.
+        where: Number of worker processes: 0 for this process, ``None`` for one for each CPU.
+        progress: Whether to show progress; by default on a terminal and in a notebook.
+    """
+    began = stopwatch()
+    where = where if isinstance(where, Where) else Where(where)
+    own = gather(requirements)
+    made = _first(scenario, factors or {}, settings or {})
+    chosen = _chosen(requirement, own, made)
+    signals = input_signals(inputs or {})
+    search = Search(chosen.name, runs, population, stop_at_failure=stop, method=method, seconds=seconds)
+    study = Study(
+        factors or {}, search, requirements=[chosen], settings=settings or {}, seed=seed, until=until,
+        inputs={whole_name(made, one.target): one for one in signals}, scenario=scenario,
+    )  # fmt: skip
+    plan = plan_of(_file_of(scenario), study, where, only=chosen.name)
+    shown = progress if isinstance(progress, StudyProgress) else StudyProgress(display_of(progress))
+    place: AbstractContextManager[Any] = nullcontext(folder)
+    if folder is None:
+        place = TemporaryDirectory(prefix="rtsim-falsify-", ignore_cleanup_errors=True)
+    with closing(shown), place as path:
+        opened = _opened(Path(path) if folder is not None else Path(path, "search"), plan)
+        with opened.locked():
+            carry_out(opened, where, shown.show, named=True)
+        with opened.read_once():
+            return _result(opened, scenario, began, None if folder is None else Path(path))
+
+
+def _first(scenario: str, factors: Mapping[str, object], settings: Mapping[str, Value]) -> Scenario:
+    """Return the scenario with typical arguments of its function."""
+    arguments = {name: spread(one).middle() for name, one in factors.items() if "." not in name}
+    values = {**settings, **arguments}
+    return ScenarioMaker(scenario).make({name: text_of(value) for name, value in values.items()})
+
+
+def _chosen(requirement: str, own: Sequence[Requirement], scenario: Scenario) -> Requirement:
+    every = {one.name: one for one in (*scenario.requirements, *own)}
+    names = [one.name for one in own or scenario.requirements]
+    if requirement:
+        if requirement not in every:
+            raise UnknownName("requirement", requirement, every, "the search")
+        return every[requirement]
+    if len(names) != 1:
+        raise ScenarioError(
+            f"the search violates one requirement, but there are {len(names)} "
+            f"({', '.join(names) or 'none'}); name one by --requirement NAME, or give one by "
+            "--require 'NAME: FORMULA'"
+        )
+    return every[names[0]]
+
+
+def _file_of(scenario: str) -> str:
+    file, ending, _ = scenario.partition(".py:")
+    return f"{file}.py" if ending else scenario
+
+
+def _opened(path: Path, plan: Plan) -> Folder:
+    """Return the folder of the search, which may contain runs of an interrupted search."""
+    if not (path / PLAN).exists():
+        return Folder.new(path, plan)
+    found = Folder.open(path)
+    if found.plan.digest != plan.digest:
+        raise StudyError(
+            f"{path} contains another search or study; give another -o FOLDER, or repeat the "
+            "command with which the search began"
+        )
+    return found
+
+
+def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Falsification:
+    summary, plan = summarise(folder), folder.plan
+    search, states = summary["search"], summary["states"]
+    design = plan.sampled
+    assert isinstance(design, Search)
+    judged = summary["requirements"][design.requirement]
+    (of,) = (one for one in plan.job.formula_requirements if one.name == design.requirement)
+    wrong = {state: states[state] for state in (ERROR, NAN, TIMEOUT, LOST) if states[state]}
+    problems = [f"{runs_of(many)} in the state {state}" for state, many in wrong.items()]
+    if wrong:
+        rows = folder.table("run", "state", "cause").to_pylist()
+        problems.append(next(f"run {r['run']}: {r['cause']}" for r in rows if r["state"] in wrong))
+    if states[FAILED]:
+        guards = ", ".join(summary["failures"])
+        problems.append(f"{runs_of(states[FAILED])} ended at a guard that declares a failure: "
+                        f"{guards}")  # fmt: skip
+    if judged["undecided"]:
+        problems.append(
+            f"{runs_of(judged['undecided'])} leave it undecided: {judged['why_undecided']}"
+        )
+    least = search["smallest_margin"]
+    first = search["first_miss"]
+    decided = judged["count"] > judged["undecided"]
+    return Falsification(
+        Requirement(of.name, of.formula, of.text), design.method, summary["rows"],
+        None if first is None else first + 1, math.inf if least is None else least,
+        summary["ended"], (stopwatch() - began) * 1e-9,
+        None if first is None else _counterexample(folder, scenario, of, design.requirement),
+        judged["undecided"], "; ".join(problems), decided and summary["ended"] != "no margin",
+        states[FAILED], path,
+    )  # fmt: skip
+
+
+def _counterexample(folder: Folder, scenario: str, of: Requirement, name: str) -> Counterexample:
+    """Return the run with the smallest margin."""
+    columns = folder.columns("run", margin_column(name))
+    margins = columns[margin_column(name)]
+    run = int(columns["run"][margins == margins[margins < 0.0].min()][0])
+    job, order = folder.plan.job, folder.orders[run]
+    until_ns = Runner(job).until_ns(order)
+    points = {name: order.factors[name] for name in order.factors if name in job.input_factors}
+    values = {name: one for name, one in order.factors.items() if name not in points}
+    return Counterexample(
+        scenario, Requirement(of.name, of.formula, of.text),
+        float(margins[columns["run"] == run][0]), {**job.settings, **values},
+        {one.target: one.changes(order.factors, until_ns) for one in job.signals},
+        order.seed, until_ns, run, points,
+    )  # fmt: skip

@@ -1,0 +1,383 @@
+"""Shrinking: make a counterexample smaller, as property-based testing does.
+
+:func:`shrink` tries smaller runs, and continues with each one that still violates the requirement:
+with fewer control points, fewer changed factors, a shorter run and rounder numbers. It ends when no
+smaller run that it tries is a violation. All decisions depend only on the verdicts.
+
+:func:`without`, :func:`least` and :func:`rounder` are the searches themselves. The search for
+stimuli of C code uses them for sequences of inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import NamedTuple, TypeVar
+
+from rtsim.core.tag import NS_PER_S
+from rtsim.requirements.language import horizon, parse
+from rtsim.studies.counterexample import Counterexample, Point, Waveform
+from rtsim.studies.input_signals import PIECES
+from rtsim.studies.texts import Value
+
+T = TypeVar("T")
+C = TypeVar("C")
+DIGITS = (1, 2, 3, 4)
+"""Numbers of significant digits to which numbers are rounded."""
+
+
+# -- searches that do not depend on what is made smaller
+
+
+def without(
+    start: T,
+    count: Callable[[T], int],
+    fewer: Callable[[T, slice], list[C]],
+    first: Callable[[T, Sequence[C]], T | None],
+) -> T:
+    """Remove elements from ``start``: first many neighbours at once, at last single elements.
+
+    Args:
+        start: The value whose elements are removed.
+        count: Returns the number of elements.
+        fewer: Returns candidates without a slice of the elements.
+        first: Returns the first candidate that still has the effect of its first argument, or None.
+    """
+    size = max(1, count(start) // 2)
+    while size >= 1:
+        starts = range(0, count(start) - size + 1, size)
+        found = first(start, [c for s in starts for c in fewer(start, slice(s, s + size))])
+        if found is None:
+            size //= 2
+        else:
+            start = found
+    return start
+
+
+def least(high: int, does: Callable[[int], T | None]) -> T | None:
+    """Return ``does(k)`` for a small k from 1 to ``high - 1`` for which it is not None.
+
+    The search halves the interval. If ``does`` is None up to some k and not None from there on, it
+    finds the smallest k.
+    """
+    low, best = 0, None
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = does(middle)
+        if found is None:
+            low = middle
+        else:
+            best, high = found, middle
+    return best
+
+
+def rounder(value: float) -> list[float]:
+    """Return ``value``, rounded to 1, 2, 3 and 4 significant digits."""
+    if not math.isfinite(value):
+        return []
+    return list(dict.fromkeys(float(f"{value:.{digits - 1}e}") for digits in DIGITS))
+
+
+# -- counterexamples
+
+
+class Factor(NamedTuple):
+    """Limits of a factor, and the value that it has in the scenario."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    usual: Value | None = None
+    """The value without the search; None if the scenario has none."""
+
+
+class Shrunk(NamedTuple):
+    """The result of :func:`shrink`."""
+
+    counterexample: Counterexample
+    runs: int
+    """Number of runs."""
+    complete: bool
+    """False if the budget of runs ended the search."""
+
+
+class _Spent(Exception):
+    """The budget of runs is spent."""
+
+
+def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tuple[int, ...]:
+    """Return the size of a counterexample; tuples are compared in order.
+
+    The size consists of the number of control points, the number of changed factors, the end of the
+    run and the time of the last control point (ns, rounded up to two digits), and the number of
+    digits.
+    """
+    changed = [name for name in one.values if name in (factors or {})]
+    numbers = [v for wave in one.inputs for ns, v in wave.points]
+    numbers += [float(one.values[name]) for name in changed
+                if isinstance(one.values[name], int | float)]  # fmt: skip
+    times = [ns / NS_PER_S for wave in one.inputs for ns, _ in wave.points]
+    return (
+        sum(len(wave.points) for wave in one.inputs),
+        len(changed),
+        _coarse(one.until_ns),
+        max((_coarse(wave.points[-1][0]) for wave in one.inputs), default=0),
+        sum(map(_digits, [*numbers, *times, one.until_ns / NS_PER_S])),
+    )
+
+
+def shrink(
+    start: Counterexample,
+    violates: Callable[[Counterexample], bool],
+    factors: Mapping[str, Factor] | None = None,
+    budget: int = 500,
+) -> Shrunk:
+    """Return a counterexample that is not larger than ``start``, see :func:`size`.
+
+    Args:
+        start: A run that violates its requirement.
+        violates: Returns whether a run violates the requirement, and not merely leaves it
+            undecided. Each smaller run that is accepted was passed to it.
+        factors: The values of ``start`` that may change, by name.
+        budget: Greatest number of runs.
+    """
+    shrinking = _Shrinking(start, violates, factors or {}, budget)
+    complete = True
+    try:
+        shrinking.run()
+    except _Spent:
+        complete = False
+    return Shrunk(shrinking.best, shrinking.runs, complete)
+
+
+class _Shrinking:
+    """The smallest counterexample so far, and the budget."""
+
+    def __init__(
+        self, start: Counterexample, violates: Callable[[Counterexample], bool],
+        factors: Mapping[str, Factor], budget: int,
+    ) -> None:  # fmt: skip
+        self.best = start
+        self.runs = 0
+        self._violates, self._factors, self._budget = violates, factors, budget
+        self._tried: set[str] = set()
+        needed = horizon(parse(start.requirement.formula)) or 0
+        self._least_ns = min(start.until_ns, needed)
+        """Earliest end of the run, ns. In an earlier run, the requirement could be violated but not
+        met, so that correct code could not pass.
+        """
+
+    def run(self) -> None:
+        before = None
+        while before is not self.best:
+            before = self.best
+            for part in (self._points, self._inputs, self._unchanged, self._end, self._pauses,
+                         self._rounded):  # fmt: skip
+                part()
+
+    def _first(self, candidates: Sequence[Counterexample]) -> Counterexample | None:
+        """Return the first candidate that is smaller than the best one and is a violation."""
+        for one in candidates:
+            if one.until_ns < self._least_ns:
+                one = replace(one, until_ns=self._least_ns)
+            if size(one, self._factors) < size(self.best, self._factors):
+                key = repr(one)  # a run without violation is not repeated
+                if key in self._tried:
+                    continue
+                if self.runs >= self._budget:
+                    raise _Spent
+                self.runs += 1
+                if self._violates(one):
+                    self.best = one
+                    return one
+                self._tried.add(key)
+        return None
+
+    def _smaller(
+        self, one: Counterexample, candidates: Sequence[Counterexample]
+    ) -> Counterexample | None:
+        assert one is self.best
+        return self._first(candidates)
+
+    # -- fewer control points, inputs and changed factors
+
+    def _points(self) -> None:
+        for k in range(len(self.best.inputs)):
+
+            def fewer(one: Counterexample, gone: slice, k: int = k) -> list[Counterexample]:
+                return _without_points(one, k, gone)
+
+            def count(one: Counterexample, k: int = k) -> int:
+                return len(one.inputs[k].points)
+
+            def extreme(one: Counterexample, gone: slice, k: int = k) -> list[Counterexample]:
+                return [_at_bounds(c, k) for c in _without_points(one, k, gone)]
+
+            without(self.best, count, fewer, self._smaller)
+            # Fewer points often need larger values.
+            without(self.best, count, extreme, self._smaller)
+
+    def _inputs(self) -> None:
+        """Leave out whole inputs, so that the scenario determines their values."""
+
+        def fewer(one: Counterexample, gone: slice) -> list[Counterexample]:
+            return [replace(one, inputs=(*one.inputs[: gone.start], *one.inputs[gone.stop :]))]
+
+        without(self.best, lambda one: len(one.inputs), fewer, self._smaller)
+
+    def _unchanged(self) -> None:
+        """Give factors their usual values."""
+        for name in sorted(self.best.values):
+            if name in self._factors and self._factors[name].usual is not None:
+                values = {key: v for key, v in self.best.values.items() if key != name}
+                self._first([replace(self.best, values=values)])
+
+    # -- a shorter run
+
+    def _end(self) -> None:
+        """End the run earlier, at a multiple of a power of ten with two digits."""
+        grid = _grid(self.best.until_ns)
+        start = self.best
+        least(
+            -(-start.until_ns // grid),
+            lambda count: self._first([_ended(start, count * grid)]),
+        )
+
+    def _pauses(self) -> None:
+        """Shorten the time between two control points; all later ones move as well."""
+        k = 1
+        while k < len(times := _times(self.best)):
+            before, after = times[k - 1], times[k]
+            pause, start = after - before, self.best
+            grid = _grid(pause)
+
+            def shorter(count: int, start: Counterexample = start, before: int = before,
+                        after: int = after, grid: int = grid) -> Counterexample | None:  # fmt: skip
+                return self._first([_cut(start, before + count * grid, after)])
+
+            least(-(-pause // grid), shorter)
+            k += 1
+
+    # -- rounder numbers
+
+    def _rounded(self) -> None:
+        for k, wave in enumerate(self.best.inputs):
+            for at in range(len(wave.points)):
+                self._round_point(k, at)
+        for name in sorted(self.best.values):
+            value = self.best.values[name]
+            if name in self._factors and isinstance(value, int | float):
+                self._round_factor(name, value)
+        rounded = [_ns(s) for s in rounder(self.best.until_ns / NS_PER_S)]
+        self._first([replace(self.best, until_ns=ns) for ns in rounded if ns > 0])
+
+    def _round_point(self, k: int, at: int) -> None:
+        wave = self.best.inputs[k]
+        low, high = wave.low, wave.high
+        ns, value = wave.points[at]
+        fewer = [v for v in (0.0, *rounder(value)) if low <= v <= high and v != value]
+        self._first([_with_point(self.best, k, at, (ns, v)) for v in fewer])
+        wave = self.best.inputs[k]
+        if at:
+            points = wave.points
+            after = points[at + 1][0] if at + 1 < len(points) else self.best.until_ns
+            times = [_ns(s) for s in rounder(ns / NS_PER_S)]
+            inside = [t for t in times if points[at - 1][0] < t < after and t != ns]
+            self._first([_with_point(self.best, k, at, (t, points[at][1])) for t in inside])
+
+    def _round_factor(self, name: str, value: float) -> None:
+        factor = self._factors[name]
+        whole = isinstance(value, int)  # also of a bool, which has no other values
+        fewer = [] if isinstance(value, bool) else [0.0, *rounder(float(value))]
+        inside = [v for v in fewer if factor.low <= v <= factor.high and v != value]
+        values = [int(v) for v in inside if v.is_integer()] if whole else inside
+        self._first([replace(self.best, values={**self.best.values, name: v}) for v in values])
+
+
+def _without_points(one: Counterexample, k: int, gone: slice) -> list[Counterexample]:
+    """Return three runs without some control points of the input ``k``.
+
+    In the first run, the time of these points is left out. In the second run, the value before
+    them lasts longer, and in the third run, the value after them begins earlier.
+    """
+    points = one.inputs[k].points
+    kept = (*points[: gone.start], *points[gone.stop :])
+    out = []
+    if not kept:
+        return out
+    begin = points[gone.start][0]
+    if gone.stop < len(points):
+        out.append(_cut(one, begin, points[gone.stop][0]))
+    elif one.inputs[k].kind == PIECES and begin > 0:
+        out.append(_ended(one, begin))
+    if gone.start > 0:
+        out.append(_with_points(one, k, kept))
+    if gone.stop < len(points):
+        earlier = ((begin, points[gone.stop][1]), *points[gone.stop + 1 :])
+        out.append(_with_points(one, k, (*points[: gone.start], *earlier)))
+    return out
+
+
+def _with_points(one: Counterexample, k: int, points: Sequence[Point]) -> Counterexample:
+    inputs = list(one.inputs)
+    inputs[k] = replace(inputs[k], points=tuple(points))
+    return replace(one, inputs=tuple(inputs))
+
+
+def _with_point(one: Counterexample, k: int, at: int, point: Point) -> Counterexample:
+    points = list(one.inputs[k].points)
+    points[at] = point
+    return _with_points(one, k, points)
+
+
+def _at_bounds(one: Counterexample, k: int) -> Counterexample:
+    """Return the run in which the input ``k`` has only its smallest and its largest value."""
+    wave = one.inputs[k]
+    middle = 0.5 * (wave.low + wave.high)
+    points = [(ns, wave.low if value < middle else wave.high) for ns, value in wave.points]
+    return _with_points(one, k, points)
+
+
+def _ended(one: Counterexample, until_ns: int) -> Counterexample:
+    """Return the run that ends at ``until_ns``."""
+    inputs = tuple(wave.within(until_ns) for wave in one.inputs)
+    return replace(one, inputs=inputs, until_ns=until_ns)
+
+
+def _cut(one: Counterexample, begin: int, end: int) -> Counterexample:
+    """Return the run without the time from ``begin`` to ``end`` (ns)."""
+    inputs = tuple(_cut_wave(wave, begin, end) for wave in one.inputs)
+    return replace(one, inputs=inputs, until_ns=one.until_ns - (end - begin))
+
+
+def _cut_wave(wave: Waveform, begin: int, end: int) -> Waveform:
+    before = [point for point in wave.points if point[0] < begin]
+    after = [(ns - (end - begin), value) for ns, value in wave.points if ns >= end]
+    inside = [value for ns, value in wave.points if begin <= ns < end]
+    if inside and not (after and after[0][0] == begin):
+        after.insert(0, (begin, inside[-1]))  # the value at the end of the time that is left out
+    return replace(wave, points=(*before, *after))
+
+
+def _times(one: Counterexample) -> list[int]:
+    return sorted({ns for wave in one.inputs for ns, _ in wave.points})
+
+
+def _grid(ns: int) -> int:
+    """Return the power of ten (ns) of which ``ns`` is 10 to 99 multiples."""
+    return int(10 ** max(0, len(str(ns)) - 2))
+
+
+def _coarse(ns: int) -> int:
+    """Return ``ns``, rounded up to two digits."""
+    return int(-(-ns // _grid(ns)) * _grid(ns))
+
+
+def _digits(value: float) -> int:
+    """Return the number of significant digits of ``value``; 0 has none."""
+    return len(Decimal(repr(value)).normalize().as_tuple().digits) if value else 0
+
+
+def _ns(s: float) -> int:
+    return round(s * NS_PER_S)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, ClassVar, NamedTuple
 
-import cma
 import numpy as np
 
+from rtsim.core.extras import extra
 from rtsim.models.falsification.requirements import CARS, TRANSMISSION, end, required
 from rtsim.requirements.requirement import read_requirements
 from rtsim.studies.designs.search_methods import SEARCH_METHODS, SearchMethod
@@ -24,11 +23,13 @@ from rtsim.studies.input_signals import InputSignal
 
 SPACING = 5.0
 """Time between two changes of an input in instance 2, s."""
-PIECES = 4
+PIECES = 12
 """Pieces of each input in instance 1, in which a program chooses the form of the inputs."""
 SIGNALS = 2
 """Inputs of each benchmark."""
 _BATCH = 4
+_BLIND = 6
+"""Rounds of :class:`Staged` without CMA-ES after a generation whose margins are equal."""
 
 
 class Published(NamedTuple):
@@ -81,7 +82,8 @@ class Benchmark(NamedTuple):
             else (CARS, "leader", (1.0, 1.0))
         )
         until = end(required(file, self.requirement))
-        count, times = PIECES, ()
+        count = PIECES
+        times: tuple[float, ...] = ()
         if self.instance == 2:
             count = math.ceil(until / SPACING)
             times = tuple(SPACING * k for k in range(count))
@@ -100,8 +102,9 @@ def benchmarks() -> list[Benchmark]:
 class Staged(SearchMethod):
     """Constant inputs at their limits, and then several searches that take turns.
 
-    The searches are CMA-ES over constant inputs, random inputs that are at their limits in each
-    piece, random inputs, and CMA-ES from the best run so far.
+    The searches are random inputs that are at their limits in each piece, random inputs, CMA-ES
+    over constant inputs, and CMA-ES from the best run so far. A random input has few or many
+    pieces.
     """
 
     name: ClassVar[str] = "staged"
@@ -114,30 +117,33 @@ class Staged(SearchMethod):
         margins = problem.margins(problem.scaled(units))
         best = units[int(np.argmin(margins))], min(margins)
         constants = self._adapted(draw, np.full(SIGNALS, 0.5), 0.3)
-        whole: Iterator[Any] | None = None
+        whole: Any = None
+        blind = [0, 0]  # rounds without CMA-ES, after a generation with equal margins
         while True:
-            for turn in range(4):
-                if turn == 0:
-                    few = constants.ask(_BATCH)
-                    units = np.repeat(np.array(few), count, axis=1)
-                elif turn == 1:
-                    units = draw.integers(0, 2, (_BATCH, len(problem.low))).astype(float)
-                elif turn == 2:
-                    units = draw.random((_BATCH, len(problem.low)))
-                else:
-                    if whole is None or whole.stop():
-                        whole = self._adapted(draw, best[0], 0.25)
-                    units = np.array(whole.ask(whole.popsize))
+            for limits in (True, False):
+                units = _random(draw, count, limits)
+                best = _better(best, units, problem.margins(problem.scaled(units)))
+            if blind[0]:
+                blind[0] -= 1
+            else:
+                few = constants.ask()
+                units = np.repeat(np.array(few), count, axis=1)
                 margins = problem.margins(problem.scaled(units))
-                if turn == 0:
-                    constants.tell(few, margins)
-                    if constants.stop():
-                        constants = self._adapted(draw, draw.random(SIGNALS), 0.3)
-                elif turn == 3:
-                    whole.tell(list(units), margins)
-                k = int(np.argmin(margins))
-                if margins[k] < best[1]:
-                    best = units[k], margins[k]
+                constants.tell(few, margins)
+                best = _better(best, units, margins)
+                blind[0] = _BLIND if np.ptp(margins) == 0.0 else 0
+                if constants.stop():
+                    constants = self._adapted(draw, draw.random(SIGNALS), 0.3)
+            if blind[1]:
+                blind[1] -= 1
+            else:
+                if whole is None or whole.stop():
+                    whole = self._adapted(draw, best[0], 0.25)
+                many = whole.ask()
+                margins = problem.margins(problem.scaled(np.array(many)))
+                whole.tell(many, margins)
+                best = _better(best, np.array(many), margins)
+                blind[1] = _BLIND if np.ptp(margins) == 0.0 else 0
 
     @staticmethod
     def _adapted(draw: Any, mean: Any, step: float) -> Any:
@@ -146,7 +152,28 @@ class Staged(SearchMethod):
             "randn": lambda *shape: draw.standard_normal(shape),
             **({"popsize": _BATCH} if len(mean) == SIGNALS else {}),
         }  # fmt: skip
+        cma = extra("cma", "study", "the search method staged")
         return cma.CMAEvolutionStrategy(list(np.clip(mean, 0.02, 0.98)), step, options)
+
+
+def _random(draw: Any, count: int, limits: bool) -> Any:
+    """Return random inputs, of which some have fewer pieces than ``count``.
+
+    The values are from 0 to 1; with ``limits``, they are 0 or 1.
+    """
+    out = []
+    for _ in range(_BATCH):
+        pieces = int(np.exp(draw.uniform(0.0, np.log(count + 1))))
+        shape = SIGNALS, pieces
+        values = draw.integers(0, 2, shape).astype(float) if limits else draw.random(shape)
+        out.append(values[:, np.arange(count) * pieces // count].ravel())
+    return np.array(out)
+
+
+def _better(best: Any, units: Any, margins: Any) -> Any:
+    """Return the candidate with the smallest margin, and this margin."""
+    k = int(np.argmin(margins))
+    return (units[k], margins[k]) if margins[k] < best[1] else best
 
 
 class Measured(NamedTuple):

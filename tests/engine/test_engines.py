@@ -70,7 +70,8 @@ SHIPPED: dict[str, tuple[float, dict[str, str]]] = {
     "ball": (3, {}), "f16": (2, {}), "unstable": (3, {"latency": "0.02"}), "valves": (20, {}),
     "nesc": (2, {}), "orbit": (6, {}), "queue": (100, {}), "job-shop": (40000, {}),
     "fox-and-rabbit": (2, {}), "life": (2, {}), "machine-shop": (4000, {}),
-    "f16-by-hand": (2, {}), "tracking": (2, {}),
+    "f16-by-hand": (2, {}), "tracking": (2, {}), "cars": (12, {"throttle": "1"}),
+    "transmission": (4, {"throttle": "60"}),
 }  # fmt: skip
 ALL_IN_PYTHON = {
     "fox-and-rabbit", "queue", "machine-shop",  # no plant

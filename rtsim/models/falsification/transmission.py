@@ -1,8 +1,8 @@
 """An automatic transmission: an engine, a torque converter, four gears and a car.
 
 Inputs are the throttle, from 0 to 100 %, and the torque of the brakes, from 0 to 325 ft lbf. A
-controller samples speed and throttle every 40 ms. It shifts if the speed has been beyond the limit
-of the present gear for two samples.
+controller samples speed and throttle every 40 ms. The controller shifts if the speed has been
+beyond the limit of the present gear for two samples.
 
 Source: MathWorks, "Modeling an Automatic Transmission Controller", equations 1 to 5, with the
 tables and constants of the model ``Autotrans_shift`` of Hoxha, Abbas and Fainekos (ARCH 2014). As
@@ -108,7 +108,7 @@ def engine_torque(throttle: float, rpm: float) -> float:
     """Return the torque of the engine, ft lbf."""
     i = segment(throttle, THROTTLE)
     f = (throttle - THROTTLE[i]) / (THROTTLE[i + 1] - THROTTLE[i])
-    low = linear(rpm, ENGINE_RPM, ENGINE_TORQUE[i])
+    low: float = linear(rpm, ENGINE_RPM, ENGINE_TORQUE[i])
     return low + f * (linear(rpm, ENGINE_RPM, ENGINE_TORQUE[i + 1]) - low)
 
 

@@ -104,6 +104,7 @@ class Runner:
         """
         self.ready = False
         """True if this process has built and compiled the scenario."""
+        self._pays = False
         self._spent_ns = 0
 
     def check(self, order: Ordered) -> None:
@@ -198,7 +199,9 @@ class Runner:
         compilation. A run with a time limit must not wait for the compiler, so :meth:`make_ready`
         compiles first.
         """
-        return self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
+        if not self._pays:  # engine_kept hashes sources, which takes longer than many runs
+            self._pays = self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
+        return self._pays
 
     def _prepared(self, made: _Made, order: Ordered) -> _Done:
         """Run the prepared scenario.

@@ -15,6 +15,8 @@ from rtsim.core.errors import UnknownName
 from rtsim.models.falsification import cars, transmission
 from rtsim.models.falsification.requirements import CARS, TRANSMISSION, end, required
 from rtsim.requirements import check, read_requirements
+from tools import falsification_table
+from tools.falsification_table import Benchmark, benchmarks, measure
 
 AT, CC = "transmission", "cars"
 MODELS: dict[str, Any] = {AT: transmission, CC: cars}
@@ -41,7 +43,7 @@ SLOW = "always[0, 30] car.speed < 120"
 NOT_BETWEEN = "not always[10, 30] 50 <= car.speed <= 60"
 FAST = "always[0, 10] car.speed < 80 or eventually[0, 30] car.rpm > 4500"
 FAST_AT_LOW_RPM = "always[0, 10] car.speed < 50 or eventually[0, 30] car.rpm > 2700"
-PUBLISHED = (
+PUBLISHED: tuple[tuple[str, str, Input, float], ...] = (
     (AT, SLOW, ((0, 100, 0),), -17.980199361426514),
     (AT, SLOW, ((0, 100, 162.5), (15, 100, 10.15625), (22.5, 100, 325)), -1.8555748756042192),
     (AT, SLOW, ((0, 100, 325), (15, 100, 0)), -11.220951438219288),
@@ -203,3 +205,28 @@ def test_the_transmission_moves_as_scipy_integrates_it() -> None:
             assert run["car.rpm"][at] == pytest.approx(x[0], rel=1e-4)
             assert run["car.wheel"][at] == pytest.approx(x[1], rel=1e-4)
     assert {1.0, 2.0} <= set(gears)
+
+
+# -- the table
+
+
+def test_the_table_has_each_requirement_twice() -> None:
+    rows = benchmarks()
+    assert [row.requirement for row in rows[::2]] == list(NAMES)
+    assert {row.instance for row in rows} == {1, 2}
+    assert set(falsification_table.PUBLISHED) <= {(row.requirement, row.instance) for row in rows}
+    throttle, brake = Benchmark("AT51", 2).inputs().values()
+    assert throttle.times == brake.times == (0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
+    assert (throttle.high, brake.high) == (100.0, 325.0)
+    assert [len(one.factors) for one in Benchmark("CC1", 2).inputs().values()] == [20, 20]
+
+
+def test_a_row_of_the_table_counts_runs_up_to_a_violation() -> None:
+    found = measure(Benchmark("AT2", 2), "staged", seeds=2, runs=8)
+    assert len(found.needed) == found.seeds == 2
+    assert max(found.needed) <= 4  # full throttle is one of the four inputs that are tried first
+    assert found.row().startswith("| AT2 | 2 | 100% | ")
+    assert found.row().endswith(" | 80% | 690.5 | FalCAuN 2023 |")
+    nothing = measure(Benchmark("CCx", 2), "staged", seeds=1, runs=4)
+    assert (nothing.needed, nothing.runs) == ([], 4)
+    assert nothing.row().startswith("| CCx | 2 | 0% |  |  | ")

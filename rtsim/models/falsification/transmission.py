@@ -108,8 +108,9 @@ def engine_torque(throttle: float, rpm: float) -> float:
     """Return the torque of the engine, ft lbf."""
     i = segment(throttle, THROTTLE)
     f = (throttle - THROTTLE[i]) / (THROTTLE[i + 1] - THROTTLE[i])
-    low: float = linear(rpm, ENGINE_RPM, ENGINE_TORQUE[i])
-    return low + f * (linear(rpm, ENGINE_RPM, ENGINE_TORQUE[i + 1]) - low)
+    low = linear(rpm, ENGINE_RPM, ENGINE_TORQUE[i])
+    high = linear(rpm, ENGINE_RPM, ENGINE_TORQUE[i + 1])
+    return low + f * (high - low)  # type: ignore[no-any-return]
 
 
 class Car(rt.Plant):

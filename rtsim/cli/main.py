@@ -26,6 +26,7 @@ COMMANDS = {
     "export": "rtsim.cli.recordings:export",
     "layout": "rtsim.cli.describe:layout",
     "overrun-replay": "rtsim.cli.replay:overrun_replay",
+    "falsify": "rtsim.cli.falsify:falsify",
     "study": "rtsim.cli.study:study",
     "linearise": "rtsim.cli.describe:linearise",
     "scenarios": "rtsim.cli.describe:scenarios",

@@ -192,18 +192,18 @@ class ResetRuns:
 
     def _schedule(self, order: Order) -> None:
         """Replace the changes of the previous run."""
+        if not order.changes:
+            self._system.changes = self._scheduled
+            return
         known = self._system.changeable
+        kept = [one for one in self._scheduled if one.name not in order.changes]
         own = [
             known[target].change(ns, value)
             for target, changes in order.changes.items()
             for ns, value in changes
             if ns
         ]
-        kept = [one for one in self._scheduled if one.name not in order.changes] if own else None
-        self._system.changes = (
-            self._scheduled if kept is None
-            else sorted((*kept, *own), key=lambda one: (one.ns, one.name))
-        )  # fmt: skip
+        self._system.changes = sorted((*kept, *own), key=lambda one: (one.ns, one.name))
 
     def _write(self, order: Order) -> bool:
         """Write the values of a run, and return whether all equations give finite results."""

@@ -716,8 +716,8 @@ class Scenario(NamedComponents, Presented, Drawn):
             inserted: Times of the tags that event inputs inserted into the recorded run, ns.
         """
         self.check_presentation()
-        for requirement in self.requirements if self.checks_requirements else ():
-            requirement.check(self._unit_of)
+        if self.checks_requirements:
+            self.check_requirements()
         return Builder(
             self.components,
             self._orders,
@@ -729,6 +729,11 @@ class Scenario(NamedComponents, Presented, Drawn):
             self._faults,
             inserted,
         ).system()
+
+    def check_requirements(self) -> None:
+        """Raise :class:`ScenarioError` if a requirement does not fit the signals and units."""
+        for requirement in self.requirements:
+            requirement.check(self._unit_of)
 
     def _unit_of(self, name: str) -> str:
         """Return the unit of the scalar signal or parameter ``"component.name"``."""

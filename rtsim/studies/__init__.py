@@ -31,8 +31,11 @@ if TYPE_CHECKING:
         Table,
         UnitDesign,
     )
+    from rtsim.studies.designs.search_methods import SEARCH_METHODS, SearchMethod
     from rtsim.studies.factors import normals
+    from rtsim.studies.falsification import Falsification, falsify
     from rtsim.studies.folder import Folder
+    from rtsim.studies.input_signals import InputSignal
     from rtsim.studies.interim_analysis import Stop
     from rtsim.studies.measures import Limit
     from rtsim.studies.reductions import (
@@ -58,12 +61,15 @@ if TYPE_CHECKING:
 __all__ = [
     "DESIGNS",
     "REDUCTIONS",
+    "SEARCH_METHODS",
     "Antithetic",
     "CommonRandomNumbers",
     "Design",
+    "Falsification",
     "FirstCrossing",
     "Folder",
     "Grid",
+    "InputSignal",
     "IntegralSquaredError",
     "Last",
     "LatinHypercube",
@@ -83,6 +89,7 @@ __all__ = [
     "Running",
     "Saltelli",
     "Search",
+    "SearchMethod",
     "SettlingTime",
     "SobolSequence",
     "Space",
@@ -92,6 +99,7 @@ __all__ = [
     "Table",
     "UnitDesign",
     "batch_means",
+    "falsify",
     "interactions",
     "normals",
     "repeat",

@@ -278,9 +278,7 @@ def _read_input(one: Mapping[str, Any], k: int, place: Place) -> Waveform:
         return wave
 
 
-def load_run(
-    scenario: str, settings: Mapping[str, str], path: Path | None
-) -> tuple[Scenario, int]:
+def load_run(scenario: str, settings: Mapping[str, str], path: Path | None) -> tuple[Scenario, int]:
     """Return the scenario of a run, and its seed.
 
     Args:

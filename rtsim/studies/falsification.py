@@ -5,88 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import NS_PER_S, Duration
 from rtsim.requirements.requirement import Given, Requirement, gather
-from rtsim.requirements.verdict import RequirementResult
 from rtsim.runs.progress import display_of
-from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
+from rtsim.studies.counterexample import Counterexample
 from rtsim.studies.designs.search import Search
 from rtsim.studies.factors import spread
 from rtsim.studies.folder import PLAN, Folder, StudyError
-from rtsim.studies.input_signals import Changes, InputSignal, input_signals, whole_name
+from rtsim.studies.input_signals import InputSignal, input_signals, whole_name
 from rtsim.studies.measures import ERROR, FAILED, LOST, NAN, TIMEOUT, margin_column
 from rtsim.studies.one_run import Runner
 from rtsim.studies.plan import Plan, text_of
 from rtsim.studies.progress import StudyProgress
 from rtsim.studies.running import carry_out, plan_of
 from rtsim.studies.study import Study
-from rtsim.studies.summary import summarise
+from rtsim.studies.summary import ENDS, summarise
 from rtsim.studies.texts import Value, runs_of
 from rtsim.studies.workers import Where
 
 NO_PROOF = "this is not a proof that none exists"
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """A run that violates a requirement, with all that is needed to make the run again.
-
-    To examine a variant of the run, call :meth:`check` on a copy by :func:`dataclasses.replace`.
-    """
-
-    scenario: str
-    """Name or ``FILE.py:FUNCTION``."""
-    requirement: Requirement
-    robustness: float
-    values: Mapping[str, Value]
-    """Values of the factors that are no control points, and fixed values."""
-    changes: Mapping[str, Changes]
-    """Input signals: times (ns) and values by target. Each value counts until the next time."""
-    seed: int
-    """Seed of the run."""
-    until_ns: int
-    run: int = -1
-    """Number of the run in the search."""
-    points: Mapping[str, Value] = field(default_factory=dict)
-    """The control points of the input signals, by factor."""
-
-    def build(self) -> Scenario:
-        """Return the scenario with the values, the input signals and the requirement."""
-        texts = {name: text_of(value) for name, value in self.values.items()}
-        scenario = ScenarioMaker(self.scenario).make(texts)
-        for target, changes in self.changes.items():
-            scenario.drive(target, changes)
-        scenario.requirements = (self.requirement,)
-        return scenario
-
-    def check(self) -> RequirementResult:
-        """Make the run again and return the verdict of the requirement."""
-        until = f"{self.until_ns}/{NS_PER_S}"
-        (found,) = simulate(self.build(), seed=self.seed, until=until).requirements
-        return found
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counterexample as JSON data, with times in s."""
-        inputs = {
-            target: [[ns / NS_PER_S, value] for ns, value in changes]
-            for target, changes in self.changes.items()
-        }
-        return {
-            "scenario": self.scenario, "requirement": self.requirement.to_plain(),
-            "robustness": self.robustness, "values": dict(self.values), "inputs": inputs,
-            "points": dict(self.points), "seed": self.seed, "until_s": self.until_ns / NS_PER_S,
-            "run": self.run,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,6 +56,8 @@ class Falsification(Judged):
     ended: str
     """Why the search ended."""
     seconds: float
+    run: int | None
+    """Number of the run of the counterexample."""
     counterexample: Counterexample | None
     """The run with the smallest robustness of those that violate the requirement."""
     undecided: int
@@ -132,23 +83,44 @@ class Falsification(Judged):
     def in_words(self) -> str:
         name, why = self.requirement.name, f"; {self.problem}" if self.problem else ""
         if self.counterexample is not None:
-            run = f"run {self.counterexample.run}"
-            return f"{name} is violated in {run}, robustness {self.robustness:.6g}{why}"
+            return f"{name} is violated in run {self.run}, robustness {self.robustness:.6g}{why}"
         if not self.searched:
             return f"the search could not decide {name}{why}"
         least = f"smallest robustness {self.robustness:.6g}"
         none = f"no violation of {name} found in {runs_of(self.runs)}, {least}"
         return f"{none}; {NO_PROOF}{why}"
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def ended_in_words(self) -> str:
+        return ENDS[self.ended]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The values of the counterexample by name; the points of inputs are ``TARGET[k]``."""
         found = self.counterexample
+        if found is None:
+            return {}
+        waves = ((one.target, k, p) for one in found.inputs for k, (_, p) in enumerate(one.points))
+        return {**found.values, **{f"{target}[{k}]": value for target, k, value in waves}}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON data, with times in s."""
+        found = self.counterexample
+        example = None if found is None else {
+            "run": self.run, "values": dict(found.values), "seed": found.seed,
+            "until_s": found.until_ns / NS_PER_S,
+            "inputs": {
+                one.target: [[ns / NS_PER_S, value] for ns, value in one.points]
+                for one in found.inputs
+            },
+        }  # fmt: skip
         return {
             "requirement": self.requirement.to_plain(), "method": self.method, "runs": self.runs,
             "runs_to_violation": self.needed, "ended": self.ended, "seconds": self.seconds,
             "robustness": self.robustness if math.isfinite(self.robustness) else None,
-            "undecided": self.undecided, "problem": self.problem,
-            "counterexample": None if found is None else found.to_json(),
+            "undecided": self.undecided, "problem": self.problem, "counterexample": example,
             "folder": None if self.folder is None else str(self.folder),
+            "in_words": self.in_words, "outcome": self._judge().name.lower(),
         }  # fmt: skip
 
 
@@ -174,7 +146,7 @@ def falsify(
     """Search for input signals and values with which a run violates a requirement.
 
         found = falsify("cart.py:cart", {"command.wanted": "pieces:4,-1,1"}, requirement="SPEED")
-        if found.counterexample: print(found.counterexample.changes)
+        if found.counterexample: print(found.values)
 
     The same arguments give the same runs, with any number of workers.
 
@@ -204,9 +176,12 @@ def falsify(
     made = _first(scenario, factors or {}, settings or {})
     chosen = _chosen(requirement, own, made)
     signals = input_signals(inputs or {})
-    search = Search(chosen.name, runs, population, stop_at_failure=stop, method=method, seconds=seconds)
+    search = Search(
+        chosen.name, runs, population, stop_at_failure=stop, method=method, seconds=seconds
+    )
     study = Study(
-        factors or {}, search, requirements=[chosen], settings=settings or {}, seed=seed, until=until,
+        factors or {}, search, requirements=[chosen], settings=settings or {}, seed=seed,
+        until=until,
         inputs={whole_name(made, one.target): one for one in signals}, scenario=scenario,
     )  # fmt: skip
     plan = plan_of(_file_of(scenario), study, where, only=chosen.name)
@@ -283,31 +258,31 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
         problems.append(
             f"{runs_of(judged['undecided'])} leave it undecided: {judged['why_undecided']}"
         )
-    least = search["smallest_margin"]
-    first = search["first_miss"]
+    least, first = search["smallest_margin"], search["first_miss"]
+    requirement = Requirement(of.name, of.formula, of.text)
+    run = found = None
+    if first is not None:
+        run, found = _counterexample(folder, scenario, requirement)
     decided = judged["count"] > judged["undecided"]
     return Falsification(
-        Requirement(of.name, of.formula, of.text), design.method, summary["rows"],
-        None if first is None else first + 1, math.inf if least is None else least,
-        summary["ended"], (stopwatch() - began) * 1e-9,
-        None if first is None else _counterexample(folder, scenario, of, design.requirement),
-        judged["undecided"], "; ".join(problems), decided and summary["ended"] != "no margin",
-        states[FAILED], path,
+        requirement=requirement, method=design.method, runs=summary["rows"],
+        needed=None if first is None else first + 1,
+        robustness=math.inf if least is None else least, ended=summary["ended"],
+        seconds=(stopwatch() - began) * 1e-9, run=run, counterexample=found,
+        undecided=judged["undecided"], problem="; ".join(problems),
+        searched=decided and summary["ended"] != "no margin", guards_failed=states[FAILED],
+        folder=path,
     )  # fmt: skip
 
 
-def _counterexample(folder: Folder, scenario: str, of: Requirement, name: str) -> Counterexample:
-    """Return the run with the smallest margin."""
-    columns = folder.columns("run", margin_column(name))
-    margins = columns[margin_column(name)]
-    run = int(columns["run"][margins == margins[margins < 0.0].min()][0])
+def _counterexample(folder: Folder, scenario: str, of: Requirement) -> tuple[int, Counterexample]:
+    """Return the run with the smallest margin: its number, and all that repeats it."""
+    column = margin_column(of.name)
+    columns = folder.columns("run", column)
+    run = int(columns["run"][np.nanargmin(columns[column])])
     job, order = folder.plan.job, folder.orders[run]
     until_ns = Runner(job).until_ns(order)
-    points = {name: order.factors[name] for name in order.factors if name in job.input_factors}
-    values = {name: one for name, one in order.factors.items() if name not in points}
-    return Counterexample(
-        scenario, Requirement(of.name, of.formula, of.text),
-        float(margins[columns["run"] == run][0]), {**job.settings, **values},
-        {one.target: one.changes(order.factors, until_ns) for one in job.signals},
-        order.seed, until_ns, run, points,
-    )  # fmt: skip
+    found = Counterexample.of_factors(
+        scenario, of, until_ns, order.factors, tuple(job.signals), job.settings, order.seed
+    )
+    return run, found

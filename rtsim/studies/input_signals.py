@@ -152,8 +152,9 @@ class InputSignal:
         between = KINDS[self.kind]
         if between is not None:
             at = np.arange(0, until_ns, self.period_ns(until_ns), dtype=np.int64)
-            inside = np.minimum(at, t[-1]) * 1e-9
-            v = between(t * 1e-9, v, inside) if len(t) > 1 else np.repeat(v, len(at))
+            inside: Vector = np.asarray(np.minimum(at, t[-1]) * 1e-9, np.float64)
+            seconds: Vector = np.asarray(t * 1e-9, np.float64)
+            v = between(seconds, v, inside) if len(t) > 1 else np.repeat(v, len(at))
             t = at
         return self._slowed([(ns, x) for ns, x in zip(t.tolist(), v.tolist(), strict=True)
                              if ns == 0 or ns < until_ns])  # fmt: skip

@@ -104,8 +104,8 @@ class Runner:
         """
         self.ready = False
         """True if this process has built and compiled the scenario."""
-        self._pays = False
         self._spent_ns = 0
+        self._pays = False
 
     def check(self, order: Ordered) -> None:
         self._scenario(self._of(order), order)
@@ -199,7 +199,7 @@ class Runner:
         compilation. A run with a time limit must not wait for the compiler, so :meth:`make_ready`
         compiles first.
         """
-        if not self._pays:  # engine_kept hashes sources, which takes longer than many runs
+        if not self._pays:  # the check of the cache takes as long as several short runs
             self._pays = self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
         return self._pays
 

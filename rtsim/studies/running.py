@@ -189,7 +189,9 @@ def plan_of(scenario: str, study: Study, where: Where = LOCAL, only: str = "") -
     plan = Plan.of(study, scenario)
     runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
     runner.check(first)
-    declared = runner.scenario(first).requirements
+    scenario_of_first = runner.scenario(first)
+    scenario_of_first.check_requirements()
+    declared = scenario_of_first.requirements
     plan = plan.with_requirements([one for one in declared if only in ("", one.name)])
     if plan.job.histories:
         plan = plan.with_histories_until(runner.until_ns(first))

@@ -318,7 +318,7 @@ def _values(folder: Folder, result: str) -> Vector:
     return values
 
 
-_ENDS = {
+ENDS = {
     "converged": "the margins of the population are nearly equal",
     "maximum": "the largest number of runs is reached",
     "miss": "a run does not meet the requirement",
@@ -343,7 +343,7 @@ class WorstCase:
 
 def worst_case(folder: Folder, found: Mapping[str, Any]) -> WorstCase:
     one, run = found["search"], found["search"]["worst_run"]
-    ended, worst = _ENDS.get(found["ended"], found["ended"]), ""
+    ended, worst = ENDS.get(found["ended"], found["ended"]), ""
     if one["worst_margin"] is not None:
         worst = f"worst margin {one['worst_margin']:.4g} in run {run}"
     elif run is not None:

@@ -293,7 +293,8 @@ def test_wrong_names_are_found_before_the_first_run(file: str) -> None:
     with pytest.raises(ScenarioError, match="x is a function"):
         start("unstable", "out", Study(results={"x": lambda _: 1.0}))
     with pytest.raises(ScenarioError, match="has no results"):
-        Study(results={})
+        start("unstable", "out", Study(results={}))
+    assert not Path("out").exists()
 
 
 def test_common_random_numbers_make_a_difference_narrower(file: str) -> None:

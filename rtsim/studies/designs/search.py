@@ -229,8 +229,7 @@ class _Minimum:
         self._generation += 1
         return energies
 
-    def converged(self, intermediate_result: Any) -> bool:
-        energies = intermediate_result.population_energies
+    def converged(self, energies: Vector) -> bool:
         scale = self._middle - energies.min()
         # If all margins have been equal from the beginning, the search has not succeeded.
         return bool(scale > 0.0 and np.ptp(energies) <= self._design.tolerance * scale)

@@ -1,0 +1,303 @@
+"""Falsification: violations found, verdicts, budgets, methods, resumption and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from falsified_parts import CART
+
+from rtsim.cli.main import main
+from rtsim.core.errors import ScenarioError, Undecided, UnknownName
+from rtsim.core.outcome import Outcome
+from rtsim.studies.campaign import Campaign, InProcess, Searching
+from rtsim.studies.designs import Search
+from rtsim.studies.designs.search_methods import SEARCH_METHODS, Problem, SearchMethod
+from rtsim.studies.falsification import Falsification, falsify
+from rtsim.studies.folder import Folder, StudyError
+from rtsim.studies.measures import Row
+from rtsim.studies.progress import Tally
+from rtsim.studies.running import begin, repeat, start
+from rtsim.studies.study import Study
+from rtsim.studies.summary import summarise
+from rtsim.studies.workers import Where
+
+PUSH = {"push": "pieces:3,-1,1"}
+PUSH_FORCE = {"push.force": "pieces:3,-1,1"}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cart.py").write_text(CART)
+
+
+def search(requirement: str = "NEAR", **more: Any) -> Falsification:
+    return falsify("cart.py", more.pop("inputs", PUSH), requirement=requirement, **more)
+
+
+def rtsim(*words: str) -> Result:
+    return CliRunner().invoke(main, ["falsify", "cart.py", "--workers", "0", *words])
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return Folder.open(folder).table().drop(["wall_s"]).to_pylist()  # type: ignore[no-any-return]
+
+
+# -- what it finds
+
+
+@pytest.mark.parametrize("method", ["cma", "differential_evolution", "latin_hypercube", "random"])
+def test_each_method_finds_a_violation_that_a_second_run_confirms(method: str) -> None:
+    found = search(method=method, runs=200, seed=3)
+    assert found.outcome is Outcome.FAILED
+    assert found.status == 1
+    assert found.counterexample is not None
+    assert found.needed is not None
+    assert found.needed <= found.runs <= 200
+    again = found.counterexample.check()
+    assert again.result is Outcome.FAILED
+    assert again.robustness == found.robustness < 0.0
+    assert sorted(found.values) == [f"push.force[{k}]" for k in range(3)]
+    assert all(-1.0 <= one <= 1.0 for one in found.values.values())  # type: ignore[operator]
+
+
+def test_parameters_initial_values_and_arguments_are_variables_too() -> None:
+    factors = {"cart.mass": (0.2, 1.0), "cart.v": [-0.1, 0.1], "friction": (0.0, 1.0)}
+    found = search(inputs=None, factors=factors, settings={"push.force": 1.0}, until=1.5, runs=60)
+    assert found.counterexample is not None
+    assert sorted(found.values) == ["cart.mass", "cart.v", "friction", "push.force"]
+    assert found.counterexample.until_ns == 1_500_000_000
+    assert found.counterexample.check().robustness == found.robustness
+
+
+def test_a_search_without_a_violation_proves_nothing() -> None:
+    found = search(inputs={"push": "pieces:3,-0.1,0.1"}, runs=40)
+    assert (found.counterexample, found.needed, found.runs) == (None, None, 40)
+    assert (found.status, found.outcome, found.ended) == (0, Outcome.UNDECIDED, "maximum")
+    assert 0.0 < found.robustness < 1.2
+    assert "this is not a proof that none exists" in found.in_words
+    with pytest.raises(Undecided):
+        bool(found)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "why"),
+    [
+        ("FAR", "not exercised, because cart.x > 5 m was never true"),
+        ("LATER", "the run ended at 2 s, before the formula was decided"),
+    ],
+)
+def test_runs_that_decide_nothing_are_no_search(requirement: str, why: str) -> None:
+    found = search(requirement, inputs={"push": "pieces:2,-0.1,0.1"}, runs=20)
+    assert (found.runs, found.undecided, found.status) == (20, 20, 2)
+    assert f"the search could not decide {requirement}; 20 runs leave it undecided: {why}" in (
+        found.in_words
+    )
+
+
+def test_the_condition_of_an_implication_guides_the_search() -> None:
+    """Runs that do not exercise the requirement are undecided, but have a robustness."""
+    wanted = "DEEP: always (cart.x > 1.9 m implies cart.v < 0 m/s)"
+    found = search("DEEP", requirements=[wanted], runs=400)
+    assert found.counterexample is not None
+    assert found.undecided > 0
+
+
+def test_a_limit_that_is_reached_exactly_is_a_violation() -> None:
+    strict = "STRICT: always push.force < 1 N"
+    factors = {"push.force": [0.0, 1.0]}
+    found = search("STRICT", requirements=[strict], inputs=None, factors=factors, until=0.5)
+    assert found.status == 1
+    assert found.values["push.force"] == 1.0
+    assert -1e-300 < found.robustness < 0.0
+
+
+def test_a_run_with_an_error_ends_the_search() -> None:
+    Path("cart.py").write_text(CART.replace("loop = rt", "assert friction < 0.85\n    loop = rt"))
+    found = search(inputs=None, factors={"friction": (0.0, 0.9)}, runs=40)
+    assert (found.status, found.ended) == (2, "no margin")
+    assert "in the state error; run " in found.problem
+    assert "AssertionError" in found.problem
+
+
+# -- repetition
+
+
+def test_one_seed_gives_the_same_runs_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"runs": 60, "seed": 5, "stop": False}
+    whole = search(folder="whole", **options)
+    store = Campaign._store
+
+    def interrupted(self: Campaign, row: Row) -> None:
+        if row.order.run == 37:
+            raise KeyboardInterrupt
+        store(self, row)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Campaign, "_store", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            search(folder="parts", **options)
+    assert len(rows_of(Path("parts"))) == 37
+    found = search(folder="parts", **options)
+    assert rows_of(Path("parts")) == rows_of(Path("whole"))
+    assert (found.runs, found.needed, found.values) == (60, whole.needed, whole.values)
+    assert search(seed=6, runs=20).values != whole.values
+
+
+@pytest.mark.live
+def test_two_workers_give_the_runs_of_one_process() -> None:
+    search(folder="one", runs=48, stop=False)
+    search(folder="two", runs=48, stop=False, where=Where(2))
+    assert rows_of(Path("one")) == rows_of(Path("two"))
+
+
+def test_a_run_of_the_search_is_repeated_by_its_number() -> None:
+    search(folder="runs", runs=20, stop=False)
+    assert repeat(Folder.open(Path("runs")), 7).equal is True
+
+
+def test_another_search_does_not_continue_in_the_folder() -> None:
+    search(folder="runs", runs=20)
+    with pytest.raises(StudyError, match="runs contains another search or study"):
+        search(folder="runs", runs=30)
+
+
+# -- budgets and methods
+
+
+def test_the_search_ends_when_its_time_is_over() -> None:
+    design = Search("NEAR", runs=10_000, method="random", seconds=4)
+    study = Study(design=design, requirements=["NEAR: always cart.x < 9 m"], inputs=PUSH_FORCE)
+    folder = begin("cart.py", study, Path("runs"))
+    pool, times = InProcess(folder.plan.job.to_text()), count(0, 1_000_000_000)
+    campaign = Campaign(folder, pool, Tally.of(folder), clock=lambda: next(times))
+    Searching(campaign).run()
+    assert folder.ended == (campaign.tally.rows, "time")
+    assert 0 < campaign.tally.rows < 100
+    assert summarise(folder)["runs"] == campaign.tally.rows
+    assert search(folder="timed", seconds=1e-9, runs=10_000, stop=False).ended == "time"
+
+
+class Halving(SearchMethod):
+    name = "halving"
+
+    def search(self, problem: Problem) -> None:
+        while True:
+            problem.margins(problem.scaled(np.full((1, len(problem.low)), 0.5)))
+
+
+def test_a_method_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SEARCH_METHODS._added, "halving", Halving)
+    found = search(method="halving", inputs={"push": "pieces:2,-1,1.5"}, runs=5)
+    assert found.runs == 1  # equal candidates are one run
+    with pytest.raises(ScenarioError, match="expected a subclass of"):
+        SEARCH_METHODS.add("other", Halving)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"method": "annealing"}, "unknown search method 'annealing'"),
+        ({"requirement": "NONE"}, "unknown requirement 'NONE' in the search"),
+        ({"requirement": ""}, r"there are 3 \(NEAR, FAR, LATER\); name one by --requirement"),
+        ({"inputs": {"cart.x": "pieces:2,0,1"}}, "cart.x is not a number that can change"),
+        ({"inputs": {"wind": "pieces:2,0,1"}}, "unknown component 'wind'"),
+        ({"inputs": None}, "has nothing to vary"),
+        ({"seconds": -1.0}, "seconds is -1.0; give a time > 0 s"),
+        ({"requirements": ["A: always cart.y < 1 m"], "requirement": "A"}, "unknown signal 'y'"),
+        ({"factors": {"push.force[0]": (0, 1)}}, "is a factor and also a point"),
+    ],
+)
+def test_a_wrong_search_is_refused(more: dict[str, Any], says: str) -> None:
+    with pytest.raises(ScenarioError, match=says):
+        search(**more, folder="runs") if "requirement" in more else search(folder="runs", **more)
+    assert not Path("runs").exists()
+
+
+# -- studies
+
+
+def test_a_study_judges_its_runs_by_the_requirements_of_the_scenario() -> None:
+    study = Study({"cart.mass": [10.0, 1.0]}, "monte_carlo:runs=12", seed=2)
+    found = summarise(start("cart.py", "study", study))
+    near, far = found["requirements"]["NEAR"], found["requirements"]["FAR"]
+    table = Folder.open(Path("study")).table("cart.mass", "NEAR.margin", "FAR.margin")
+    margins = dict(
+        zip(table["cart.mass"].to_pylist(), table["NEAR.margin"].to_pylist(), strict=True)
+    )
+    assert margins[10.0] > 0.0 > margins[1.0]
+    many = table["cart.mass"].to_pylist().count(10.0)
+    assert (near["passed"], near["undecided"], near["count"]) == (many, 0, 12)
+    assert near["worst_margin"] == margins[1.0]
+    assert far["undecided"] == table["FAR.margin"].to_pylist().count(None) + sum(
+        math.isnan(one) for one in table["FAR.margin"].to_pylist() if one is not None
+    )
+    assert far["passed"] == 0
+    assert "was never true" in far["why_undecided"]
+    assert found["states"]["ok"] == 12
+    assert found.outcome is Outcome.FAILED
+    reasons = [one.why for one in found.reasons()]
+    assert any(f"{12 - many} of 12 runs miss the requirement NEAR" in one for one in reasons)
+
+
+def test_a_requirement_that_no_run_decides_is_not_passed() -> None:
+    study = Study({"push.force": (-0.1, 0.1)}, "monte_carlo:runs=3", until=0.5)
+    found = summarise(start("cart.py", "study", study))
+    assert found["requirements"]["FAR"]["passed"] == 0
+    assert found["requirements"]["LATER"]["undecided"] == 3
+    assert found.outcome is Outcome.UNDECIDED
+
+
+def test_a_name_of_two_columns_is_refused() -> None:
+    study = Study({"cart.x": (0, 1)}, results={"NEAR.margin": "last:cart.x"})
+    with pytest.raises(ScenarioError, match=r"NEAR\.margin names two columns"):
+        begin("cart.py", study, Path("study"))
+
+
+# -- the command
+
+
+@pytest.fixture
+def parsed() -> Any:
+    return lambda result: json.loads(result.stdout)
+
+
+def test_the_command_prints_the_violation(parsed: Any) -> None:
+    words = ["--requirement", "NEAR", "--input", "push=pieces:3,-1,1", "--runs", "200"]
+    done = rtsim(*words)
+    assert done.exit_code == 1, done.output
+    assert done.stdout.startswith("NEAR is violated in run ")
+    assert "  push.force[2] = " in done.stdout
+    assert "because a run does not meet the requirement" in done.stdout
+    found = parsed(rtsim(*words, "--json"))
+    assert (found["outcome"], found["exit_status"]) == ("failed", 1)
+    assert [one[0] for one in found["counterexample"]["inputs"]["push.force"]] == [
+        0.0, pytest.approx(2 / 3), pytest.approx(4 / 3)
+    ]  # fmt: skip
+
+
+def test_the_command_without_a_violation(parsed: Any) -> None:
+    words = ["--requirement", "NEAR", "--input", "push=pieces:2,-.1,.1", "--runs", "20"]
+    done = rtsim(*words, "--json")
+    assert done.exit_code == 0, done.output
+    assert (parsed(done)["outcome"], parsed(done)["counterexample"]) == ("undecided", None)
+    done = rtsim(*words[2:], "--requirement", "LATER", "--time", "100s")
+    assert done.exit_code == 2
+    assert "20 runs leave it undecided" in done.stdout
+    done = rtsim(*words, "--time", "soon")
+    assert done.exit_code == 2
+    assert "write --time 60s" in done.stderr
+
+
+def test_an_unknown_name_stops_the_command() -> None:
+    done = rtsim("--requirement", "NEAR", "--input", "push.x=pieces:2,0,1")
+    assert done.exit_code == 2
+    assert "unknown value 'x' in push" in done.stderr
+    assert UnknownName.__name__ not in done.stdout

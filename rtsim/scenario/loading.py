@@ -88,6 +88,7 @@ def _origin(name: str) -> str | None:
 
 BUILT_IN = {
     "ball": "rtsim.models.ball:scenario",
+    "cars": "rtsim.models.falsification.cars:scenario",
     "fox-and-rabbit": "rtsim.models.chase:scenario",
     "f16": "rtsim.models.f16.scenario:scenario",
     "f16-by-hand": "rtsim.models.f16.piloted_scenario:scenario",
@@ -99,6 +100,7 @@ BUILT_IN = {
     "orbit": "rtsim.models.orbit:scenario",
     "queue": "rtsim.models.queues:scenario",
     "tracking": "rtsim.models.tracking:scenario",
+    "transmission": "rtsim.models.falsification.transmission:scenario",
     "unstable": "rtsim.models.unstable:scenario",
     "valves": "rtsim.models.valves:scenario",
 }

@@ -71,6 +71,7 @@ SHIPPED: dict[str, tuple[float, dict[str, str]]] = {
     "nesc": (2, {}), "orbit": (6, {}), "queue": (100, {}), "job-shop": (40000, {}),
     "fox-and-rabbit": (2, {}), "life": (2, {}), "machine-shop": (4000, {}),
     "f16-by-hand": (2, {}), "f16-gcas": (3, {}), "tracking": (2, {}),
+    "cars": (12, {"throttle": "1"}), "transmission": (4, {"throttle": "60"}),
 }  # fmt: skip
 ALL_IN_PYTHON = {
     "fox-and-rabbit", "queue", "machine-shop",  # no plant

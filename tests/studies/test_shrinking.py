@@ -209,3 +209,22 @@ def test_time_that_is_cut_out_moves_the_later_points(kind: str) -> None:
     start = example(wave([(0.0, -5.0), (8.0, 0.0), (16.0, 5.0)], kind))
     found = shrink(start, rises(1.0)).counterexample
     assert found.inputs[0].points == ((0, -5.0), (S, 5.0))
+
+
+def test_rounded_numbers_stay_within_the_bounds_and_in_order() -> None:
+    """9.57 would become 10, 1.74 s and 1.82 s would become 2 s, and 1.96 s the end of the run."""
+    near = wave([(0.0, 9.57), (1.74, -9.57), (1.82, 9.57), (1.96, -9.57)])
+    near = replace(near, low=-9.6, high=9.6)
+    seen: list[Waveform] = []
+
+    def violates(one: Counterexample) -> bool:
+        seen.extend(one.inputs)
+        return [abs(v) > 9.5 for each in one.inputs for _, v in each.points] == [True] * 4
+
+    found = shrink(example(near, until=2.0), violates).counterexample
+    assert len(found.inputs[0].points) == 4
+    for each in seen:
+        times = [ns for ns, _ in each.points]
+        assert times == sorted(set(times))
+        assert times[-1] < 2 * S
+        assert all(-9.6 <= value <= 9.6 for _, value in each.points)

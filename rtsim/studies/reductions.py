@@ -18,7 +18,8 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 from rtsim.core.signals import Vector
 from rtsim.requirements import responses
-from rtsim.requirements.responses import Running, crossed
+from rtsim.requirements.responses import Running as Running
+from rtsim.requirements.responses import crossed
 from rtsim.studies.texts import call_of, made
 
 

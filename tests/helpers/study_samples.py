@@ -10,7 +10,7 @@ import numpy as np
 
 from rtsim.core.signals import Vector
 from rtsim.studies.folder import Folder
-from rtsim.studies.measures import OK, Row, margin_name
+from rtsim.studies.measures import OK, Limit, Row, margin_name
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.study import Study
 
@@ -40,7 +40,8 @@ def made_up(
         state, cause = (states or {}).get(run, (OK, ""))
         found: dict[str, Any] = dict(values(order)) if state in (OK, "nan") else {}
         for one in plan.job.required if found else ():
-            found[margin_name(one)] = one.margin(found[one.result])
+            if isinstance(one, Limit):
+                found[margin_name(one)] = one.margin(found[one.result])
         histories = {
             signal: np.asarray(history(order, seconds), np.float64)
             for signal in plan.job.histories

@@ -65,7 +65,7 @@ class Falsification(Judged):
     problem: str = ""
     """Why the search proves even less than usual, such as runs with errors."""
     searched: bool = True
-    """False if no run decided the requirement, or if the search ended early by an error."""
+    """False if no run decided the requirement, or if a run has no results."""
     guards_failed: int = 0
     """Number of runs that ended at a guard that declares a failure."""
     folder: Path | None = None
@@ -263,7 +263,7 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
         robustness=math.inf if least is None else least, ended=summary["ended"],
         seconds=(stopwatch() - began) * 1e-9, run=run, counterexample=found,
         undecided=judged["undecided"], problem="; ".join(problems),
-        searched=decided and summary["ended"] != "no margin", guards_failed=states[FAILED],
+        searched=decided and not wrong, guards_failed=states[FAILED],
         folder=path,
     )  # fmt: skip
 

@@ -130,6 +130,15 @@ def test_a_run_with_an_error_ends_the_search() -> None:
     assert "AssertionError" in found.problem
 
 
+def test_a_search_that_continues_after_an_error_does_not_exit_with_0() -> None:
+    Path("cart.py").write_text(CART.replace("loop = rt", "assert friction < 0.85\n    loop = rt"))
+    factors = {"friction": (0.0, 0.9)}
+    found = search(inputs=None, factors=factors, settings=HEAVY, runs=30, stop=False)
+    assert (found.runs, found.ended, found.status) == (30, "maximum", 2)
+    assert "the search could not decide NEAR; " in found.in_words
+    assert "in the state error; run " in found.in_words
+
+
 # -- repetition
 
 

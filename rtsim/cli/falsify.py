@@ -22,7 +22,7 @@ from rtsim.studies.falsification import falsify as search
 from rtsim.studies.progress import StudyProgress
 from rtsim.studies.shrinking import Shrunk, shrunk
 from rtsim.studies.summary import shown
-from rtsim.studies.texts import runs_of, split, value_of
+from rtsim.studies.texts import runs_of, split_all, value_of
 from rtsim.studies.workers import Where
 
 
@@ -125,12 +125,12 @@ def falsify(
     if the search found no violation; 2 if the search could not decide the requirement; 130 if
     interrupted.
     """
-    varied: dict[str, object] = dict(split(text, "--factor") for text in factors)
+    varied: dict[str, object] = {**split_all(factors, "--factor")}
     line = TerminalLine() if sys.stderr.isatty() and not as_json else None
     with sigterm_interrupts():
         try:
             found = search(
-                scenario, dict(split(text, "--input") for text in inputs),
+                scenario, split_all(inputs, "--input"),
                 requirements=requirements, requirement=requirement,
                 factors=varied,
                 settings={n: value_of(t) for n, t in parse_settings(settings).items()},

@@ -162,6 +162,15 @@ def test_only_counterexamples_are_overwritten(reference: str, tmp_path: Path) ->
         one.save(tmp_path / "none" / "one.toml")
 
 
+TWICE = """[[input]]
+target = "command.wanted"
+low = 0
+high = 1
+points = [[0, 1]]
+
+[[input]]"""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -173,6 +182,9 @@ def test_only_counterexamples_are_overwritten(reference: str, tmp_path: Path) ->
         ("[1.0, 1.0]", "[1.0]", "write a time in s and a value"),
         ("[1.0, 1.0]", "[2.0, 1.0]", "are not in ascending order"),
         ("[0.0, 0.0]", "[0.5, 0.0]", "of which the first is 0"),
+        ("[1.0, 1.0]", "[1e300, 1.0]", "one.toml:.*: time of a .* exceeds the largest time"),
+        ("[[input]]", TWICE, r"one.toml:.*: two input signals drive command\.wanted"),
+        ('"start" = 0.25', '"command.wanted" = 1', r"command\.wanted has an input in the .* value"),
         ("low = -1.0", "low = 2.0", "range from 2.0 to 1.0 is empty"),
         ('"start" = 0.25', '"start" = [1]', "write a number or a text"),
         ('"start" = 0.25', "start = 0.25\nmore = 1", "unknown argument 'more'"),

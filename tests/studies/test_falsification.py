@@ -225,6 +225,11 @@ def test_a_method_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"seconds": -1.0}, "seconds is -1.0; give a time > 0 s"),
         ({"requirements": ["A: always cart.y < 1 m"], "requirement": "A"}, "unknown signal 'y'"),
         ({"factors": {"push.force[0]": (0, 1)}}, "is a factor and also a point"),
+        ({"factors": {"push.force": (0, 1)}}, r"push\.force has an input signal and also a value"),
+        ({"settings": {"push.force": 1}}, r"push\.force has an input signal and also a value"),
+        ({"inputs": {**PUSH, **PUSH_FORCE}}, r"two input signals drive push\.force"),
+        ({"seconds": math.inf}, r"time of the search 'inf' is not a number"),
+        ({"seconds": 1e300}, "time of the search .* exceeds the largest time"),
     ],
 )
 def test_a_wrong_search_is_refused(more: dict[str, Any], says: str) -> None:
@@ -306,6 +311,14 @@ def test_the_command_without_a_violation(parsed: Any) -> None:
     done = rtsim(*words, "--time", "soon")
     assert done.exit_code == 2
     assert "write --time 60s" in done.stderr
+
+
+def test_an_option_that_is_given_twice_is_refused() -> None:
+    for option, text in (("--input", "push=pieces:2,-1,1"), ("--factor", "cart.x=range:0,1")):
+        done = rtsim("--requirement", "NEAR", option, text, option, text)
+        assert done.exit_code == 2
+        name = text.partition("=")[0]
+        assert f"{option} {name} is given twice; leave one of them out" in done.stderr
 
 
 def test_an_unknown_name_stops_the_command() -> None:

@@ -295,6 +295,33 @@ def test_falsify_reports_the_smaller_run_and_a_file_that_is_not_written(cart: li
     assert Path("near.counterexample.toml").read_text() == "mine = 1\n"
 
 
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("none/x.toml", "there is no folder none"), ("", "--save"), (".", "is a directory")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_search(
+    cart: list[str], path: str, says: str
+) -> None:
+    status, said = run_in(*cart, "--save", path)
+    assert status == 2
+    assert says in said
+    assert "is violated" not in said
+
+
+def test_an_interrupt_while_it_becomes_smaller_keeps_the_run_that_was_found(
+    cart: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shrunk(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rtsim.cli.falsify.shrunk", shrunk)
+    status, said = run_in(*cart)
+    assert status == 130
+    assert "NEAR is violated in run " in said
+    assert "the run that was found is in near.counterexample.toml" in said
+    assert Counterexample.open("near.counterexample.toml").check().verdict == "violated"
+
+
 def test_a_run_that_cannot_be_repeated_is_no_counterexample(reference: str) -> None:
     slow = replace(example(reference), values={})
     with pytest.raises(ScenarioError, match="does not violate TOO FAST when it is repeated"):

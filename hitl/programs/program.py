@@ -1,4 +1,4 @@
-"""A controller that is a whole program: it has threads, sleeps, reads the clock and uses sockets."""
+"""A controller that is a whole program, with threads, sleeps, clocks and sockets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hitl.building.store import hash_of
 from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout
 from hitl.programs.library import ProgramError
 from hitl.programs.process import LOOK_NS, Datagram, VirtualProcess
 from rtsim.components.frames import FrameCodec, FrameError, read_frames
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
-from hitl.building.store import hash_of
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag, to_ns
 
@@ -253,8 +253,8 @@ class Program:
     def silent(self, tag: Tag) -> ControllerError:
         missing = ", ".join(sorted(self._missing))
         return ProgramError(
-            f"the program {self.name} sent no {missing} within {self.silence:g} s of its time after "
-            f"the request of {tag}; give answer='latest', or a longer silence="
+            f"the program {self.name} sent no {missing} within {self.silence:g} s of its time "
+            f"after the request of {tag}; give answer='latest', or a longer silence="
         )
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:  # noqa: ARG002

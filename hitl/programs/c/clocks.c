@@ -40,6 +40,10 @@ static int shown(void) {
 
 EXPORT int clock_gettime(clockid_t clock, struct timespec *t) {
     if (!shown()) return (int)with_errno(own(SYS_clock_gettime, clock, (long)t, 0, 0));
+    if (clock > CLOCK_TAI) {
+        errno = EINVAL;
+        return -1;
+    }
     read_clock(clock, t);
     return 0;
 }
@@ -129,7 +133,7 @@ EXPORT void thrd_yield(void) { sched_yield(); }
 
 /* -- timers as descriptors */
 
-static struct timer *timer_of(int fd) {
+struct timer *timer_of(int fd) {
     struct timer *t = timers;
     while (t && t->fd != fd) t = t->next;
     return t;
@@ -166,6 +170,7 @@ EXPORT int timerfd_settime(int fd, int flags, const struct itimerspec *value, st
     t->due_ns = FOREVER;
     if (first->tv_sec || first->tv_nsec)
         t->due_ns = flags & TFD_TIMER_ABSTIME ? from_clock(first) : after(duration(first->tv_sec, first->tv_nsec));
+    expire(t);
     if (t->due_ns < next_ns) next_ns = t->due_ns;
     return 0;
 }
@@ -216,29 +221,47 @@ EXPORT int close(int fd) {
     return (int)with_errno(SYS(SYS_close, fd, 0, 0, 0, 0, 0));
 }
 
-/* -- timers that send signals, and processes: not in virtual time */
+/* -- signals: they come from outside, or from the thread itself */
 
-#define NAMED(type, name, parameters, arguments, pattern, what)                       \
-    EXPORT type name parameters {                                                     \
-        static type(*next) pattern;                                                   \
-        if (!next) next = (type(*) pattern)dlsym(RTLD_NEXT, #name);                   \
-        if (active()) note("not in virtual time: " what);                             \
-        return next arguments;                                                        \
-    }
-
-NAMED(int, system, (const char *c), (c), (const char *), "a process that system() has started")
-NAMED(FILE *, popen, (const char *c, const char *m), (c, m), (const char *, const char *),
-      "a process that popen() has started")
-NAMED(unsigned, alarm, (unsigned s), (s), (unsigned), "alarm()")
-NAMED(int, timer_create, (clockid_t c, struct sigevent *restrict e, timer_t *restrict t), (c, e, t),
-      (clockid_t, struct sigevent *restrict, timer_t *restrict), "timer_create()")
-#ifdef __GLIBC__
-EXPORT int setitimer(__itimer_which_t which, const struct itimerval *restrict value,
-                     struct itimerval *restrict old) {
-    if (active()) note("not in virtual time: setitimer()");
-    return (int)with_errno(SYS(SYS_setitimer, which, value, old, 0, 0, 0));
+EXPORT int pause(void) {
+    if (!active()) return REAL(pause)();
+    sleep_until(FOREVER);
+    errno = EINTR;
+    return -1;
 }
-#endif
+
+EXPORT int sigsuspend(const sigset_t *mask) { return active() ? pause() : REAL(sigsuspend)(mask); }
+
+static int signal_until(const sigset_t *set, siginfo_t *info, int64_t wake_ns) {
+    for (;;) {
+        struct timespec none = {0, 0};
+        int number = (int)with_errno(SYS(SYS_rt_sigtimedwait, set, info, &none, 8, 0, 0));
+        if (number >= 0 || errno != EAGAIN) return number;
+        if (now_ns >= wake_ns) return -1;
+        block(TIME, NULL, wake_ns);
+        pthread_testcancel();
+    }
+}
+
+EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict t) {
+    return active() ? signal_until(set, info, timeout_ns(t)) : REAL(sigtimedwait)(set, info, t);
+}
+
+EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info) {
+    return sigtimedwait(set, info, NULL);
+}
+
+EXPORT int sigwait(const sigset_t *restrict set, int *restrict number) {
+    int found = sigtimedwait(set, NULL, NULL);
+    if (found < 0) return errno;
+    *number = found;
+    return 0;
+}
+
+EXPORT pid_t getpid(void) {
+    if (state == 2 && self) note("getpid(): the number of the process differs between two runs");
+    return (pid_t)SYS(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
 
 /* -- numbers from the system that would differ between two runs */
 

@@ -10,8 +10,7 @@ int written; /* a thread has written to a file, for which another may wait */
 uint64_t tickets, randomness = 0x9E3779B97F4A7C15ULL;
 int threads;
 struct thread *all, *first_in_queue, *last_in_queue;
-struct datagram *arrivals, *outgoing, **last_outgoing = &outgoing;
-unsigned outgoing_count;
+struct datagram *arrivals;
 struct timer *timers;
 struct line *lines;
 struct barrier *barriers;
@@ -41,11 +40,14 @@ void note(const char *format, ...) {
 
 /* -- the exchange with the simulator */
 
+static const char DONE[4] = {'D', 'O', 'N', 'E'}, GRANT[4] = {'G', 'R', 'N', 'T'};
+
 struct __attribute__((packed)) report { /* of the program: it has used its time */
     char magic[4];
     uint32_t datagrams, notes;
     int32_t threads;
     int64_t now_ns;
+    uint32_t size; /* of the datagrams and notes that follow */
 };
 
 struct __attribute__((packed)) grant { /* of the simulator: more time */
@@ -67,23 +69,70 @@ void lost(void) {
     SYS(SYS_exit_group, 113, 0, 0, 0, 0, 0);
 }
 
-static void put(const void *data, size_t size) {
-    for (const char *at = data; size;) {
-        long n = SYS(SYS_sendto, control, at, size, MSG_NOSIGNAL, 0, 0);
-        if (n == -EINTR) continue;
-        if (n <= 0) lost();
-        at += n;
-        size -= (size_t)n;
+static char *outgoing; /* the report, the datagrams and the notes that follow it */
+static size_t outgoing_size = sizeof(struct report), outgoing_room;
+static unsigned outgoing_count;
+
+static void append(const void *data, size_t size) {
+    if (outgoing_size + size > outgoing_room) {
+        outgoing_room = 2 * (outgoing_size + size) + 4096;
+        outgoing = realloc(outgoing, outgoing_room);
+        if (!outgoing) lost();
     }
+    memcpy(outgoing + outgoing_size, data, size);
+    outgoing_size += size;
 }
 
-static void get(void *data, size_t size) {
-    for (char *at = data; size;) {
-        long n = SYS(SYS_read, control, at, size, 0, 0, 0);
+void send_datagram(int port, int from, const struct iovec *parts, size_t count, size_t size) {
+    static int64_t at_ns;
+    static int sends;
+    sends = now_ns == at_ns ? sends + 1 : 0, at_ns = now_ns;
+    if (outgoing_size + size > MOST_OUTGOING) {
+        note("lost: a datagram for port %d, after %u MiB without a pause", port, MOST_OUTGOING >> 20);
+    } else {
+        struct head head = {now_ns, (uint16_t)port, (uint16_t)from, (uint32_t)size};
+        append(&head, sizeof head);
+        for (size_t i = 0; i < count; i++) append(parts[i].iov_base, parts[i].iov_len);
+        outgoing_count++;
+    }
+    if (stops) limit_ns = now_ns;
+    if (sends > MOST_SENDS) look();
+}
+
+static void report(void) {
+    unsigned said = (unsigned)(note_count - notes_sent);
+    for (; notes_sent < note_count; notes_sent++) {
+        uint32_t length = (uint32_t)strlen(notes[notes_sent]);
+        append(&length, sizeof length);
+        append(notes[notes_sent], length);
+    }
+    append("", 0);
+    struct report head = {"", outgoing_count, said, threads, now_ns, (uint32_t)(outgoing_size - sizeof head)};
+    memcpy(head.magic, DONE, sizeof DONE);
+    memcpy(outgoing, &head, sizeof head);
+    for (size_t at = 0; at < outgoing_size;) {
+        long n = SYS(SYS_sendto, control, outgoing + at, outgoing_size - at, MSG_NOSIGNAL, 0, 0);
         if (n == -EINTR) continue;
         if (n <= 0) lost();
-        at += n;
-        size -= (size_t)n;
+        at += (size_t)n;
+    }
+    outgoing_size = sizeof head, outgoing_count = 0;
+}
+
+/* Return the next `size` bytes of the simulator, which sends one grant at a time. */
+static void get(void *data, size_t size) {
+    static char incoming[1 << 16];
+    static size_t first, last;
+    for (char *at = data; size;) {
+        if (first == last) {
+            long n = SYS(SYS_read, control, incoming, sizeof incoming, 0, 0, 0);
+            if (n == -EINTR) continue;
+            if (n <= 0) lost();
+            first = 0, last = (size_t)n;
+        }
+        size_t part = last - first < size ? last - first : size;
+        memcpy(at, incoming + first, part);
+        at += part, size -= part, first += part;
     }
 }
 
@@ -95,26 +144,10 @@ static void arrive(struct datagram *one) {
 }
 
 static void exchange(void) {
-    struct report report = {"DONE", outgoing_count, (uint32_t)(note_count - notes_sent), threads, now_ns};
-    put(&report, sizeof report);
-    while (outgoing) {
-        struct datagram *one = outgoing;
-        struct head head = {one->at_ns, one->to, one->from, one->length};
-        put(&head, sizeof head);
-        put(one->data, one->length);
-        outgoing = one->next;
-        free(one);
-    }
-    outgoing_count = 0;
-    last_outgoing = &outgoing;
-    for (; notes_sent < note_count; notes_sent++) {
-        uint32_t length = (uint32_t)strlen(notes[notes_sent]);
-        put(&length, sizeof length);
-        put(notes[notes_sent], length);
-    }
+    report();
     struct grant grant;
     get(&grant, sizeof grant);
-    if (memcmp(grant.magic, "GRNT", 4)) lost();
+    if (memcmp(grant.magic, GRANT, sizeof GRANT)) lost();
     for (uint32_t i = 0; i < grant.datagrams; i++) {
         struct head head;
         get(&head, sizeof head);
@@ -189,19 +222,22 @@ static struct line *called(struct line *listening) {
     return make_line(STREAM, -1, listening->local, 0);
 }
 
-static void deliver(void) {
-    for (struct timer *t = timers; t; t = t->next) {
-        if (t->due_ns > now_ns) continue;
-        uint64_t count = 1;
-        if (t->interval_ns) {
-            count += (uint64_t)((now_ns - t->due_ns) / t->interval_ns);
-            t->due_ns += (int64_t)count * t->interval_ns;
-        } else {
-            t->due_ns = FOREVER;
-        }
-        SYS(SYS_write, t->fd, &count, sizeof count, 0, 0, 0);
-        written = 1;
+/* Add the expirations of a timer that is due to those that the program has not read. */
+void expire(struct timer *t) {
+    uint64_t count = 1;
+    if (t->due_ns > now_ns) return;
+    if (t->interval_ns) {
+        count += (uint64_t)((now_ns - t->due_ns) / t->interval_ns);
+        t->due_ns += (int64_t)count * t->interval_ns;
+    } else {
+        t->due_ns = FOREVER;
     }
+    SYS(SYS_write, t->fd, &count, sizeof count, 0, 0, 0);
+    written = 1;
+}
+
+static void deliver(void) {
+    for (struct timer *t = timers; t; t = t->next) expire(t);
     while (arrivals && arrivals->at_ns <= now_ns) {
         struct datagram *one = arrivals;
         struct line *to = NULL;
@@ -231,9 +267,12 @@ static void find_next(void) {
         if (t->waits && t->wake_ns < next_ns) next_ns = t->wake_ns;
 }
 
+static int foreign_waits; /* threads that wait for files that change without a call that is seen here */
+
 static void wake_files(void) {
     for (struct thread *t = all; t; t = t->after)
-        if (t->waits == FILES && ready_now(t->files, t->count) > 0) wake_thread(t, 1);
+        if (t->waits == FILES && (written || t->foreign) && ready_now(t->files, t->count) > 0) wake_thread(t, 1);
+    written = 0;
 }
 
 static void wake_sleepers(void) {
@@ -249,10 +288,14 @@ static void wake_sleepers(void) {
     }
 }
 
-/* Return the next thread to run; advance the time if no thread can run. */
+/* Return the next thread to run; advance the time if no thread can run.
+ *
+ * Files are looked at before each advance, so that the order of the threads does not depend on the
+ * limits that the simulator chooses.
+ */
 struct thread *choose(void) {
-    for (int polled = 0;;) {
-        if (!first_in_queue && written) wake_files(), written = 0;
+    for (;;) {
+        if (!first_in_queue && (written || foreign_waits)) wake_files();
         struct thread *t = first_in_queue;
         if (t) {
             first_in_queue = t->next;
@@ -266,12 +309,9 @@ struct thread *choose(void) {
             if (next_ns > now_ns) now_ns = next_ns;
             deliver();
             wake_sleepers();
-        } else if (!written && !polled) { /* other files can change without a call that is seen here */
-            polled = written = 1;
         } else {
             if (limit_ns > now_ns) now_ns = limit_ns;
             exchange();
-            polled = 0, written = 1;
         }
     }
 }
@@ -306,29 +346,49 @@ int block(enum waiting waits, const void *key, int64_t wake_ns) {
 /* A call that shows the time or polls takes LOOK, and lets other threads run. */
 void look(void) {
     int64_t then = now_ns + look_ns;
-    if (!first_in_queue && then < next_ns && then <= limit_ns && !written) {
+    if (!first_in_queue && then < next_ns && then <= limit_ns && !written && !foreign_waits) {
         now_ns = then;
         return;
     }
     block(TIME, NULL, then);
 }
 
+/* Let the threads run that can run, such as the one that waited for what the caller has released. */
+void give_way(void) {
+    enqueue(self);
+    pass_on();
+}
+
 int block_files(struct pollfd *files, nfds_t count, int64_t wake_ns) {
-    self->files = files, self->count = count;
-    return block(FILES, NULL, wake_ns);
+    int foreign = 0;
+    for (nfds_t i = 0; i < count; i++)
+        if (files[i].fd >= 0 && !timer_of(files[i].fd) && !line_of(files[i].fd)) foreign = 1;
+    self->files = files, self->count = count, self->foreign = foreign;
+    foreign_waits += foreign;
+    int result = block(FILES, NULL, wake_ns);
+    foreign_waits -= foreign;
+    return result;
 }
 
 void sleep_until(int64_t ns) {
-    do block(TIME, NULL, ns);
-    while (now_ns < ns);
-    pthread_testcancel();
+    do {
+        block(TIME, NULL, ns);
+        pthread_testcancel();
+    } while (now_ns < ns);
 }
 
 /* -- the start */
 
-static void in_child(void) {
+/* A process that the program starts must not keep the connection to the simulator open. */
+static void leave(int fd) {
     state = 3;
+    SYS(SYS_close, fd, 0, 0, 0, 0, 0);
+    unsetenv("RTSIM_VIRTUAL_TIME");
     without_traps();
+}
+
+static void in_child(void) {
+    leave(control);
 }
 
 static void in_parent(void) { note("not in virtual time: a process that the program has started"); }
@@ -354,10 +414,10 @@ __attribute__((constructor)) void start(void) {
     if (state) return;
     state = 1;
     const char *given = getenv("RTSIM_VIRTUAL_TIME");
-    owner = getpid();
+    owner = (pid_t)SYS(SYS_getpid, 0, 0, 0, 0, 0, 0);
     if (!given || atol(option(given, "pid")) != owner) {
         state = 3;
-        if (given) without_traps();
+        if (given) leave(atoi(option(given, "fd")));
         return;
     }
     control = atoi(option(given, "fd"));
@@ -371,6 +431,14 @@ __attribute__((constructor)) void start(void) {
     pthread_setspecific(at_end, &main_thread);
     pthread_atfork(NULL, in_parent, in_child);
     set_traps();
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that the log has the last lines of a program that is ended */
     state = 2;
     exchange();
+}
+
+/* Report what the program has sent before it ends; there is no answer. */
+__attribute__((destructor)) static void end(void) {
+    if (state != 2 || !self || SYS(SYS_getpid, 0, 0, 0, 0, 0, 0) != owner) return;
+    state = 3, threads = 0;
+    report();
 }

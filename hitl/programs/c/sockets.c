@@ -140,19 +140,6 @@ static int until_ready(int fd, short events, int flags) {
 #define WAIT_FOR(fd, events, flags) \
     if (active() && until_ready(fd, events, flags)) return -1
 
-EXPORT ssize_t read(int fd, void *data, size_t size) {
-    WAIT_FOR(fd, POLLIN, 0);
-    ssize_t got = with_errno(SYS(SYS_read, fd, data, size, 0, 0, 0));
-    struct line *u = got >= 0 && active() ? line_of(fd) : NULL;
-    if (u && u->count) u->first = (u->first + 1) % MOST_WAITING, u->count--;
-    return got;
-}
-
-EXPORT ssize_t readv(int fd, const struct iovec *parts, int count) {
-    WAIT_FOR(fd, POLLIN, 0);
-    return with_errno(SYS(SYS_readv, fd, parts, count, 0, 0, 0));
-}
-
 /* Fill in the sender of the datagram that was just received from a declared port. */
 static void sender(int fd, int flags, struct sockaddr *address, socklen_t *size) {
     struct line *u = line_of(fd);
@@ -165,6 +152,20 @@ static void sender(int fd, int flags, struct sockaddr *address, socklen_t *size)
     }
     if (flags & MSG_PEEK) return;
     u->first = (u->first + 1) % MOST_WAITING, u->count--;
+}
+
+EXPORT ssize_t read(int fd, void *data, size_t size) {
+    WAIT_FOR(fd, POLLIN, 0);
+    ssize_t got = with_errno(SYS(SYS_read, fd, data, size, 0, 0, 0));
+    if (got >= 0 && active()) sender(fd, 0, NULL, NULL);
+    return got;
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *parts, int count) {
+    WAIT_FOR(fd, POLLIN, 0);
+    ssize_t got = with_errno(SYS(SYS_readv, fd, parts, count, 0, 0, 0));
+    if (got >= 0 && active()) sender(fd, 0, NULL, NULL);
+    return got;
 }
 
 EXPORT ssize_t recvfrom(int fd, void *restrict data, size_t size, int flags,
@@ -184,9 +185,41 @@ EXPORT ssize_t recv(int fd, void *data, size_t size, int flags) {
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
     WAIT_FOR(fd, POLLIN, flags);
     struct line *u = active() ? line_of(fd) : NULL;
+    socklen_t room = message->msg_namelen; /* the system sets it to 0: its socket has no names */
     ssize_t got = with_errno(SYS(SYS_recvmsg, fd, message, flags, 0, 0, 0));
-    if (u && got >= 0) sender(fd, flags, message->msg_name, &message->msg_namelen);
+    if (u && got >= 0) {
+        message->msg_namelen = room;
+        sender(fd, flags, message->msg_name, &message->msg_namelen);
+        if (u->kind == DATAGRAMS) message->msg_flags &= ~MSG_EOR; /* which datagrams do not have */
+    }
     return got;
+}
+
+/* The names of these functions in programs that were compiled with _FORTIFY_SOURCE. */
+static void fits(size_t size, size_t room) {
+    if (size > room) abort();
+}
+EXPORT ssize_t __read_chk(int fd, void *data, size_t size, size_t room) {
+    fits(size, room);
+    return read(fd, data, size);
+}
+EXPORT ssize_t __recv_chk(int fd, void *data, size_t size, size_t room, int flags) {
+    fits(size, room);
+    return recv(fd, data, size, flags);
+}
+EXPORT ssize_t __recvfrom_chk(int fd, void *restrict data, size_t size, size_t room, int flags,
+                              struct sockaddr *restrict address, socklen_t *restrict address_size) {
+    fits(size, room);
+    return recvfrom(fd, data, size, flags, address, address_size);
+}
+EXPORT int __poll_chk(struct pollfd *files, nfds_t count, int ms, size_t room) {
+    fits(count * sizeof *files, room);
+    return poll(files, count, ms);
+}
+EXPORT int __ppoll_chk(struct pollfd *files, nfds_t count, const struct timespec *t, const sigset_t *mask,
+                       size_t room) {
+    fits(count * sizeof *files, room);
+    return ppoll(files, count, t, mask);
 }
 
 EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *t) {
@@ -208,7 +241,11 @@ EXPORT int accept4(int fd, struct sockaddr *restrict address, socklen_t *restric
         long got = with_errno(SYS(SYS_read, fd, &byte, 1, 0, 0, 0));
         struct line *u = lines;
         while (u && (u->kind != STREAM || u->local != listening->local || u->accepted)) u = u->next;
-        if (got < 0 || !u) return -1;
+        if (got < 0) return -1;
+        if (!u) {
+            errno = ECONNABORTED;
+            return -1;
+        }
         u->accepted = 1;
         if (flags & SOCK_NONBLOCK) SYS(SYS_fcntl, u->fd, F_SETFL, O_RDWR | O_NONBLOCK, 0, 0, 0);
         if (address && size) name_of(u->local, address, size);
@@ -289,17 +326,6 @@ EXPORT int listen(int fd, int most) {
     return active() && line_of(fd) ? 0 : REAL(listen)(fd, most);
 }
 
-static void take(const struct line *from, int port, const struct iovec *parts, size_t count, size_t size) {
-    struct datagram *one = malloc(sizeof *one + size);
-    if (!one) lost();
-    one->next = NULL, one->at_ns = now_ns, one->length = (uint32_t)size;
-    one->to = (uint16_t)port, one->from = (uint16_t)from->local;
-    for (size_t i = 0, at = 0; i < count; at += parts[i++].iov_len)
-        memcpy(one->data + at, parts[i].iov_base, parts[i].iov_len);
-    *last_outgoing = one, last_outgoing = &one->next, outgoing_count++;
-    if (stops) limit_ns = now_ns;
-}
-
 static ssize_t send_out(int fd, const struct sockaddr *address, socklen_t address_size,
                         const struct iovec *parts, size_t count);
 
@@ -318,6 +344,7 @@ static ssize_t send_out(int fd, const struct sockaddr *address, socklen_t addres
     int port = address ? port_of(address, address_size) : u ? u->peer : 0;
     int connected = u && u->kind == STREAM && !address; /* what it sends goes to the caller of its port */
     if (!connected && (!declared(ports_out, count_out, port) || !(u || is_udp(fd)))) {
+        if (port) note("not in virtual time: data for port %d, which the interface does not declare", port);
         if (!u) return -2;
         errno = port ? ENETUNREACH : EDESTADDRREQ;
         return -1;
@@ -329,7 +356,8 @@ static ssize_t send_out(int fd, const struct sockaddr *address, socklen_t addres
         errno = EMSGSIZE;
         return -1;
     }
-    take(u ? u : replace_socket(fd, DATAGRAMS, 0, 0), port, parts, count, size);
+    if (!u) u = replace_socket(fd, DATAGRAMS, 0, 0);
+    send_datagram(port, u->local, parts, count, size);
     return (ssize_t)size;
 }
 

@@ -177,13 +177,14 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict mutex, clockid_t cl
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex) {
     int result = REAL(pthread_mutex_unlock)(mutex);
-    if (!result && active()) wake(MUTEX, mutex, 1);
+    if (!result && active() && wake(MUTEX, mutex, 1)) give_way();
     return result;
 }
 
 static int condition_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t wake_ns) {
-    int result = pthread_mutex_unlock(mutex);
+    int result = REAL(pthread_mutex_unlock)(mutex);
     if (result) return result;
+    wake(MUTEX, mutex, 1); /* and wait at once: no signal may come in between */
     int woken = block(CONDITION, condition, wake_ns);
     result = lock_until(mutex, FOREVER);
     pthread_testcancel();
@@ -243,6 +244,7 @@ static int try_until(int (*attempt)(void *), enum waiting waits, void *key, int6
     while ((result = attempt(key)) == EBUSY) {
         if (now_ns >= wake_ns) return ETIMEDOUT;
         block(waits, key, wake_ns);
+        if (waits == SEMAPHORE) pthread_testcancel();
     }
     return result;
 }
@@ -268,7 +270,7 @@ EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *restrict lock, const str
 }
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock) {
     int result = REAL(pthread_rwlock_unlock)(lock);
-    if (!result && active()) wake(RWLOCK, lock, INT_MAX);
+    if (!result && active() && wake(RWLOCK, lock, INT_MAX)) give_way();
     return result;
 }
 
@@ -307,7 +309,7 @@ EXPORT int sem_trywait(sem_t *semaphore) {
 }
 EXPORT int sem_post(sem_t *semaphore) {
     int result = REAL(sem_post)(semaphore);
-    if (!result && active()) wake(SEMAPHORE, semaphore, 1);
+    if (!result && active() && wake(SEMAPHORE, semaphore, 1)) give_way();
     return result;
 }
 
@@ -343,13 +345,40 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier) {
     return 0;
 }
 
+/* -- what runs once: the C library would wait for the thread that runs it */
+
+enum { NEVER = 0, RUNS = 1, DONE = 2 };
+
+static void once_again(void *once) {
+    *(pthread_once_t *)once = NEVER;
+    wake(WORD, once, INT_MAX);
+}
+
+EXPORT int pthread_once(pthread_once_t *once, void (*function)(void)) {
+    if (!active()) return REAL(pthread_once)(once, function);
+    while (*once == RUNS) block(WORD, once, FOREVER);
+    if (*once == DONE) return 0;
+    *once = RUNS;
+    pthread_cleanup_push(once_again, once);
+    function();
+    pthread_cleanup_pop(0);
+    *once = DONE;
+    wake(WORD, once, INT_MAX);
+    return 0;
+}
+
+EXPORT void call_once(once_flag *flag, void (*function)(void)) { pthread_once((pthread_once_t *)flag, function); }
+
 /* -- system calls through syscall(): clocks, sleeps, and waiting for a word of memory (futex) */
 
 static int word(uint32_t *at, int operation, uint32_t value, const struct timespec *t, long *result) {
     int command = operation & FUTEX_CMD_MASK;
     int64_t wake_ns = !t ? FOREVER : command == FUTEX_WAIT ? timeout_ns(t) : from_clock(t);
     if (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET) *result = wake(WORD, at, (int)value);
-    else if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) return 0;
+    else if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) {
+        note("not in virtual time: operation %d of the system call futex", command);
+        return 0;
+    }
     else if (__atomic_load_n(at, __ATOMIC_SEQ_CST) != value) *result = -EAGAIN;
     else *result = block(WORD, at, wake_ns) ? 0 : -ETIMEDOUT;
     return 1;

@@ -66,7 +66,11 @@ static void trapped(int number, siginfo_t *info, void *context) {
         struct sigaction *mine = kept_action(number);
         if (mine->sa_flags & SA_SIGINFO) mine->sa_sigaction(number, info, context);
         else if (mine->sa_handler != SIG_DFL && mine->sa_handler != SIG_IGN) mine->sa_handler(number);
-        else REAL(sigaction)(number, mine, NULL); /* the instruction runs again, and ends the program */
+        else if (info->si_code > 0) REAL(sigaction)(number, mine, NULL); /* the instruction runs again, and ends the program */
+        else if (mine->sa_handler == SIG_DFL) { /* sent by kill() or raise() */
+            REAL(sigaction)(number, mine, NULL);
+            SYS(SYS_tkill, SYS(SYS_gettid, 0, 0, 0, 0, 0, 0), number, 0, 0, 0, 0);
+        }
     }
     errno = kept;
 }
@@ -103,11 +107,16 @@ void set_traps(void) {
         note("not checked: the time stamp counter, because this system cannot trap it");
 }
 
+/* Trap the counter, or do not: a program that is started would inherit the trap, and the dynamic
+ * linker reads the counter. */
+void trap_counter(int yes) { prctl(PR_SET_TSC, yes ? PR_TSC_SIGSEGV : PR_TSC_ENABLE, 0, 0, 0); }
+
 void without_traps(void) {
-    prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
+    trap_counter(0);
     catch_signals(); /* the filter of system calls stays in a process that the program starts */
 }
 #else
 void set_traps(void) { note("not checked: direct system calls and the counter of the processor"); }
+void trap_counter(int yes) { (void)yes; }
 void without_traps(void) {}
 #endif

@@ -70,6 +70,8 @@
 #define MOST_DATAGRAM 65507
 #define MOST_WAITING 1024 /* datagrams in a socket */
 #define MOST_NOTES 64
+#define MOST_OUTGOING (64u << 20) /* bytes that the program sends before the simulator reads them */
+#define MOST_SENDS 1000 /* at one time; each further one takes LOOK, so that a loop comes to an end */
 
 /* -- system calls that neither this library nor the C library replaces */
 
@@ -156,6 +158,7 @@ struct thread {
     uint64_t ticket;
     struct pollfd *files;
     nfds_t count;
+    int foreign; /* one of the files is neither a declared socket nor a timer */
     void *(*function)(void *);
     void *argument;
 };
@@ -200,8 +203,7 @@ extern int written;
 extern uint64_t tickets, randomness;
 extern int threads;
 extern struct thread *all, *first_in_queue, *last_in_queue;
-extern struct datagram *arrivals, *outgoing, **last_outgoing;
-extern unsigned outgoing_count;
+extern struct datagram *arrivals;
 extern struct timer *timers;
 extern struct line *lines;
 extern struct barrier *barriers;
@@ -224,6 +226,10 @@ struct thread *choose(void);
 void hand_over(struct thread *to);
 void wait_turn(struct thread *t);
 int block(enum waiting waits, const void *key, int64_t wake_ns);
+void give_way(void);
+void send_datagram(int port, int from, const struct iovec *parts, size_t count, size_t size);
+void expire(struct timer *t);
+struct timer *timer_of(int fd);
 int block_files(struct pollfd *files, nfds_t count, int64_t wake_ns);
 void look(void);
 void sleep_until(int64_t ns);
@@ -232,6 +238,7 @@ struct line *make_line(enum kind kind, int fd, int local, int peer);
 struct line *line_of(int fd);
 void set_traps(void);
 void without_traps(void);
+void trap_counter(int yes);
 int64_t after(int64_t duration_ns);
 int64_t duration(int64_t s, int64_t ns);
 int64_t from_clock(const struct timespec *t);

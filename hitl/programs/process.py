@@ -168,7 +168,7 @@ class VirtualProcess:
         except TimeoutError:
             raise self._hangs() from None
         except OSError:
-            raise self._ended() from None
+            raise self.ended() from None
 
     def _report(self) -> list[Datagram]:
         data = self._get(_REPORT.size, b"")
@@ -214,7 +214,7 @@ class VirtualProcess:
             except OSError:
                 part = b""
             if not part:
-                raise self._ended()
+                raise self.ended()
             parts.append(part)
             have += len(part)
             if have < size:  # the parts of one report come within the patience
@@ -223,7 +223,8 @@ class VirtualProcess:
                     raise self._hangs()
         return b"".join(parts) if len(parts) > 2 or data else parts[-1]
 
-    def _ended(self) -> ProgramError:
+    def ended(self) -> ProgramError:
+        """Return the error that says how the program has ended."""
         try:
             status = self._process.wait(self._patience)
         except subprocess.TimeoutExpired:

@@ -193,6 +193,8 @@ class Program:
         pending, self._pending = self._pending, []
         for datagram in self.process.run(until_ns, pending, first=first):
             self._take(datagram)
+        if not self.process.threads:
+            raise self.process.ended()
 
     def _take(self, datagram: Datagram) -> None:
         reason = f"data for port {datagram.port}, {_LATE}"

@@ -84,7 +84,7 @@ def test_a_file_that_may_not_be_run(tmp_path: Path, compiled_program: Compile) -
     path = tmp_path / "program"
     path.write_bytes(compiled_program("named.c").read_bytes())
     path.chmod(0o644)
-    with pytest.raises(ProgramError, match="exit status 127(.|\n)*Permission denied"):
+    with pytest.raises(ProgramError, match=r"exit status 127(.|\n)*Permission denied"):
         VirtualProcess([path])
 
 

@@ -18,6 +18,8 @@ from rtsim.core.tag import NS_PER_S
 _FRAMES = Path(__file__).with_name("betaflight.toml")
 _PORTS = 9001, 9002, 9003, 9004
 _CONFIGURATOR = 5761
+_SERIAL = range(5762, 5769)
+"""Ports of further serial lines."""
 _BUILT = "obj/betaflight_*_SITL*"
 _SETTINGS = (
     "feature -GPS", "aux 0 0 0 1700 2100 0 0", "aux 1 1 1 1700 2100 0 0", "set small_angle = 180",
@@ -75,6 +77,7 @@ class Betaflight(Program):
             send={"fdm": 9003, "radio": ProgramPort(9004, radio_every)},
             receive={"motors": 9002},
             clock_fields=("time", "radio_time"),
+            opens=(9001, _CONFIGURATOR, *_SERIAL),
             boot=boot,
             log=log,
         )
@@ -82,7 +85,7 @@ class Betaflight(Program):
     def prepare(self, folder: Path) -> None:
         """Write the settings to the file ``eeprom.bin``, through Betaflight's command line."""
         process = VirtualProcess(
-            self.command, [*_PORTS, _CONFIGURATOR], _PORTS, folder=folder, log=None
+            self.command, [*_PORTS, _CONFIGURATOR, *_SERIAL], _PORTS, folder=folder, log=None
         )
         try:
             process.run(NS_PER_S)

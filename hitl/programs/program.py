@@ -60,6 +60,8 @@ class Program:
             Each run has a copy.
         environment: Environment variables of the program.
         log: File for the output of the program.
+        opens: Further ports that the program opens or to which it sends; nothing is sent to them,
+            and what they send is ignored.
         silence: Longest time that the program needs for an awaited answer, on its own clock, s.
         look: Time that the program needs to read its clock or to poll, s.
         prefix: If True, names of signals begin with the name of their frame.
@@ -90,6 +92,7 @@ class Program:
         folder: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
         log: str | Path | None = None,
+        opens: Iterable[int] = (),
         silence: float = 1.0,
         look: float = LOOK_NS / NS_PER_S,
         prefix: bool = False,
@@ -113,12 +116,13 @@ class Program:
                 "in a loop would not end"
             )
         self._folder = None if folder is None else Path(folder)
+        self._opens = tuple(opens)
         self._environment, self._log = dict(environment or {}), log
         self._to = {
             name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in send.items()
         }
         self._from = dict(receive)
-        for port in (*(p.port for p in self._to.values()), *self._from.values()):
+        for port in (*(p.port for p in self._to.values()), *self._from.values(), *self._opens):
             if not 0 < port < 65536:
                 raise ScenarioError(f"{self.name}: the port {port} is not between 1 and 65535")
         for name, to in self._to.items():
@@ -127,6 +131,9 @@ class Program:
         self._sends = Layout.of([codecs[name] for name in send], prefix)
         self._receives = Layout.of([codecs[name] for name in receive], prefix)
         self._clock = self._clock_columns(tuple(clock_fields))
+        self._inputs = np.ones(self._sends.signals.size, np.bool_)
+        for place in self._clock.values():
+            self._inputs[place] = False
         self.inputs = Signals(*(s for s in self._sends.signals if s.name not in self._clock))
         self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
         self.process: VirtualProcess | None = None
@@ -163,8 +170,8 @@ class Program:
     def start(self, folder: Path) -> VirtualProcess:
         """Start the program in its working folder ``folder``."""
         return VirtualProcess(
-            self.command, [p.port for p in self._to.values()], self._from.values(), folder=folder,
-            environment=self._environment, look_ns=self._look_ns,
+            self.command, [*(p.port for p in self._to.values()), *self._opens],
+            [*self._from.values(), *self._opens], folder=folder, environment=self._environment, look_ns=self._look_ns,
             log=None if self._log is None else Path(self._log),
         )  # fmt: skip
 
@@ -197,6 +204,8 @@ class Program:
             raise self.process.ended()
 
     def _take(self, datagram: Datagram) -> None:
+        if datagram.port in self._opens:
+            return
         reason = f"data for port {datagram.port}, {_LATE}"
         for codec, place in zip(self._receives.codecs, self._receives.places, strict=True):
             if self._from[codec.name] != datagram.port:
@@ -213,12 +222,8 @@ class Program:
     # -- the steps
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        values = self._sends.signals.initial()
-        chosen = np.ones(len(values), np.bool_)
-        for place in self._clock.values():
-            values[place] = tag.ns / NS_PER_S
-            chosen[place] = False
-        values[chosen] = inputs
+        values = np.full(self._sends.signals.size, tag.ns / NS_PER_S)
+        values[self._inputs] = inputs
         if self._answer == AWAITED:
             self._missing = set(self._from)
         for codec, place in zip(self._sends.codecs, self._sends.places, strict=True):
@@ -242,7 +247,10 @@ class Program:
                 self._run(until_ns, first=True)
             if self._missing:
                 return None
-        return np.append(self._values, float(sum(self.malformed.values())))
+        answer = np.empty(self.outputs.size)
+        answer[:-1] = self._values
+        answer[-1] = sum(self.malformed.values()) if self.malformed else 0
+        return answer
 
     def advance(self, tag: Tag) -> None:
         """Do nothing: the program gets its time when its answer is due."""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from hitl.programs.betaflight import Betaflight
+    from hitl.programs.library import ProgramError
     from hitl.programs.process import Datagram, VirtualProcess
     from hitl.programs.program import Program, ProgramPort
 
-__all__ = ["Datagram", "Program", "ProgramPort", "VirtualProcess"]
+__all__ = ["Betaflight", "Datagram", "Program", "ProgramError", "ProgramPort", "VirtualProcess"]
 
 __getattr__, __dir__ = lazy_exports(__name__)

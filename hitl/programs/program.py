@@ -171,7 +171,8 @@ class Program:
         """Start the program in its working folder ``folder``."""
         return VirtualProcess(
             self.command, [*(p.port for p in self._to.values()), *self._opens],
-            [*self._from.values(), *self._opens], folder=folder, environment=self._environment, look_ns=self._look_ns,
+            [*self._from.values(), *self._opens], folder=folder,
+            environment=self._environment, look_ns=self._look_ns,
             log=None if self._log is None else Path(self._log),
         )  # fmt: skip
 

@@ -37,7 +37,7 @@ def test_settings_sensors_radio_and_motors(compiled_program: Compile) -> None:
     np.testing.assert_array_equal(throttle[1], [0.25, 0, 0, 0])
     np.testing.assert_array_equal(throttle[-1], [0.75, 0.5, 0.5, 0.5])
     armed = result.recording().messages["fc"]["throttle_1"] > 0
-    assert int(np.argmax(armed)) == 8  # the tick at 0.02 s, in which the radio sends
+    assert int(np.argmax(armed)) == 9  # the radio sends at tick 8, after the state
     assert not result.recording().messages["fc"]["malformed"].any()
     again = rt.simulate(_scenario(controller))
     assert again.recording().digest() == result.recording().digest()

@@ -115,6 +115,14 @@ static void *signals_later(void *value) {
     return NULL;
 }
 
+static void *signals_at_once(void *value) {
+    pthread_mutex_lock(&mutex);
+    shared = 1;
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
+    return value;
+}
+
 static void conditions(void) {
     pthread_condattr_t attributes;
     pthread_cond_t monotonic;
@@ -136,9 +144,14 @@ static void conditions(void) {
               while (!shared) CHECK(!pthread_cond_wait(&condition, &mutex)));
         pthread_mutex_unlock(&mutex), pthread_join(thread, NULL), pthread_mutex_lock(&mutex);
     }
-    t = in(CLOCK_REALTIME, 1000 * MS);
     shared = 0;
     pthread_t thread;
+    pthread_create(&thread, NULL, signals_at_once, NULL);
+    usleep(1000); /* the thread waits for the mutex, and must have it during the wait */
+    while (!shared) CHECK(!pthread_cond_wait(&condition, &mutex));
+    pthread_mutex_unlock(&mutex), pthread_join(thread, NULL), pthread_mutex_lock(&mutex);
+    t = in(CLOCK_REALTIME, 1000 * MS);
+    shared = 0;
     pthread_create(&thread, NULL, signals_later, NULL);
     TAKES(10, while (!shared) CHECK(!pthread_cond_timedwait(&condition, &mutex, &t)));
     pthread_mutex_unlock(&mutex);

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import socket
+import struct
 from pathlib import Path
 
 import pytest
@@ -132,6 +134,41 @@ def test_random_bytes_on_the_connection(compiled_program: Compile, subject: str,
     assert "the program named has" in ended.error
     assert "virtual time" in ended.error
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
+
+
+_DONE = struct.Struct("<4sIIiqI")
+_DATAGRAM, _NOTE = struct.pack("<qHHI", 5, 5000, 4000, 3) + b"abc", struct.pack("<I", 2) + b"hi"
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (_DONE.pack(b"DONE", 1, 1, 1, MS, 25) + _DATAGRAM + _NOTE, ""),
+        (_DONE.pack(b"GONE", 0, 0, 1, MS, 0), "damaged"),
+        (_DONE.pack(b"DONE", 0, 0, 1, MS // 2 - 1, 0), "damaged"),  # its time goes back
+        (_DONE.pack(b"DONE", 0, 0, 1, MS, (64 << 20) + 10_497), "damaged"),
+        (_DONE.pack(b"DONE", 1, 1, 1, MS, 24) + _DATAGRAM + _NOTE[:-1], "damaged"),
+        (_DONE.pack(b"DONE", 1, 0, 1, MS, 25) + _DATAGRAM + _NOTE, "damaged"),
+        (_DONE.pack(b"DONE", 9, 0, 1, MS, 25) + _DATAGRAM + _NOTE, "damaged"),
+        (_DONE.pack(b"DONE", 0, 9, 1, MS, 6) + _NOTE, "damaged"),
+        (_DONE.pack(b"DONE", 1, 1, 1, MS, 25) + _DATAGRAM, "has not used its time within"),
+    ],
+)
+def test_reports(compiled_program: Compile, report: bytes, said: str) -> None:
+    process = VirtualProcess([compiled_program("sockets.c"), "fills"], [4000], patience=0.2)
+    process.run(MS // 2)
+    process._control.close()
+    process._control, other = socket.socketpair()
+    process._control.settimeout(0.2)
+    other.sendall(report)
+    if said:
+        with pytest.raises(ProgramError, match=said):
+            process.run(MS)
+    else:
+        assert process.run(MS) == [Datagram(5, 5000, b"abc", 4000)]
+        assert process.notes == ["hi"]
+    other.close()
+    process.close()
 
 
 def test_a_datagram_that_is_too_long(compiled_program: Compile) -> None:

@@ -72,9 +72,12 @@ def test_a_receive_timeout_ends_at_its_time(compiled_program: Compile) -> None:
     assert "SO_RCVTIMEO: Resource temporarily unavailable at 31.0 ms" in ended.output
 
 
-def test_poll_select_and_epoll_wait_for_datagrams(compiled_program: Compile) -> None:
+@pytest.mark.parametrize("flags", [(), ("-D_FORTIFY_SOURCE=2",)], ids=["plain", "fortified"])
+def test_poll_select_and_epoll_wait_for_datagrams(
+    compiled_program: Compile, flags: tuple[str, ...]
+) -> None:
     sends = [Datagram(k * 10 * MS, 4000, b"d%d" % k) for k in range(1, 4)]
-    ended = run_to_end(compiled_program("sockets.c"), "waits", sends=sends)
+    ended = run_to_end(compiled_program("sockets.c", *flags), "waits", sends=sends)
     assert ended.output.splitlines() == [
         "poll: 1 at 10.0 ms", "data: d1 from 0 at 10.0 ms",
         "select: 1 at 20.0 ms", "data: d2 from 0 at 20.0 ms",

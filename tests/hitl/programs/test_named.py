@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import socket
 import struct
 from pathlib import Path
@@ -12,9 +11,11 @@ from pathlib import Path
 import pytest
 from program_runs import MS, Compile, run_to_end
 
+from hitl.building.toolchain import find_toolchain
 from hitl.programs.library import ProgramError, check_program, virtual_time
 from hitl.programs.process import MOST_BYTES, Datagram, VirtualProcess
 
+resource = pytest.importorskip("resource", reason="a module of POSIX")
 _OF_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a property of x86-64")
 
 
@@ -78,8 +79,11 @@ def test_programs_that_cannot_load_the_library(
 
 
 def test_a_static_program(compiled_program: Compile) -> None:
+    flags = ["-static"]
+    if find_toolchain().family == "zig":  # it links the other C library statically
+        flags += ["-target", f"{platform.machine()}-linux-musl"]
     with pytest.raises(ProgramError, match="is linked statically, so that it loads no library"):
-        VirtualProcess([compiled_program("named.c", "-static")])
+        VirtualProcess([compiled_program("answers.c", *flags)])
 
 
 def test_a_file_that_may_not_be_run(tmp_path: Path, compiled_program: Compile) -> None:
@@ -153,6 +157,7 @@ _DATAGRAM, _NOTE = struct.pack("<qHHI", 5, 5000, 4000, 3) + b"abc", struct.pack(
         (_DONE.pack(b"DONE", 0, 9, 1, MS, 6) + _NOTE, "damaged"),
         (_DONE.pack(b"DONE", 1, 1, 1, MS, 25) + _DATAGRAM, "has not used its time within"),
     ],
+    ids=["good", "magic", "time", "size", "cut-note", "one-more", "beyond", "notes", "unfinished"],
 )
 def test_reports(compiled_program: Compile, report: bytes, said: str) -> None:
     process = VirtualProcess([compiled_program("sockets.c"), "fills"], [4000], patience=0.2)

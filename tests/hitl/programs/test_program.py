@@ -90,6 +90,17 @@ def test_frames_that_are_sent_at_each_second_tick(program: Make) -> None:
     assert _ran(program("plain")).messages["node"]["radio"].tolist() == [1, 1, 2, 2, 3, 3]
 
 
+def test_two_programs_have_the_same_ports_in_one_run(program: Make) -> None:
+    loop = _scenario(program("plain"))
+    loop.controller(
+        "other", program("plain"), period=0.01, compute=rt.Fixed(0.001),
+        inputs={"value": "node.twice", "channel": 1.0},
+    )  # fmt: skip
+    messages = rt.simulate(loop).recording().messages
+    assert messages["node"]["twice"].tolist() == [0, 0, 6, 6, 6, 6]
+    assert messages["other"]["twice"].tolist() == [0, 0, 0, 12, 12, 12]
+
+
 def test_two_runs_are_equal_and_the_replay_needs_no_program(
     program: Make, compiled_program: Compile, tmp_path: Path
 ) -> None:

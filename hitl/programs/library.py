@@ -25,6 +25,7 @@ _FLAGS = (
 _MACHINES = {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00"}
 """Processors that have virtual time, and their numbers in an ELF file."""
 _WIDE = b"\x02"
+_REAL = "start it yourself, and use hitl.buses.FrameController in a run with --pace 1"
 _INTERPRETER = 3
 """Type of the program header that names the dynamic linker (PT_INTERP)."""
 
@@ -42,7 +43,7 @@ def virtual_time() -> tuple[Path, Path]:
     if not sys.platform.startswith("linux") or platform.machine() not in _MACHINES:
         raise ProgramError(
             "virtual time needs Linux on x86-64 or AArch64, and this system is "
-            f"{sys.platform} on {platform.machine()}; run the program with clock='real'"
+            f"{sys.platform} on {platform.machine()}; {_REAL}"
         )
     sources = sorted(_HERE.iterdir())
     toolchain = find_toolchain()
@@ -77,12 +78,12 @@ def check_program(path: Path) -> None:
     if not _has_interpreter(data):
         raise ProgramError(
             f"{path} is linked statically, so that it loads no library and its clock cannot be "
-            "replaced; link it dynamically (without -static), or run it with clock='real'"
+            f"replaced; link it dynamically (without -static), or {_REAL}"
         )
     if path.stat().st_mode & 0o6000:
         raise ProgramError(
             f"{path} runs with the rights of its owner (setuid), so that it loads no library; "
-            "copy it without these rights, or run it with clock='real'"
+            f"copy it without these rights, or {_REAL}"
         )
 
 

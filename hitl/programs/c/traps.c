@@ -22,6 +22,24 @@ EXPORT void (*signal(int number, void (*handler)(int)))(int) {
     return sigaction(number, &action, &old) ? SIG_ERR : old.sa_handler;
 }
 
+/* A trap whose signal is blocked would end the program. */
+static const sigset_t *without_own(int how, const sigset_t *set, sigset_t *room) {
+    if (state != 2 || !set || how == SIG_UNBLOCK) return set;
+    *room = *set;
+    sigdelset(room, SIGSEGV), sigdelset(room, SIGSYS);
+    return room;
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old) {
+    sigset_t room;
+    return REAL(pthread_sigmask)(how, without_own(how, set, &room), old);
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old) {
+    sigset_t room;
+    return REAL(sigprocmask)(how, without_own(how, set, &room), old);
+}
+
 #if defined(__x86_64__)
 static void place(const void *at, char *text, size_t size) {
     Dl_info found;
@@ -66,7 +84,7 @@ static void trapped(int number, siginfo_t *info, void *context) {
         struct sigaction *mine = kept_action(number);
         if (mine->sa_flags & SA_SIGINFO) mine->sa_sigaction(number, info, context);
         else if (mine->sa_handler != SIG_DFL && mine->sa_handler != SIG_IGN) mine->sa_handler(number);
-        else if (info->si_code > 0) REAL(sigaction)(number, mine, NULL); /* the instruction runs again, and ends the program */
+        else if (info->si_code > 0) REAL(sigaction)(number, mine, NULL); /* it runs again, and ends the program */
         else if (mine->sa_handler == SIG_DFL) { /* sent by kill() or raise() */
             REAL(sigaction)(number, mine, NULL);
             SYS(SYS_tkill, SYS(SYS_gettid, 0, 0, 0, 0, 0, 0), number, 0, 0, 0, 0);

@@ -24,6 +24,11 @@ int main(int count, char **given) {
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(5009)};
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 #if defined(__x86_64__)
+    if (is(what, "masked")) { /* a thread that blocks all signals */
+        sigset_t set;
+        sigfillset(&set), pthread_sigmask(SIG_SETMASK, &set, NULL), sigprocmask(SIG_BLOCK, &set, NULL);
+        what = "rdtsc";
+    }
     if (is(what, "rdtsc")) {
         unsigned cpu;
         uint64_t a = __rdtsc();

@@ -23,6 +23,7 @@ _OF_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a property 
     ("subject", "note", "output"),
     [
         pytest.param("rdtsc", "time stamp counter (rdtsc) at named+0x", "1001", marks=_OF_X86),
+        pytest.param("masked", "time stamp counter (rdtsc) at named+0x", "1001", marks=_OF_X86),
         pytest.param("direct", "direct system call 228 at named+0x", "0 1\n0 5", marks=_OF_X86),
         ("bind", "a socket at port 5009, which the interface does not declare", ""),
         ("connect", "a connection to port 5009, which the interface does not declare", ""),

@@ -202,6 +202,7 @@ EXPORT int close(int fd) {
             errno = EBADF;
             return -1;
         }
+        watch_no_more(fd);
         for (struct timer **at = &timers; *at; at = &(*at)->next) {
             struct timer *t = *at;
             if (t->fd != fd) continue;

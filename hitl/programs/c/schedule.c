@@ -203,6 +203,7 @@ struct line *make_line(enum kind kind, int fd, int local, int peer) {
         SYS(SYS_dup3, ends[0], fd, closing & FD_CLOEXEC ? O_CLOEXEC : 0, 0, 0, 0);
         SYS(SYS_close, ends[0], 0, 0, 0, 0, 0);
         SYS(SYS_fcntl, fd, F_SETFL, flags, 0, 0, 0);
+        watch_again(fd);
     } else {
         fd = ends[0];
     }

@@ -77,6 +77,42 @@ EXPORT int pselect(int count, fd_set *restrict r, fd_set *restrict w, fd_set *re
     return select_until(count, r, w, x, timeout_ns(t));
 }
 
+/* What epoll watches, for sockets that are replaced after they were added. */
+static struct watch {
+    struct watch *next;
+    int set, fd;
+    struct epoll_event event;
+} *watches;
+
+static void remove_watches(int set, int fd) {
+    for (struct watch **at = &watches; *at;) {
+        struct watch *w = *at;
+        if ((set >= 0 && w->set != set) || (w->fd != fd && (set >= 0 || w->set != fd))) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        free(w);
+    }
+}
+
+void watch_no_more(int fd) { remove_watches(-1, fd); }
+
+void watch_again(int fd) {
+    for (struct watch *w = watches; w; w = w->next)
+        if (w->fd == fd) SYS(SYS_epoll_ctl, w->set, EPOLL_CTL_ADD, fd, &w->event, 0, 0);
+}
+
+EXPORT int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
+    int result = (int)with_errno(SYS(SYS_epoll_ctl, set, operation, fd, event, 0, 0));
+    if (result || !active()) return result;
+    written = 1; /* a thread may wait for the set */
+    remove_watches(set, fd);
+    struct watch *w = operation == EPOLL_CTL_DEL ? NULL : calloc(1, sizeof *w);
+    if (w) w->set = set, w->fd = fd, w->event = *event, w->next = watches, watches = w;
+    return 0;
+}
+
 static int epoll_until(int fd, struct epoll_event *events, int most, int64_t wake_ns) {
     for (;;) {
         int found = (int)with_errno(SYS(SYS_epoll_pwait, fd, events, most, 0, 0, 8));

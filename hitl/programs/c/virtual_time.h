@@ -236,6 +236,8 @@ void sleep_until(int64_t ns);
 void thread_ends(void *value);
 struct line *make_line(enum kind kind, int fd, int local, int peer);
 struct line *line_of(int fd);
+void watch_again(int fd);
+void watch_no_more(int fd);
 void set_traps(void);
 void without_traps(void);
 void trap_counter(int yes);

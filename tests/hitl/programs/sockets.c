@@ -93,6 +93,24 @@ static void waits(void) { /* for a datagram, by poll, select and epoll */
     printf("epoll: %d", epoll_wait(set, &event, 1, 10)), printf(" at %.1f ms\n", now());
 }
 
+static void early(void) { /* epoll watches the sockets before they have their ports */
+    int fd = socket(AF_INET, SOCK_DGRAM, 0), removed = socket(AF_INET, SOCK_DGRAM, 0), set = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN};
+    struct sockaddr_in here = at(4000);
+    char data[100];
+    epoll_ctl(set, EPOLL_CTL_ADD, removed, &event);
+    close(removed);
+    event.events = EPOLLIN | EPOLLET, event.data.fd = fd;
+    epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+    if (bind(fd, ADDRESS(here))) perror("bind");
+    int found = epoll_wait(set, &event, 1, 1000);
+    printf("epoll: %d %d at %.1f ms\n", found, event.data.fd == fd, now());
+    got("data", recv(fd, data, sizeof data, 0), data, NULL);
+    epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL);
+    found = epoll_wait(set, &event, 1, 1000);
+    printf("epoll: %d at %.1f ms\n", found, now());
+}
+
 static void sends(void) { /* one datagram by each call */
     int fd = bound(SOCK_DGRAM, 4000), other = socket(AF_INET, SOCK_DGRAM, 0);
     struct sockaddr_in there = at(5000), elsewhere = at(5009);
@@ -157,7 +175,7 @@ int main(int count, char **given) {
     static const struct {
         const char *name;
         void (*function)(void);
-    } subjects[] = {{"receives", receives}, {"waits", waits}, {"sends", sends}, {"serves", serves},
+    } subjects[] = {{"receives", receives}, {"waits", waits}, {"early", early}, {"sends", sends}, {"serves", serves},
                     {"calls", calls}, {"fills", fills}, {"floods", floods}};
     for (size_t k = 0; count > 1 && k < sizeof subjects / sizeof *subjects; k++)
         if (!strcmp(subjects[k].name, given[1])) return subjects[k].function(), 0;

@@ -86,6 +86,14 @@ def test_poll_select_and_epoll_wait_for_datagrams(
     ]  # fmt: skip
 
 
+def test_epoll_watches_a_socket_before_it_has_its_port(compiled_program: Compile) -> None:
+    sends = [Datagram(k * 10 * MS, 4000, b"d%d" % k) for k in range(1, 3)]
+    ended = run_to_end(compiled_program("sockets.c"), "early", sends=sends)
+    assert ended.output.splitlines() == [
+        "epoll: 1 1 at 10.0 ms", "data: d1 from 0 at 10.0 ms", "epoll: 0 at 1010.0 ms",
+    ]  # fmt: skip
+
+
 def test_each_call_sends_with_its_time_and_ports(compiled_program: Compile) -> None:
     ended = run_to_end(compiled_program("sockets.c"), "sends")
     assert ended.output.splitlines() == [

@@ -102,6 +102,11 @@ def counterexample(
                 f"{path}: the scenario {example.scenario} has no C controller that {board} could "
                 "run; give the interface file: --in-c NAME=INTERFACE.toml"
             )
+        if others := [name for name, one in runs.items() if not isinstance(one, CController)]:
+            raise ScenarioError(
+                f"{path}: {board} runs C code only, but {', '.join(others)} is another controller; "
+                "give its interface file"
+            )
         runs = {
             name: BoardController(one.interface, url=board, cases=cases)
             for name, one in runs.items()

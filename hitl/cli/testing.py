@@ -94,10 +94,11 @@ class ComparisonOptions:
                 f"--open-only runs no closed loop, so there is nothing to record into {self.path}; "
                 "leave out --open-only or -o"
             )
-        if self.open_only and self.requirements:
+        if self.open_only and (self.requirements or self.counterexample):
+            option = "--require" if self.requirements else "--counterexample"
             raise ScenarioError(
-                "--require checks the closed loop, which --open-only leaves out; leave out "
-                "--require or --open-only"
+                f"{option} checks the closed loop, which --open-only leaves out; leave out "
+                f"{option} or --open-only"
             )
 
     def rules(self) -> dict[str, Tolerance]:

@@ -22,7 +22,7 @@ from rtsim.studies.falsification import falsify as search
 from rtsim.studies.progress import StudyProgress
 from rtsim.studies.shrinking import Shrunk, shrunk
 from rtsim.studies.summary import shown
-from rtsim.studies.texts import runs_of, split, value_of
+from rtsim.studies.texts import runs_of, split_all, value_of
 from rtsim.studies.workers import Where
 
 
@@ -82,7 +82,7 @@ from rtsim.studies.workers import Where
 @click.option(
     "--save",
     "path",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="File for the run that violates the requirement; a test for pytest is written beside it.  "
     "[default: NAME.counterexample.toml, with the name of the requirement]",
@@ -125,12 +125,16 @@ def falsify(
     if the search found no violation; 2 if the search could not decide the requirement; 130 if
     interrupted.
     """
-    varied: dict[str, object] = dict(split(text, "--factor") for text in factors)
+    if path is not None and not (path.name and path.parent.is_dir()):
+        raise ScenarioError(
+            f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"
+        )
+    varied: dict[str, object] = {**split_all(factors, "--factor")}
     line = TerminalLine() if sys.stderr.isatty() and not as_json else None
     with sigterm_interrupts():
         try:
             found = search(
-                scenario, dict(split(text, "--input") for text in inputs),
+                scenario, split_all(inputs, "--input"),
                 requirements=requirements, requirement=requirement,
                 factors=varied,
                 settings={n: value_of(t) for n, t in parse_settings(settings).items()},
@@ -144,7 +148,12 @@ def falsify(
         small = None
         if found.counterexample is not None and not no_shrink:
             spreads = {name: spread(text) for name, text in varied.items()}
-            small = shrunk(found.counterexample, spreads)
+            try:
+                small = shrunk(found.counterexample, spreads)
+            except KeyboardInterrupt as interrupt:  # the search can have taken hours
+                kept = _saved(found.counterexample, None, path)
+                where_to = kept.problem or f"the run that was found is in {kept.files[0]}"
+                raise KeyboardInterrupt(f"{found.in_words}; {where_to}") from interrupt
     files = None if found.counterexample is None else _saved(found.counterexample, small, path)
     why = found.in_words if found.status else None
     if as_json:

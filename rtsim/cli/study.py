@@ -41,7 +41,7 @@ from rtsim.studies.progress import StudyProgress
 from rtsim.studies.running import Repeated, begin, carry_out, recorded
 from rtsim.studies.study import Study
 from rtsim.studies.summary import Summary, command, shown, summarise, worst_case
-from rtsim.studies.texts import runs_of, split, value_of
+from rtsim.studies.texts import runs_of, split_all, value_of
 from rtsim.studies.workers import Where
 from rtsim.timing.policy import parse_policy
 from rtsim.timing.scheduling import SchedulingRequest
@@ -71,8 +71,8 @@ class Composed:
         """
         found = find_study(scenario)
         changes: dict[str, Any] = {
-            "factors": dict(split(text, "--factor") for text in self.factors),
-            "results": dict(split(text, "--result") for text in self.results),
+            "factors": split_all(self.factors, "--factor"),
+            "results": split_all(self.results, "--result"),
             "settings": {n: value_of(t) for n, t in parse_settings(self.settings).items()},
         }
         given: dict[str, Any] = {"seed": self.seed, "until": self.until, "limit": self.limit}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import unit_factors
+from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import ARITHMETIC, COMPARISONS, FormulaError, Node, parse
 from rtsim.requirements.measures import MEASURES, measure_in
 from rtsim.requirements.robustness import FUNCTIONS
@@ -144,10 +146,18 @@ class _Check:
         unit = self._same(Node("", (signal, reference), call.at, call.end), "compare")
         for one in third:
             self._argument(one, measure.third, unit)
+        window: dict[str, float] = {}
         for key, value in call.keywords:
             if key not in ("after", "before"):
                 raise self._wrong(value, f"unknown argument {key}; known: after, before")
+            if key in window:
+                raise self._wrong(value, f"{key} is given twice")
             self._argument(value, "time", unit)
+            window[key] = value.value
+            if value.value * NS_PER_S >= 2**62:
+                raise self._wrong(value, f"{self._text_of(value)} is not below 146 years")
+        if window.get("before", math.inf) < window.get("after", 0.0):
+            raise self._wrong(call, "the time before= is before the time after=")
         self._limit(limit, call.name, {measure.unit: Fraction(1)} if measure.unit else unit)
 
     def _argument(self, node: Node, kind: str, unit: Factors) -> None:

@@ -393,11 +393,11 @@ class _Found:
 
     def _open(self) -> str:
         """Return why the run does not decide the formula."""
+        if self.why_open:  # the missing part can exercise the requirement
+            return f"{self.why_open}, so the formula is not decided"
         for one in self._conditions(self.node, self.zero, self.zero):
             if one.none:
                 return one.never
-        if self.why_open:
-            return f"{self.why_open}, so the formula is not decided"
         for measure in self.measures.values():
             if measure.undecided:
                 return measure.undecided

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.tag import to_ns
 from rtsim.studies.designs import Search
 from rtsim.studies.designs.search import TIME, Candidate
 from rtsim.studies.designs.search import Ended as SearchEnded
@@ -241,7 +242,7 @@ class Campaign:
 
     def until(self, seconds: float | None) -> None:
         """Begin no further runs after ``seconds`` s from now."""
-        self._deadline = None if seconds is None else self.clock() + round(seconds * 1e9)
+        self._deadline = None if seconds is None else self.clock() + to_ns(seconds)
 
     def _expired(self) -> bool:
         return self._deadline is not None and self.clock() >= self._deadline

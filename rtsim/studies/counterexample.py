@@ -35,7 +35,7 @@ from typing import Any
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
-from rtsim.core.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S, declared_ns
 from rtsim.core.toml import (
     NEEDED,
     Key,
@@ -59,7 +59,7 @@ from rtsim.runs.prepared import Prepared, finished, prepare
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
-from rtsim.studies.input_signals import KINDS, PIECES, Changes, InputSignal
+from rtsim.studies.input_signals import KINDS, PIECES, Changes, InputSignal, check_targets
 from rtsim.studies.texts import Value
 
 SUFFIX = ".counterexample.toml"
@@ -161,8 +161,17 @@ class Counterexample:
         Args:
             scenario: Another scenario with the same signals, for example with C code.
             settings: Values that replace those of the counterexample, by name.
+
+        Raises :class:`ScenarioError` if the scenario rejects a value or an input.
         """
-        made = load_scenario(scenario or self.scenario, {**self.values, **(settings or {})})
+        values = {**self.values, **(settings or {})}
+        for wave in self.inputs:
+            if wave.target in values:
+                raise ScenarioError(
+                    f"{wave.target} has an input in the counterexample and also a value; leave "
+                    "out one of them"
+                )
+        made = load_scenario(scenario or self.scenario, values)
         self._apply(made)
         return made
 
@@ -203,6 +212,8 @@ class Counterexample:
             raise top.error("format", f"{problem}; this version reads format {_FORMAT}")
         requirement = Requirement(**top["requirement"])
         inputs = tuple(_read_input(one, k, file.place) for k, one in enumerate(top["input"]))
+        with file.place.checking():
+            check_targets(wave.target for wave in inputs)
         scenario = _moved(top["scenario"], lambda one: Path(path).parent / one)
         values = dict(top["set"])
         return cls(scenario, requirement, top["until"], inputs, values, top["seed"])
@@ -323,8 +334,9 @@ _KEYS = {
 
 
 def _read_input(one: Mapping[str, Any], k: int, place: Place) -> Waveform:
-    points = tuple((round(t * NS_PER_S), value) for t, value in one["points"])
     with place.inner("input", k).checking():
+        what = "time of a control point"
+        points = tuple((declared_ns(t, what), value) for t, value in one["points"])
         wave = Waveform(**{**one, "points": points})
         _ = wave.signal
         return wave

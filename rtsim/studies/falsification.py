@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,7 +65,7 @@ class Falsification(Judged):
     problem: str = ""
     """Why the search proves even less than usual, such as runs with errors."""
     searched: bool = True
-    """False if no run decided the requirement, or if the search ended early by an error."""
+    """False if no run decided the requirement, or if a run has no results."""
     guards_failed: int = 0
     """Number of runs that ended at a guard that declares a failure."""
     folder: Path | None = None
@@ -168,14 +168,16 @@ def falsify(
     own = gather(requirements)
     made = _first(scenario, factors or {}, settings or {})
     chosen = _chosen(requirement, own, made)
-    signals = input_signals(inputs or {})
+    signals = [
+        replace(one, target=whole_name(made, one.target)) for one in input_signals(inputs or {})
+    ]
     search = Search(
         chosen.name, runs, population, stop_at_failure=stop, method=method, seconds=seconds
     )
     study = Study(
         factors or {}, search, requirements=[chosen], settings=settings or {}, seed=seed,
         until=until,
-        inputs={whole_name(made, one.target): one for one in signals}, scenario=scenario,
+        inputs=signals, scenario=scenario,
     )  # fmt: skip
     plan = plan_of(_file_of(scenario), study, where, only=chosen.name)
     shown = progress if isinstance(progress, StudyProgress) else StudyProgress(display_of(progress))
@@ -263,7 +265,7 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
         robustness=math.inf if least is None else least, ended=summary["ended"],
         seconds=(stopwatch() - began) * 1e-9, run=run, counterexample=found,
         undecided=judged["undecided"], problem="; ".join(problems),
-        searched=decided and summary["ended"] != "no margin", guards_failed=states[FAILED],
+        searched=decided and not wrong, guards_failed=states[FAILED],
         folder=path,
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ changes of a source or a parameter (:meth:`Scenario.drive`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -45,7 +45,8 @@ KINDS: Mapping[str, Callable[[Vector, Vector, Vector], Vector] | None] = {
 }  # fmt: skip
 """Interpolation between the control points, by name. ``pieces`` holds each value."""
 FREE = "free"
-HELP = "write, for example, command.wanted=pieces:8,-1,1 or command.wanted=linear:5,0,1,rate=2"
+_MOST_POINTS = 1000
+"""Number of control points of a search; the correlation of n factors takes n x n numbers."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class InputSignal:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise UnknownName("kind of input signal", self.kind, KINDS, HELP)
+            raise UnknownName("kind of input signal", self.kind, KINDS, f"input {self.target}")
         least = 1 if self.kind == PIECES else 2
         if isinstance(self.points, bool) or not isinstance(self.points, int):
             raise ScenarioError(f"{self}: points is {self.points!r}; give a whole number")
@@ -84,12 +85,13 @@ class InputSignal:
         _ = self.range
         for name in ("rate", "period"):
             value = getattr(self, name)
-            if value is not None and not 0.0 < value < math.inf:
+            if value is not None and not (_is_number(value) and 0.0 < value < math.inf):
                 raise ScenarioError(f"{self}: {name} is {value!r}; give a number > 0")
-        if isinstance(self.times, str):
-            if self.times != FREE:
-                raise ScenarioError(f"{self}: times is {self.times!r}; give times in s or {FREE!r}")
-        elif self.times:
+        if self.times == FREE:
+            return
+        if not isinstance(self.times, tuple | list) or not all(map(_is_number, self.times)):
+            raise ScenarioError(f"{self}: times is {self.times!r}; give times in s or {FREE!r}")
+        if self.times:
             object.__setattr__(self, "times", tuple(self.times))
             if len(self.times) != self.points or self.times[0] != 0.0:
                 raise ScenarioError(f"{self}: give {self.points} times, of which the first is 0")
@@ -207,12 +209,17 @@ class InputSignal:
         return out
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def input_signals(
     given: Mapping[str, InputSignal | str] | Sequence[InputSignal],
 ) -> list[InputSignal]:
     """Return the input signals that texts by target, or objects, declare.
 
-    Raises :class:`ScenarioError` if two signals have the same target.
+    Raises :class:`ScenarioError` if two signals have the same target, or if a signal has too many
+    control points.
     """
     if isinstance(given, Mapping):
         found = [
@@ -222,10 +229,20 @@ def input_signals(
         ]  # fmt: skip
     else:
         found = list(given)
-    names = [one.target for one in found]
+    for one in found:
+        if one.points > _MOST_POINTS:
+            raise ScenarioError(
+                f"{one}: {one.points} points are too many; give at most {_MOST_POINTS}"
+            )
+    check_targets(one.target for one in found)
+    return found
+
+
+def check_targets(targets: Iterable[str]) -> None:
+    """Raise :class:`ScenarioError` if two input signals have the same target."""
+    names = list(targets)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ScenarioError(f"two input signals drive {twice[0]}; leave one of them out")
-    return found
 
 
 def whole_name(scenario: Scenario, target: str) -> str:

@@ -66,9 +66,9 @@ class Study:
     requirements: Sequence[Required | Requirement | str] = ()
     """Limits of results, such as ``"peak < 0.2"``, and requirements in temporal logic: objects,
     texts ``"NAME: FORMULA"`` or TOML files. The requirements of the scenario count as well."""
-    inputs: Mapping[str, InputSignal | str] = field(default_factory=dict)
-    """Input signals by target, such as ``{"command.wanted": "pieces:8,-1,1"}``. Each control point
-    is a factor."""
+    inputs: Mapping[str, InputSignal | str] | Sequence[InputSignal] = field(default_factory=dict)
+    """Input signals by target, such as ``{"command.wanted": "pieces:8,-1,1"}``, or objects. Each
+    control point is a factor."""
     correlation: Pairs = field(default_factory=dict)
     """Correlation coefficients of pairs of factors, such as ``{("a", "b"): 0.5}``."""
     seed: int = 0
@@ -130,6 +130,11 @@ class Study:
         points = {name: one for s in self.signals for name, one in s.factors.items()}
         if both := sorted(points.keys() & self.factors.keys()):
             raise ScenarioError(f"{both[0]} is a factor and also a point of an input signal")
+        for one in self.signals:
+            if one.target in {*self.factors, *self.settings}:
+                raise ScenarioError(
+                    f"{one.target} has an input signal and also a value; leave one of them out"
+                )
         return Space.of({**self.factors, **points}, self.seed, self.correlation)
 
     @cached_property

@@ -6,7 +6,7 @@ The parsed text consists of a name, positional values and named values.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from rtsim.core.errors import ScenarioError
@@ -80,6 +80,19 @@ def split(text: str, option: str) -> tuple[str, str]:
     if not equals or not name.strip() or not rest.strip():
         raise ScenarioError(f"{option} {text!r} is incomplete; write {option} NAME=TEXT")
     return name.strip(), rest.strip()
+
+
+def split_all(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Return the texts of the repeatable command-line ``option`` by name.
+
+    Raises :class:`ScenarioError` if an argument is incomplete, or if two have the same name.
+    """
+    out: dict[str, str] = {}
+    for name, text in (split(one, option) for one in texts):
+        if name in out:
+            raise ScenarioError(f"{option} {name} is given twice; leave one of them out")
+        out[name] = text
+    return out
 
 
 def runs_of(count: int) -> str:

@@ -144,6 +144,14 @@ def test_a_copy_of_a_part_leaves_the_end_open(recording: Recording) -> None:
     assert verdict(copy, f"rms_error({STEP}, before=5 s) < 9 m").ok
 
 
+def test_a_step_after_the_end_of_a_copy_could_exercise_the_requirement(
+    recording: Recording,
+) -> None:
+    early = verdict(recording.up_to(S // 2), f"settling_time({STEP}, 5 %) < 3 s")
+    assert (early.outcome, early.is_exercised) == (Outcome.UNDECIDED, True)
+    assert early.reason == "the copy ends at 0.5 s, before the run, so the formula is not decided"
+
+
 def test_a_copy_without_the_beginning_has_no_step(recording: Recording) -> None:
     copy = recording.between(2, 12)
     found = verdict(copy, f"settling_time({STEP}, 5 %) < 4 s")
@@ -333,6 +341,9 @@ def test_a_measure_at_its_limit(sign: str, truth: float) -> None:
         ("rise_time(a.x, b.w) < a.x", "the limit of rise_time is a number"),
         ("rise_time(a.x, b.w) == 3 s", "compare rise_time with <, <=, > or >="),
         ("rise_time(a.x, b.w, from=3) < 3 s", "unknown argument from; known: after, before"),
+        ("rise_time(a.x, b.w, after=2, after=3) < 3 s", "after is given twice"),
+        ("rise_time(a.x, b.w, after=1e300) < 3 s", "1e300 is not below 146 years"),
+        ("rise_time(a.x, b.w, before=2, after=3 s) < 3 s", "before= is before the time after="),
         ("overshoot(a.x, b.w) < 0.2", "the limit of overshoot is in percent; write % after"),
         ("2 * overshoot(a.x, b.w) < 9 %", "overshoot is a step measure; compare it with a number"),
         ("always overshoot(a.x, b.w) < 9 %", "is about the whole run; write it outside of always"),

@@ -162,6 +162,15 @@ def test_only_counterexamples_are_overwritten(reference: str, tmp_path: Path) ->
         one.save(tmp_path / "none" / "one.toml")
 
 
+TWICE = """[[input]]
+target = "command.wanted"
+low = 0
+high = 1
+points = [[0, 1]]
+
+[[input]]"""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -173,6 +182,9 @@ def test_only_counterexamples_are_overwritten(reference: str, tmp_path: Path) ->
         ("[1.0, 1.0]", "[1.0]", "write a time in s and a value"),
         ("[1.0, 1.0]", "[2.0, 1.0]", "are not in ascending order"),
         ("[0.0, 0.0]", "[0.5, 0.0]", "of which the first is 0"),
+        ("[1.0, 1.0]", "[1e300, 1.0]", "one.toml:.*: time of a .* exceeds the largest time"),
+        ("[[input]]", TWICE, r"one.toml:.*: two input signals drive command\.wanted"),
+        ('"start" = 0.25', '"command.wanted" = 1', r"command\.wanted has an input in the .* value"),
         ("low = -1.0", "low = 2.0", "range from 2.0 to 1.0 is empty"),
         ('"start" = 0.25', '"start" = [1]', "write a number or a text"),
         ('"start" = 0.25', "start = 0.25\nmore = 1", "unknown argument 'more'"),
@@ -281,6 +293,33 @@ def test_falsify_reports_the_smaller_run_and_a_file_that_is_not_written(cart: li
     assert status == 1
     assert "not written: near.counterexample.toml exists" in said
     assert Path("near.counterexample.toml").read_text() == "mine = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("none/x.toml", "there is no folder none"), ("", "--save"), (".", "is a directory")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_search(
+    cart: list[str], path: str, says: str
+) -> None:
+    status, said = run_in(*cart, "--save", path)
+    assert status == 2
+    assert says in said
+    assert "is violated" not in said
+
+
+def test_an_interrupt_while_it_becomes_smaller_keeps_the_run_that_was_found(
+    cart: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shrunk(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rtsim.cli.falsify.shrunk", shrunk)
+    status, said = run_in(*cart)
+    assert status == 130
+    assert "NEAR is violated in run " in said
+    assert "the run that was found is in near.counterexample.toml" in said
+    assert Counterexample.open("near.counterexample.toml").check().verdict == "violated"
 
 
 def test_a_run_that_cannot_be_repeated_is_no_counterexample(reference: str) -> None:

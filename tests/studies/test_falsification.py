@@ -130,6 +130,15 @@ def test_a_run_with_an_error_ends_the_search() -> None:
     assert "AssertionError" in found.problem
 
 
+def test_a_search_that_continues_after_an_error_does_not_exit_with_0() -> None:
+    Path("cart.py").write_text(CART.replace("loop = rt", "assert friction < 0.85\n    loop = rt"))
+    factors = {"friction": (0.0, 0.9)}
+    found = search(inputs=None, factors=factors, settings=HEAVY, runs=30, stop=False)
+    assert (found.runs, found.ended, found.status) == (30, "maximum", 2)
+    assert "the search could not decide NEAR; " in found.in_words
+    assert "in the state error; run " in found.in_words
+
+
 # -- repetition
 
 
@@ -216,6 +225,11 @@ def test_a_method_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"seconds": -1.0}, "seconds is -1.0; give a time > 0 s"),
         ({"requirements": ["A: always cart.y < 1 m"], "requirement": "A"}, "unknown signal 'y'"),
         ({"factors": {"push.force[0]": (0, 1)}}, "is a factor and also a point"),
+        ({"factors": {"push.force": (0, 1)}}, r"push\.force has an input signal and also a value"),
+        ({"settings": {"push.force": 1}}, r"push\.force has an input signal and also a value"),
+        ({"inputs": {**PUSH, **PUSH_FORCE}}, r"two input signals drive push\.force"),
+        ({"seconds": math.inf}, r"time of the search 'inf' is not a number"),
+        ({"seconds": 1e300}, "time of the search .* exceeds the largest time"),
     ],
 )
 def test_a_wrong_search_is_refused(more: dict[str, Any], says: str) -> None:
@@ -297,6 +311,14 @@ def test_the_command_without_a_violation(parsed: Any) -> None:
     done = rtsim(*words, "--time", "soon")
     assert done.exit_code == 2
     assert "write --time 60s" in done.stderr
+
+
+def test_an_option_that_is_given_twice_is_refused() -> None:
+    for option, text in (("--input", "push=pieces:2,-1,1"), ("--factor", "cart.x=range:0,1")):
+        done = rtsim("--requirement", "NEAR", option, text, option, text)
+        assert done.exit_code == 2
+        name = text.partition("=")[0]
+        assert f"{option} {name} is given twice; leave one of them out" in done.stderr
 
 
 def test_an_unknown_name_stops_the_command() -> None:

@@ -74,7 +74,7 @@ def test_a_signal_is_json(more: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("steps:3,0,1", "unknown kind of input signal 'steps'"),
+        ("steps:3,0,1", "unknown kind of input signal 'steps' in input push.force; known: pieces"),
         ("pieces:0,0,1", "0 points are too few; give 1 or more"),
         ("linear:1,0,1", "1 points are too few; give 2 or more"),
         ("pieces:2.5,0,1", "points is 2.5; give a whole number"),
@@ -82,6 +82,9 @@ def test_a_signal_is_json(more: str) -> None:
         ("pieces:2,0,1,rate=0", "rate is 0; give a number > 0"),
         ("linear:2,0,1,period=-1", "period is -1; give a number > 0"),
         ("pieces:2,0,1,times=some", "times is 'some'; give times in s or 'free'"),
+        ("pieces:2,0,1,times=5", "times is 5; give times in s or 'free'"),
+        ("pieces:2,0,1,times=0 b", "times is (0, 'b'); give times in s or 'free'"),
+        ("pieces:2,0,1,rate=fast", "rate is 'fast'; give a number > 0"),
         ("pieces:2,0,1,times=1 2", "give 2 times, of which the first is 0"),
         ("pieces:3,0,1,times=0 2 2", "not in ascending order"),
         ("pieces:2,0", "missing a required argument: 'high'"),
@@ -96,6 +99,11 @@ def test_a_wrong_signal_is_refused(text: str, says: str) -> None:
 def test_a_run_has_a_limited_number_of_samples() -> None:
     with pytest.raises(ScenarioError, match="more than 100000 samples; give a longer period"):
         changes("linear:2,0,1,period=1e-6", 0.0, 1.0)
+
+
+def test_a_search_has_a_limited_number_of_points() -> None:
+    with pytest.raises(ScenarioError, match="1001 points are too many; give at most 1000"):
+        input_signals({"push.force": "pieces:1001,0,1"})
 
 
 def test_two_signals_do_not_drive_one_target() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL, Estimate
 from rtsim.core.signals import Vector
+from rtsim.core.tag import to_ns
 from rtsim.studies.designs.base import Columns, Design, Marks, Points, Share, Space, positive
 from rtsim.studies.designs.search_methods import SEARCH_METHODS
 from rtsim.studies.factors import seed_of
@@ -90,8 +91,10 @@ class Search(Design):
                 "between 0 and 1"
             )
         SEARCH_METHODS.get_or_raise(self.method)
-        if self.seconds is not None and not self.seconds > 0.0:
-            raise ScenarioError(f"seconds is {self.seconds!r}; give a time > 0 s")
+        if self.seconds is not None:
+            if self.seconds <= 0.0:
+                raise ScenarioError(f"seconds is {self.seconds!r}; give a time > 0 s")
+            to_ns(self.seconds, "time of the search")
         if not self.tolerance >= 0.0:
             raise ScenarioError(f"tolerance is {self.tolerance!r}; give a number >= 0")
 

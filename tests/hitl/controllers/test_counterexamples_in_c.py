@@ -24,6 +24,7 @@ from hitl.controllers.board import BoardController
 from hitl.controllers.sil import SilController
 from hitl.plants import counterexample
 from rtsim.cli.main import main
+from rtsim.components.controller import ControllerProtocol
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import ScenarioError
 from rtsim.record.reading import Recording
@@ -182,11 +183,18 @@ def test_the_controllers_of_the_scenario_run_on_the_board(
     assert third.controller.interface.variant == "float"
 
 
+def controller_of(scenario: Scenario) -> ControllerProtocol:
+    return scenario.of(ControllerComponent)["controller"].controller
+
+
 def test_a_board_needs_c_code(motor: Path) -> None:
     one = Counterexample.open(motor / FILE)
     replace(one, scenario=str(motor / "scenario.py")).save(motor / "python.toml")
     with pytest.raises(ScenarioError, match=r"no C controller that board:pico could run.*--in-c"):
         counterexample(motor / "python.toml", board=BOARD)
+    own: Any = {"controller": controller_of(load_scenario(str(motor / "scenario.py")))}
+    with pytest.raises(ScenarioError, match="board:pico runs C code only, but controller is"):
+        counterexample(motor / "python.toml", own, board=BOARD)
     with pytest.raises(ScenarioError, match="regulator"):
         counterexample(motor / "python.toml", {"regulator": motor / "motor.toml"})
 

@@ -165,6 +165,7 @@ def test_wrong_requirements_have_status_2(law: Callable[..., Path]) -> None:
         (("--require", "BAD: always plant.y < 1"), "requirement BAD: unknown signal 'y' in plant"),
         (("--require", NEAR, "--require", NEAR), "two requirements have the name NEAR"),
         (("--require", NEAR, "--open-only"), "leave out --require or --open-only"),
+        (("--counterexample", "a.toml", "--open-only"), "out --counterexample or --open-only"),
     ):
         result = sil_test("-c", path, *arguments, "--until", 1)
         assert result.exit_code == 2, (arguments, result.output)

@@ -317,8 +317,14 @@ def _setting(given: Any) -> Value:
     return given
 
 
+def _format(given: Any) -> int:
+    if type(given) is not int:  # true and 1.0 equal 1
+        raise TypeError
+    return given
+
+
 _KEYS = {
-    "format": Key(f"format = {_FORMAT}"),
+    "format": Key(f"a whole number, such as format = {_FORMAT}", convert=_format),
     "scenario": text(wanted='the scenario, such as "scenario.py"'),
     "until": seconds(default=NEEDED),
     "seed": whole(default=0),
@@ -334,6 +340,12 @@ def _read_input(one: Mapping[str, Any], k: int, place: Place) -> Waveform:
         points = tuple((declared_ns(t, what), value) for t, value in one["points"])
         wave = Waveform(**{**one, "points": points})
         _ = wave.signal
+        for ns, value in points:
+            if not wave.low <= value <= wave.high:
+                raise ScenarioError(
+                    f"the point [{_s(ns):g}, {value:g}] of {wave.target} is outside its range from "
+                    f"{wave.low:g} to {wave.high:g}"
+                )
         return wave
 
 

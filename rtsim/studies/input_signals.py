@@ -81,7 +81,8 @@ class InputSignal:
         if isinstance(self.points, bool) or not isinstance(self.points, int):
             raise ScenarioError(f"{self}: points is {self.points!r}; give a whole number")
         if self.points < least:
-            raise ScenarioError(f"{self}: {self.points} points are too few; give {least} or more")
+            many = "1 point is" if self.points == 1 else f"{self.points} points are"
+            raise ScenarioError(f"{self}: {many} too few; give {least} or more")
         _ = self.range
         for name in ("rate", "period"):
             value = getattr(self, name)

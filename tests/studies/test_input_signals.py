@@ -76,7 +76,7 @@ def test_a_signal_is_json(more: str) -> None:
     [
         ("steps:3,0,1", "unknown kind of input signal 'steps' in input push.force; known: pieces"),
         ("pieces:0,0,1", "0 points are too few; give 1 or more"),
-        ("linear:1,0,1", "1 points are too few; give 2 or more"),
+        ("linear:1,0,1", "1 point is too few; give 2 or more"),
         ("pieces:2.5,0,1", "points is 2.5; give a whole number"),
         ("pieces:2,1,1", "input push.force: the range from 1 to 1 is empty"),
         ("pieces:2,0,1,rate=0", "rate is 0; give a number > 0"),

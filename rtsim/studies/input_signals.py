@@ -95,7 +95,8 @@ class InputSignal:
         if self.times:
             object.__setattr__(self, "times", tuple(self.times))
             if len(self.times) != self.points or self.times[0] != 0.0:
-                raise ScenarioError(f"{self}: give {self.points} times, of which the first is 0")
+                many = "1 time" if self.points == 1 else f"{self.points} times"
+                raise ScenarioError(f"{self}: give {many}, of which the first is 0")
             if not all(a < b < math.inf for a, b in zip(self.times, self.times[1:], strict=False)):
                 raise ScenarioError(f"{self}: the times {self.times} are not in ascending order")
 

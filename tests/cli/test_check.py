@@ -141,13 +141,19 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
     assert row["first.mcap"] == "not exercised, 0 times"
     assert row["run.mcap"].startswith("holds, ")
     assert (row["verdict"], row["exercised_by"]) == ("holds", "1")
-    cases = ET.parse(folder / "m.xml").getroot().iter("testcase")
+    root = ET.parse(folder / "m.xml").getroot()
+    # JUnit follows the rule of the matrix: what another run exercises is no error
+    assert [root.get(key) for key in ("tests", "failures", "errors")] == ["2", "0", "0"]
+    assert [one.tag for one in root.iter() if one.tag in ("skipped", "error")] == ["skipped"]
+    cases = root.iter("testcase")
     told = [{p.attrib["name"]: p.attrib["value"] for p in one.iter("property")} for one in cases]
     assert [one["exercised"] for one in told] == ["no", "yes"]
     assert told[0]["requirement"] == "FAR"
     assert told[0]["formula"] == far.removeprefix("FAR: ")
     assert (told[0]["verdict"], told[1]["verdict"]) == ("undecided", "holds")
-    text = typed("check", "first.mcap", "--require", far, "--matrix", "m.csv", status=2)
+    alone = ["--matrix", "m.csv", "--junit", "alone.xml"]
+    text = typed("check", "first.mcap", "--require", far, *alone, status=2)
+    assert ET.parse(folder / "alone.xml").getroot().get("errors") == "1"
     assert "FAR is undecided: no run exercises it, because cart.x < -0.4 m was never true" in text
     typed("check", "first.mcap", "run.mcap", "--matrix", "m.csv", status=2)  # CALM needs 8 s
     typed("check", "run.mcap", "--matrix", "m.csv", status=1)

@@ -344,8 +344,8 @@ def test_a_search_of_an_unknown_requirement_is_refused(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("empty_project")
 def test_a_search_knows_the_requirements_of_the_scenario() -> None:
     Path("cart.py").write_text(CART)
-    words = ("search", "cart.py", "--factor", "cart.x=range:0,1", "--runs", "20")
-    words += ("--workers", "0", "--json")
+    words = ["--factor", "cart.x=range:0,1", "--runs", "20", "--workers", "0", "--json"]
+    words = ["search", "cart.py", *words]
     done = parsed(rtsim(*words, "--requirement", "NEAR", "-o", "near"))
     assert done["search"]["requirement"] == "NEAR"
     assert done["search"]["misses"] > 0
@@ -358,8 +358,10 @@ def test_a_search_knows_the_requirements_of_the_scenario() -> None:
         '    loop.require("LATER"', '    ("LATER"'
     )
     Path("only.py").write_text(only)
-    words = ("search", "only.py", *words[2:])
-    assert parsed(rtsim(*words, "-o", "only"))["search"]["requirement"] == "NEAR"
+    assert (
+        parsed(rtsim("search", "only.py", *words[2:], "-o", "only"))["search"]["requirement"]
+        == "NEAR"
+    )
 
 
 @pytest.mark.usefixtures("empty_project")

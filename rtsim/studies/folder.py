@@ -385,9 +385,11 @@ class Folder:
             target.parent.mkdir(exist_ok=True)
             _write(target, lambda part: arrow.parquet.write_table(table, part))
         except OSError as error:
+            many = len(self._rows)
             raise StudyError(
-                f"cannot write {target}: {error.strerror or error}; {runs_of(len(self._rows))} "
-                f"{'is' if len(self._rows) == 1 else 'are'} lost and will be repeated: make room, then type rtsim study resume {self.path}"
+                f"cannot write {target}: {error.strerror or error}; {runs_of(many)} "
+                f"{'is' if many == 1 else 'are'} lost and will be repeated: make room, then type "
+                f"rtsim study resume {self.path}"
             ) from error
 
     def _about(self, path: Path) -> dict[str, str]:

@@ -85,7 +85,6 @@ def test_a_signal_is_json(more: str) -> None:
         ("pieces:2,0,1,times=5", "times is 5; give times in s or 'free'"),
         ("pieces:2,0,1,times=0 b", "times is (0, 'b'); give times in s or 'free'"),
         ("pieces:2,0,1,rate=fast", "rate is 'fast'; give a number > 0"),
-        ("pieces:1,0,1,times=1", "give 1 time, of which the first is 0"),
         ("pieces:2,0,1,times=1 2", "give 2 times, of which the first is 0"),
         ("pieces:3,0,1,times=0 2 2", "not in ascending order"),
         ("pieces:2,0", "missing a required argument: 'high'"),
@@ -95,6 +94,11 @@ def test_a_wrong_signal_is_refused(text: str, says: str) -> None:
     with pytest.raises(ScenarioError) as error:
         InputSignal.of_text("push.force", text)
     assert says in str(error.value)
+
+
+def test_one_time_is_singular() -> None:
+    with pytest.raises(ScenarioError, match="give 1 time, of which the first is 0"):
+        InputSignal("push.force", "pieces", 1, 0.0, 1.0, times=(1.0,))
 
 
 def test_a_run_has_a_limited_number_of_samples() -> None:

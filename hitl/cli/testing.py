@@ -70,7 +70,7 @@ class ComparisonOptions:
     faults: tuple[Path, ...]
     requirements: tuple[str, ...]
     counterexample: Path | None
-    seed: int
+    seed: int | None
     until: str | None
     latencies: tuple[str, ...]
     pace: str
@@ -87,7 +87,7 @@ class ComparisonOptions:
 
     def check(self) -> None:
         """Raise :class:`ScenarioError` for wrong options, before the scenario is loaded."""
-        if self.seed < 0:
+        if self.seed is not None and self.seed < 0:
             raise ScenarioError(f"--seed {self.seed} is negative; give a whole number >= 0")
         if self.open_only and self.path is not None:
             raise ScenarioError(
@@ -217,10 +217,11 @@ class Comparing:
 
     def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
         self.asked, self.line, self._stack = asked, line, stack
-        self.scenario, seed = load_run(asked.scenario, asked.settings, asked.counterexample)
+        self.scenario, self._seed = load_run(
+            asked.scenario, asked.settings, asked.counterexample, asked.seed
+        )
         self.scenario.faults(*asked.faults)
         self.scenario.require_all(*asked.requirements)
-        self._seed = seed
         self.times: Given = {}
         self.files: list[Path] = []
         self._rules, self._writers = asked.rules(), asked.writers()
@@ -243,7 +244,7 @@ class Comparing:
             pace=asked.pace,
             latency=allowed(self.times),
             until=asked.until,
-            seed=asked.seed or self._seed,
+            seed=self._seed,
             tolerances=self._rules,
             recording=asked.recording,
             closed=not asked.open_only,

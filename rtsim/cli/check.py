@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +83,16 @@ def check(
     found = {str(path): _checked(path, given) for path in runs}
     results = [one for each in found.values() for one in each]
     status, why = status_of(results), why_of(results)
+    elsewhere: list[Requirement] = []
     if matrix:
         whole = _matrix(found, matrix[0].parent)
         status, why = whole.outcome.value, whole.why
+        rows = [row for row in whole.rows if row.whole.exercised]
+        elsewhere = [Requirement(row.name, row.formula, row.text) for row in rows]
     for path, each in () if as_json else found.items():
         print_requirements(each, path)
     if junit is not None:
-        write_whole(junit, junit_xml(found))
+        write_whole(junit, junit_xml(found, elsewhere))
     if table is not None:
         write_whole(table, csv_text(found))
     for one in matrix:
@@ -199,27 +202,46 @@ def why_of(results: Sequence[RequirementResult]) -> str:
     return "; ".join(one.in_words for one in results if one.result is not Outcome.PASSED)
 
 
-def junit_xml(found: Mapping[str, Sequence[RequirementResult]]) -> str:
-    """Return a JUnit document with one suite for each recording."""
+def junit_xml(
+    found: Mapping[str, Sequence[RequirementResult]], elsewhere: Collection[Requirement] = ()
+) -> str:
+    """Return a JUnit document with one suite for each recording.
+
+    ``elsewhere`` contains the requirements that at least one run exercises. A test case of such a
+    requirement is skipped, not an error, if its run does not exercise the requirement.
+    """
     from rtsim.record.reports.junit import finished, new_document
 
     root = new_document("requirements")
     for path, results in found.items():
-        requirement_suite(root, f"requirements: {path}", "requirements", results)
+        title = f"requirements: {path}"
+        requirement_suite(root, title, "requirements", results, elsewhere, traced=True)
     return finished(root)
 
 
 def requirement_suite(
-    root: Element, title: str, classname: str, results: Sequence[RequirementResult]
+    root: Element,
+    title: str,
+    classname: str,
+    results: Sequence[RequirementResult],
+    elsewhere: Collection[Requirement] = (),
+    *,
+    traced: bool = False,
 ) -> None:
-    """Add a suite with a test case for each requirement on one run to a JUnit document."""
+    """Add a suite with a test case for each requirement on one run to a JUnit document.
+
+    ``elsewhere`` contains the requirements that this run need not exercise.
+    If ``traced``, each test case has properties for traceability, which Jenkins' schema rejects.
+    """
     from rtsim.record.reports.junit import Suite
 
     suite = Suite(root, title, {})
     for one in results:
-        case = suite.case(classname, one.requirement.name, properties_of(one))
+        case = suite.case(classname, one.name, properties_of(one) if traced else None)
         if one.result is Outcome.FAILED:
             suite.failure(case, one.in_words, f"{one.requirement}\n{one.requirement.text}")
+        elif not one.is_exercised and one.requirement in elsewhere:
+            suite.skipped(case, one.in_words)
         elif one.result is Outcome.UNDECIDED:
             suite.error(case, one.in_words)
         else:

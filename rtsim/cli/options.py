@@ -120,7 +120,10 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     ),
     "--seed": (
         ("--seed",),
-        {"default": 0, "show_default": True, "help": "Seed of all random streams."},
+        {
+            "type": int,
+            "help": "Seed of all random streams.  [default: that of --counterexample, else 0]",
+        },
     ),
     "--faults": (
         ("--faults", "faults"),

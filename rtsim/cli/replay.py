@@ -114,7 +114,6 @@ _path = click.Path(path_type=Path)
 _BY_RANGE = (
     f"{SHARE:g} of each signal's range, because the last bits may differ under another fingerprint"
 )
-_STATUS = "the exit status states only whether the replay agrees with the recording"
 _ALL_FED = "every row was taken from the recording, and none was computed"
 _AMPLIFIED = (
     "a closed loop amplifies differences in the last bits: a slow growth of the difference may "
@@ -205,9 +204,11 @@ def replay(
       rtsim replay runs/f16-001.mcap --to 12.5 --then run -o what_if.mcap
       rtsim replay runs/f16-001.mcap --view
 
-    Exit status: 0 if the replay agrees, 1 if it differs, 2 if the comparison was undecided. The
-    requirements of the recorded run are checked again, but do not change the exit status; use
-    'rtsim check' for that.
+    The requirements of the recorded run are checked again on the replayed run.
+
+    Exit status: 0 if the replay agrees and each requirement holds; 1 if the replay differs or a
+    requirement is violated; otherwise 2 if the comparison or a requirement is undecided, for
+    example because --to ends the replay before a requirement is decided.
     """
     recorded = Recording.open(recording)
     if not recorded.trace_rows:
@@ -241,20 +242,22 @@ def replay(
 
 @dataclass(frozen=True)
 class Checked(Judged):
-    """The result of a replay. ``verdict`` is set if values were compared with a tolerance."""
+    """The result of a replay: the comparison and the requirements.
+
+    ``verdict`` is set if values were compared with a tolerance.
+    """
 
     result: dict[str, Any]
-    judgement: Outcome
+    comparison: Outcome
     ending: RunEnding
     """How the recorded run ended."""
     verdict: Comparison | None = None
     growth: Growth | None = None
     requirements: Sequence[RequirementResult] = ()
-    """The verdicts of the recorded requirements on the replayed run, which have no effect on the
-    outcome of the replay."""
+    """The verdicts of the recorded requirements on the replayed run."""
 
     def _judge(self) -> Outcome:
-        return self.judgement
+        return Outcome.of_all([self.comparison, *(one.result for one in self.requirements)])
 
     @property
     def in_words(self) -> str:
@@ -263,7 +266,20 @@ class Checked(Judged):
     @property
     def why(self) -> str:
         """Why the outcome is failed or undecided. Empty if it is passed."""
-        if self.outcome is Outcome.UNDECIDED:
+        unmet = why_of(self.requirements)
+        if not unmet:
+            return self.comparison_why
+        agrees = self.comparison_why or f"the replay {self._agrees} the recording"
+        return f"{agrees}; {unmet}"
+
+    @property
+    def _agrees(self) -> str:
+        return "equals" if self.verdict is None else "agrees within the tolerance with"
+
+    @property
+    def comparison_why(self) -> str:
+        """Why the comparison failed or is undecided. Empty if it passed."""
+        if self.comparison is Outcome.UNDECIDED:
             computed = self.result["rows"] > self.result["fed_rows"]
             return "there was no value to compare" if computed else _ALL_FED
         text = self.result["difference"]
@@ -275,6 +291,8 @@ class Checked(Judged):
         by = "bits" if self.verdict is None else "tolerance"
         out = {**self.result, "by": by, "ok": self.outcome is Outcome.PASSED}
         out |= {"outcome": self.outcome.name.lower(), "ended": self.ending.to_json()}
+        agrees = {Outcome.PASSED: True, Outcome.FAILED: False, Outcome.UNDECIDED: None}
+        out["agrees"] = agrees[self.comparison]
         if self.verdict is not None:
             out["signals"] = self.verdict.to_json()["signals"]
             out["first_difference"] = None if self.growth is None else self.growth.to_json()
@@ -380,11 +398,11 @@ def _print(checked: Checked) -> None:
         click.echo(f"{_span(result)}: all {_rows(result)} equal bit for bit{_fed(result)}")
     if not checked.ending.complete and not result["truncated"]:
         click.echo(f"the recorded run {checked.ending}")
-    if checked.outcome is Outcome.UNDECIDED:
-        click.echo(f"could not be decided: {checked.why}")
+    if checked.comparison is Outcome.UNDECIDED:
+        click.echo(f"could not be decided: {checked.comparison_why}")
     print_requirements(checked.requirements, "Requirements on the replayed run")
     if unmet := why_of(checked.requirements):
-        click.echo(f"{unmet}; {_STATUS}")
+        click.echo(checked.why if checked.comparison is Outcome.PASSED else unmet)
 
 
 def _span(result: dict[str, Any]) -> str:

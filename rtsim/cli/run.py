@@ -126,7 +126,7 @@ def go_on(
     """Continue the run from the checkpoint ``start``, and exit with its status."""
     given = {
         "SCENARIO": options.scenario,
-        "--seed": options.seed,
+        "--seed": options.seed is not None,
         "--set": options.settings,
         "--faults": options.faults,
         "--counterexample": options.counterexample,

@@ -179,7 +179,7 @@ class RunOptions:
 
     scenario: str = ""
     pace: str = MAX
-    seed: int = 0
+    seed: int | None = None
     settings: tuple[str, ...] = ()
     faults: tuple[Path, ...] = ()
     requirements: tuple[str, ...] = ()
@@ -282,7 +282,7 @@ class RunOptions:
                 f"--control-keys {self.control_keys} works only with --control-at "
                 "tcp://HOST:PORT; add that option, or leave --control-keys out"
             )
-        if self.seed < 0:
+        if self.seed is not None and self.seed < 0:
             raise ScenarioError(f"--seed {self.seed} is negative; give a whole number >= 0")
         if self.checked and self.plain:
             raise ScenarioError(

@@ -111,7 +111,7 @@ def open_recorder(
 
 
 def load_run(
-    scenario: str, settings: tuple[str, ...], example: Path | None
+    scenario: str, settings: tuple[str, ...], example: Path | None, seed: int | None
 ) -> tuple[Scenario, int]:
     """Load the scenario of a run.
 
@@ -119,16 +119,17 @@ def load_run(
         scenario: Name of the scenario, or ``FILE.py[:FUNCTION]``.
         settings: Texts ``NAME=VALUE`` of ``--set``.
         example: Counterexample file of the run, or None.
+        seed: Number of ``--seed``, or None.
 
     Returns:
-        The scenario, and the seed of the counterexample; 0 without one.
+        The scenario, and the seed: ``seed``, or that of the counterexample, or 0.
     """
     if example is None:
-        return load_scenario(scenario, parse_settings(settings)), 0
+        return load_scenario(scenario, parse_settings(settings)), seed or 0
     from rtsim.studies.counterexample import Counterexample  # slow to load
 
     found = Counterexample.open(example)
-    return found.make(scenario, parse_settings(settings)), found.seed
+    return found.make(scenario, parse_settings(settings)), found.seed if seed is None else seed
 
 
 def next_recorder(first: Path, writer: str) -> FileRecorder:
@@ -182,12 +183,11 @@ def run_command(
         try:
             if going_on is None:
                 scenario, seed = load_run(
-                    options.scenario, options.settings, options.counterexample
+                    options.scenario, options.settings, options.counterexample, options.seed
                 )
-                options = replace(options, seed=options.seed or seed)
                 scenario.faults(*options.faults)
             else:
-                scenario = going_on.scenario
+                scenario, seed = going_on.scenario, going_on.number("seed")
             scenario.require_all(*options.requirements)
             if (options.requirements or options.counterexample) and options.no_record:
                 raise ScenarioError(
@@ -218,7 +218,7 @@ def run_command(
                 wanted = replace(wanted, told=True, viewed=True)
             request = RunRequest(
                 scenario,
-                options.seed,
+                seed,
                 options.pacing(),
                 options.until,
                 options.compilation,
@@ -238,14 +238,13 @@ def run_command(
 
 
 def _continuing(options: RunOptions, going_on: GoingOn) -> RunOptions:
-    """Return ``options`` with the checkpoint's scenario, seed, compilation and default end."""
+    """Return ``options`` with the checkpoint's scenario, compilation and default end."""
     compile = compilation_of(going_on.checkpoint.header)
     return replace(
         options,
         scenario=going_on.reference,
         plain=not compile,
         checked=compile == CHECKED,
-        seed=going_on.number("seed"),
         until=going_on.until(options.until),
     )
 

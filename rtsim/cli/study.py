@@ -38,7 +38,7 @@ from rtsim.studies.folder import Folder
 from rtsim.studies.measures import Required, requirements_of
 from rtsim.studies.plan import find_study
 from rtsim.studies.progress import StudyProgress
-from rtsim.studies.running import Repeated, begin, carry_out, recorded
+from rtsim.studies.running import Repeated, begin, carry_out, recorded, required_names
 from rtsim.studies.study import Study
 from rtsim.studies.summary import Summary, command, shown, summarise, worst_case
 from rtsim.studies.texts import runs_of, split_all, value_of
@@ -546,7 +546,8 @@ def start(
 @click.option(
     "--requirement",
     metavar="NAME",
-    help="Requirement whose margin the search minimises.  [default: the only requirement]",
+    help="Requirement whose margin the search minimises: one of --require, of the study or of the "
+    "scenario.  [default: the only requirement]",
 )
 @click.option(
     "--population",
@@ -595,18 +596,19 @@ def search(
           --result 'peak=max_abs:plant.x,after=2' --require 'peak<0.5' --stop-at-failure
 
     Exit status: 0 if the search has ended; 1 if a run raised an error or a result is not a number;
-    2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict, a missed
-    requirement gives the exit status 1, and a search without a miss gives 2.
+    2 if runs are missing, were lost or took too long, or if no run decides the requirement; 130 if
+    interrupted. With --strict, a missed requirement gives the exit status 1, and a search without a
+    miss gives 2.
     """
     study = composed.study(scenario, MonteCarlo())
-    names = [one.name for one in study.required]
-    if requirement is None and len(names) != 1:
+    names = required_names(scenario, study) if requirement is None else [requirement]
+    if len(names) != 1:
         raise ScenarioError(
             f"the study has {len(names)} requirements ({', '.join(names) or 'none'}); name one by "
             "--requirement NAME, or give one by --require TEXT"
         )
     assert composed.runs is not None  # the option has a default
-    design = Search(requirement or names[0], composed.runs, population, within, stop_at_failure)
+    design = Search(names[0], composed.runs, population, within, stop_at_failure)
     made = begin(scenario, replace(study, design=design), folder, where)
     _carry_out(made, where, strict, as_json, named=True)
 

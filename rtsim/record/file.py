@@ -253,6 +253,8 @@ class FileRecorder:
         """Function that is called once with the cause if the recording fails during the run."""
         self.on_watched: Callable[[list[dict[str, Any]]], object] | None = None
         """Function that receives the requirements that the writing process has evaluated."""
+        self.on_unwatched: Callable[[dict[str, str]], object] | None = None
+        """Function that receives the reasons why requirements are not evaluated, by name."""
         self.writer = writer
         self._now = now
         self._patience = patience
@@ -504,6 +506,8 @@ class FileRecorder:
             self.kept_ns = status.get("kept", self.kept_ns)
             if "watched" in status and self.on_watched is not None and not self._ending:
                 self.on_watched(status["watched"])
+            if "unwatched" in status and self.on_unwatched is not None:
+                self.on_unwatched(status["unwatched"])
             if "error" in status:
                 self._fail(str(status["error"]))
 

@@ -35,6 +35,9 @@ class Recorder(Protocol):
       the run. The run sets this attribute.
     - ``on_watched`` is a function that the recorder calls with the bounds of requirements, if
       another process evaluates them. The run sets this attribute.
+    - ``on_unwatched`` is a function that the recorder calls with the requirements that this process
+      does not evaluate: the reason by name, or by an empty name for all. The run sets this
+      attribute before :meth:`start`.
     - ``kept_ns`` is the simulated time up to which every row is stored, or ``None``.
     - The method ``caught_up`` records many overruns at once. Without this method, each overrun is
       recorded by :meth:`event`.

@@ -169,9 +169,11 @@ def ended_otherwise(
 def end_of(recording: Recording) -> int:
     """Return the time [ns] up to which a run must be repeated.
 
-    A run is repeated up to the end of the recording, or 1 ns longer if the run ended with an error.
+    A run is repeated up to its end, which can be after the last row: an answer that is due then is
+    part of the run. A recording without an end is repeated up to its last row or event. If the run
+    ended with an error, it is repeated 1 ns longer.
     """
-    return recording.end_ns + (died_of(recording) is not None)
+    return max(recording.end_ns, recording.span_ns[1]) + (died_of(recording) is not None)
 
 
 # Temporary recordings, in memory or, for large runs, in a temporary file.

@@ -81,11 +81,12 @@ class Requirement:
 
 _NAME = re.compile(r"[\w.-]+( [\w.-]+)*")
 _EXAMPLE = "NAME: FORMULA, such as 'SPEED: always cart.v < 2 m/s'"
-_KEYS = {
+KEYS = {
     "name": text(wanted="a unique name, such as name = 'REQ-12'"),
     "formula": text(wanted="a formula, such as formula = 'always cart.x < 0.1 m'"),
     "text": text(""),
 }
+"""Keys of a requirement in a TOML file."""
 Given = Requirement | str | Path | Mapping[str, Any]
 """A requirement, its text ``NAME: FORMULA``, its entries, or the path of a requirement file."""
 
@@ -97,7 +98,7 @@ def read_requirements(path: str | Path) -> tuple[Requirement, ...]:
     Raises :class:`ScenarioError` with file and line.
     """
     file = open_toml(Path(path), "a requirement file", "requirements.toml")
-    keys = {"requirement": ListKey("a list of tables [[requirement]]", of=TableKey(keys=_KEYS))}
+    keys = {"requirement": ListKey("a list of tables [[requirement]]", of=TableKey(keys=KEYS))}
     return gather(Requirement(**one) for one in read(file.data, keys, file.place)["requirement"])
 
 
@@ -122,7 +123,7 @@ def _read(given: Given) -> tuple[Requirement, ...]:
         return (given,)
     if isinstance(given, Mapping):
         place = Place(label=f"requirement {given.get('name', '')}".strip())
-        return (Requirement(**read(given, _KEYS, place)),)
+        return (Requirement(**read(given, KEYS, place)),)
     if isinstance(given, Path) or str(given).endswith(".toml"):
         return read_requirements(given)
     return (Requirement.of_text(str(given)),)

@@ -3,7 +3,8 @@
 ``python -m rtsim.requirements.watching PATH SOCKET PARENT`` is :mod:`rtsim.record.writer` with a
 second thread. The thread evaluates the rows that the process receives. The loop does not wait for
 either of them. The process tells the loop the bounds of the robustness so far, as a line of JSON:
-``{"watched": [{"name": ..., "robustness": [low, high], "outcome": ..., "at_ns": ...}]}``.
+``{"watched": [{"name": ..., "robustness": [low, high], "outcome": ..., "at_ns": ...}]}``. The line
+``{"unwatched": {NAME: REASON}}`` names the requirements that it does not evaluate.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -28,6 +29,7 @@ from rtsim.record.schema import TrackSpec
 from rtsim.record.writer import Say, end_process, main
 from rtsim.record.writer_process import FrameKind, RecordFrame
 from rtsim.requirements.monitor import Bounds, Monitor
+from rtsim.requirements.requirement import required_by
 
 EVERY_NS = 100_000_000
 """Least time between two evaluations, on the wall clock."""
@@ -59,6 +61,8 @@ class Watcher:
         self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
         self._batch = _Batch(0)
         self._told: dict[str, Bounds] = {}
+        self._unwatched: dict[str, str] = {}
+        self._required: list[str] = []
         self._tell_ns = 0
         self._thread = threading.Thread(target=self._serve, name="rtsim monitor", daemon=True)
 
@@ -87,9 +91,12 @@ class Watcher:
     def _begin(self, start: dict[str, Any]) -> None:
         self._specs = [TrackSpec.from_json(data) for data in start["tracks"]]
         try:
+            self._required = [one.name for one in required_by(start["header"])]
             self._monitor = Monitor(start["header"], self._specs)
-        except RtsimError:  # the check at the end of the run reports the error
+        except RtsimError as error:
+            self._fail(error)
             return
+        self._tell_unwatched(self._monitor.unwatched)
         self._thread.start()
 
     def _take_rows(self, monitor: Monitor, frame: RecordFrame) -> None:
@@ -104,7 +111,19 @@ class Watcher:
         try:
             self._watch()
         except Exception as error:  # the recording and the check after the run need no monitor
-            self._say(unwatched=f"{type(error).__name__}: {error}")
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Report that no requirement is evaluated any more."""
+        why = str(error) if isinstance(error, RtsimError) else f"{type(error).__name__}: {error}"
+        self._tell_unwatched(dict.fromkeys(self._required or [""], why))
+
+    def _tell_unwatched(self, found: Mapping[str, str]) -> None:
+        """Report requirements that are not evaluated, each once."""
+        new = {name: why for name, why in found.items() if name not in self._unwatched}
+        if new:
+            self._unwatched |= new
+            self._say(unwatched=new)
 
     def _watch(self) -> None:
         monitor, due, ns = self._monitor, self._now(), -1
@@ -127,6 +146,7 @@ class Watcher:
             begun = self._now()
             if ns >= 0 and (over or begun >= due):
                 self._tell(monitor.look(ns))
+                self._tell_unwatched(monitor.unwatched)
                 ended, ns = self._now(), -1
                 due = ended + max(EVERY_NS, _REST * (ended - begun))
 

@@ -169,7 +169,8 @@ def scenario_from(
             to the controller to use.
 
     Raises:
-        RecordingError: The header names no scenario, because the run was started from Python.
+        RecordingError: The header names no scenario, because the run was started from Python, or
+            it is malformed.
         TrustError: The scenario's code must not run.
     """
     origin: Mapping[str, Any] = header.get("scenario", {}).get("origin", {})
@@ -180,7 +181,7 @@ def scenario_from(
         )
     reference = scenario_to_load(origin, source)
     scenario = load_scenario(reference, dict(origin.get("settings", {})))
-    for target, changes in origin.get("driven", {}).items():
+    for target, changes in _driven(origin, source).items():
         scenario.drive(target, changes)
     scenario.requirements, scenario.checks_requirements = required_by(header), False
     scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
@@ -191,6 +192,20 @@ def scenario_from(
     for name, latency in origin.get("latencies", {}).items():
         scenario.allow(name, from_plain(latency))
     return scenario
+
+
+def _driven(origin: Mapping[str, Any], source: str) -> dict[str, list[tuple[int, float]]]:
+    """Return the changes by target that the header of ``source`` contains."""
+    try:
+        return {
+            str(target): [(int(ns), float(value)) for ns, value in changes]
+            for target, changes in origin.get("driven", {}).items()
+        }
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise RecordingError(
+            f"{source} contains malformed changes of input signals; the file was written by "
+            "another version of rtsim, or is damaged"
+        ) from None
 
 
 BUILD_CHANGED = "its C code, its flags or its compiler have changed"

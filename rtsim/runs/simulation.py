@@ -195,6 +195,8 @@ class OpenRun:
                     self.executive, self.header, system.ns, request.until_ns, pacer.read
                 )
             machine = examine_machine()
+            if hasattr(recorder, "on_unwatched"):
+                recorder.on_unwatched = _unwatched(request)
             recorder.start(self.header)
             if hasattr(recorder, "on_failure"):
                 recorder.on_failure = _lost(self.executive, recorder, request)
@@ -308,6 +310,21 @@ def _watched(
             tell("\n".join(texts))
 
     return watched
+
+
+def _unwatched(request: RunRequest) -> Callable[[Mapping[str, str]], object]:
+    """Return the function that a recorder calls with requirements that nobody evaluates."""
+    tell = request.live.tell or _nothing
+    more = ""
+    if request.output.stop_on_violation:
+        more = "; --stop-on-violation does not end the run when it is violated"
+
+    def unwatched(found: Mapping[str, str]) -> None:
+        for name, why in found.items():
+            which = f"requirement {name} is" if name else "the requirements are"
+            tell(f"{which} not evaluated during the run, but at its end: {why}{more}")
+
+    return unwatched
 
 
 def loop(

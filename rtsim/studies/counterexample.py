@@ -53,7 +53,7 @@ from rtsim.core.toml import (
     whole,
 )
 from rtsim.record.recorders import MemoryRecorder, PooledRecorder
-from rtsim.requirements.requirement import Requirement
+from rtsim.requirements.requirement import KEYS, Requirement
 from rtsim.requirements.verdict import RequirementResult, check
 from rtsim.runs.prepared import Prepared, finished, prepare
 from rtsim.runs.simulation import simulate
@@ -309,11 +309,6 @@ _INPUT = {
     "period": number(above=0.0, default=None, unit="s"),
     "points": ListKey("a list of points [[time, value], ...]", of=_POINT, count=range(1, 100_000)),
 }
-_REQUIREMENT = {
-    "name": text(wanted="a name, such as 'REQ-12'"),
-    "formula": text(wanted="a formula, such as 'always cart.x < 0.1 m'"),
-    "text": text(""),
-}
 
 
 def _setting(given: Any) -> Value:
@@ -322,12 +317,18 @@ def _setting(given: Any) -> Value:
     return given
 
 
+def _format(given: Any) -> int:
+    if type(given) is not int:  # true and 1.0 equal 1
+        raise TypeError
+    return given
+
+
 _KEYS = {
-    "format": Key(f"format = {_FORMAT}"),
+    "format": Key(f"a whole number, such as format = {_FORMAT}", convert=_format),
     "scenario": text(wanted='the scenario, such as "scenario.py"'),
     "until": seconds(default=NEEDED),
     "seed": whole(default=0),
-    "requirement": table(_REQUIREMENT, "[requirement]", default=NEEDED),
+    "requirement": table(KEYS, "[requirement]", default=NEEDED),
     "set": named(Key("a number or a text", convert=_setting), "[set]", default={}),
     "input": ListKey("[[input]] for each input", (), of=table(_INPUT)),
 }
@@ -339,6 +340,12 @@ def _read_input(one: Mapping[str, Any], k: int, place: Place) -> Waveform:
         points = tuple((declared_ns(t, what), value) for t, value in one["points"])
         wave = Waveform(**{**one, "points": points})
         _ = wave.signal
+        for ns, value in points:
+            if not wave.low <= value <= wave.high:
+                raise ScenarioError(
+                    f"the point [{_s(ns):g}, {value:g}] of {wave.target} is outside its range from "
+                    f"{wave.low:g} to {wave.high:g}"
+                )
         return wave
 
 

@@ -250,8 +250,9 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
         problems.append(f"{runs_of(states[FAILED])} ended at a guard that declares a failure: "
                         f"{guards}")  # fmt: skip
     if judged["undecided"]:
+        leave = "leaves" if judged["undecided"] == 1 else "leave"
         problems.append(
-            f"{runs_of(judged['undecided'])} leave it undecided: {judged['why_undecided']}"
+            f"{runs_of(judged['undecided'])} {leave} it undecided: {judged['why_undecided']}"
         )
     least, first = search["smallest_margin"], search["first_miss"]
     requirement = Requirement(of.name, of.formula, of.text)

@@ -34,6 +34,7 @@ from rtsim.studies.measures import POINTS, STATES, Limit, Row, margin_name
 from rtsim.studies.plan import Ordered, Orders, Plan
 from rtsim.studies.sources import SourcesChanged
 from rtsim.studies.study import OWN_COLUMNS
+from rtsim.studies.texts import runs_of
 
 
 def pyarrow() -> Any:
@@ -384,9 +385,11 @@ class Folder:
             target.parent.mkdir(exist_ok=True)
             _write(target, lambda part: arrow.parquet.write_table(table, part))
         except OSError as error:
+            many = len(self._rows)
             raise StudyError(
-                f"cannot write {target}: {error.strerror or error}; {len(self._rows)} runs are "
-                f"lost and will be repeated: make room, then type rtsim study resume {self.path}"
+                f"cannot write {target}: {error.strerror or error}; {runs_of(many)} "
+                f"{'is' if many == 1 else 'are'} lost and will be repeated: make room, then type "
+                f"rtsim study resume {self.path}"
             ) from error
 
     def _about(self, path: Path) -> dict[str, str]:

@@ -81,7 +81,8 @@ class InputSignal:
         if isinstance(self.points, bool) or not isinstance(self.points, int):
             raise ScenarioError(f"{self}: points is {self.points!r}; give a whole number")
         if self.points < least:
-            raise ScenarioError(f"{self}: {self.points} points are too few; give {least} or more")
+            many = "1 point is" if self.points == 1 else f"{self.points} points are"
+            raise ScenarioError(f"{self}: {many} too few; give {least} or more")
         _ = self.range
         for name in ("rate", "period"):
             value = getattr(self, name)
@@ -94,7 +95,8 @@ class InputSignal:
         if self.times:
             object.__setattr__(self, "times", tuple(self.times))
             if len(self.times) != self.points or self.times[0] != 0.0:
-                raise ScenarioError(f"{self}: give {self.points} times, of which the first is 0")
+                many = "1 time" if self.points == 1 else f"{self.points} times"
+                raise ScenarioError(f"{self}: give {many}, of which the first is 0")
             if not all(a < b < math.inf for a, b in zip(self.times, self.times[1:], strict=False)):
                 raise ScenarioError(f"{self}: the times {self.times} are not in ascending order")
 

@@ -41,7 +41,10 @@ _TEXT = re.compile(
     rf"(?P<first>{_TERM})\s*(?P<sign>{_SIGNS})\s*(?P<second>{_TERM})\s*"
     rf"(?:(?P<other>{_SIGNS})\s*(?P<third>{_TERM})\s*)?"
 )
-_HELP = "write, for example, 'peak<0.2', '0.9<end<1.0' or 'NAME=peak<0.2'"
+_HELP = (
+    "write, for example, 'peak<0.2', '0.9<end<1.0' or 'NAME=peak<0.2', or a formula with a name, "
+    "such as 'SPEED: always cart.v < 2 m/s'"
+)
 
 
 @dataclass(frozen=True)

@@ -344,7 +344,8 @@ class Plan:
     def with_requirements(self, declared: Sequence[Requirement]) -> Plan:
         """Return a plan that judges the runs by the requirements ``declared`` of the scenario.
 
-        Raises :class:`ScenarioError` if the plan then has no result, or has a column twice.
+        Raises :class:`ScenarioError` if the plan then has no result, or has a column twice, and
+        :class:`UnknownName` if the design or the rule for an early stop names another requirement.
         """
         out = replace(self, job=replace(self.job, formulas=[one.to_plain() for one in declared]))
         if not out.results:
@@ -358,6 +359,11 @@ class Plan:
                 f"{', '.join(twice)} names two columns of the results; give the result, the factor "
                 "or the requirement another name"
             )
+        required = [one.name for one in out.job.required]
+        out.sampled.check_names(out.results, required)
+        stop, known = out.stopping, [*out.job.results, *required]
+        if stop is not None and stop.result not in known:
+            raise UnknownName("result", stop.result, known, "the rule for an early stop")
         return out
 
     def with_histories_until(self, ns: int) -> Plan:

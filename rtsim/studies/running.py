@@ -23,7 +23,7 @@ from rtsim.studies.folder import Folder, Stored, StudyError
 from rtsim.studies.interim_analysis import needed
 from rtsim.studies.measures import ERROR, FAILED, NAN, Row, decided
 from rtsim.studies.one_run import Live, Runner
-from rtsim.studies.plan import Job, Orders, Plan, find_study, ordered
+from rtsim.studies.plan import Job, Ordered, Orders, Plan, find_study, ordered
 from rtsim.studies.progress import StudyProgress, Tally
 from rtsim.studies.study import EXTREMES, FAILURES, Study
 from rtsim.studies.workers import LOCAL, DaskPool, Where
@@ -187,8 +187,7 @@ def plan_of(scenario: str, study: Study, where: Where = LOCAL, only: str = "") -
     where.check()
     where.check_limit(study.limit)
     plan = Plan.of(study, scenario)
-    runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
-    runner.check(first)
+    runner, first = _first_run(plan)
     scenario_of_first = runner.scenario(first)
     scenario_of_first.check_requirements()
     declared = scenario_of_first.requirements
@@ -197,6 +196,20 @@ def plan_of(scenario: str, study: Study, where: Where = LOCAL, only: str = "") -
         plan = plan.with_histories_until(runner.until_ns(first))
     where.check_reachable()
     return plan
+
+
+def _first_run(plan: Plan) -> tuple[Runner, Ordered]:
+    runner, first = Runner(plan.job), ordered(plan, 0, plan.example, 0)
+    runner.check(first)
+    return runner, first
+
+
+def required_names(scenario: str, study: Study) -> list[str]:
+    """Return the names of the study's requirements, or of the scenario's if the study has none."""
+    if study.required:
+        return [one.name for one in study.required]
+    runner, first = _first_run(Plan.of(study, scenario))
+    return [one.name for one in runner.scenario(first).requirements]
 
 
 def resume(folder: str | Path, *, workers: int | None = 0, progress: bool | None = None) -> Folder:

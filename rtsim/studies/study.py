@@ -116,8 +116,8 @@ class Study:
         self.sampled.check(self.space)
         example = self.sampled.example(self.space)
         self._check_columns((*OWN_COLUMNS, *example.marks), {**self.factors, **example.values})
-        self.sampled.check_names(list(self.results), [one.name for one in self.required])
-        self._check_stop()
+        if self.stopping is not None:
+            self.sampled.check_looks(self.stopping.looks)
 
     @cached_property
     def sampled(self) -> Design:
@@ -159,15 +159,6 @@ class Study:
     def stopping(self) -> Stop | None:
         """The :class:`Stop` rule that ends the study early, or ``None`` without a rule."""
         return Stop.of_text(self.stop) if isinstance(self.stop, str) else self.stop
-
-    def _check_stop(self) -> None:
-        stop = self.stopping
-        if stop is None:
-            return
-        names = [*self.results, *(one.name for one in self.required)]
-        if stop.result not in names:
-            raise UnknownName("result", stop.result, names, "the rule for an early stop")
-        self.sampled.check_looks(stop.looks)
 
     @property
     def runs(self) -> int:

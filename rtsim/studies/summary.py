@@ -81,7 +81,8 @@ class Summary(Judged, dict[str, Any]):
                 yield Reason(failed, why, strict=True)
             if many := one["undecided"]:
                 why = f"{many} of {one['count']} runs leave the requirement {name} undecided"
-                yield Reason(undecided, f"{why}: {one['why_undecided']}", strict=True)
+                nothing = search and many == one["count"] and name == self["search"]["requirement"]
+                yield Reason(undecided, f"{why}: {one['why_undecided']}", strict=not nothing)
         if gone := states[TIMEOUT] + states[LOST]:
             why = f"{gone} of {runs} runs took too long or lost their process"
             yield Reason(undecided, why)
@@ -345,7 +346,9 @@ def worst_case(folder: Folder, found: Mapping[str, Any]) -> WorstCase:
     one, run = found["search"], found["search"]["worst_run"]
     ended, worst = ENDS.get(found["ended"], found["ended"]), ""
     if one["worst_margin"] is not None:
-        worst = f"worst margin {one['worst_margin']:.4g} in run {run}"
+        margin = "worst margin" if one["worst_decided"] else "smallest upper bound of a margin"
+        worst = f"{margin} {one['worst_margin']:.4g} in run {run}"
+        worst += "" if one["worst_decided"] else ", which is undecided"
     elif run is not None:
         row = folder.row(run)
         why = f"{one['worst_state']}: {row['cause']}" if row else one["worst_state"]
@@ -364,16 +367,23 @@ def command(folder: Folder, run: int, recording: str) -> str:
 
 
 def _counts(one: Mapping[str, Any], rows: int) -> list[str]:
-    none, out = one["without_margin"], []
+    none, undecided, out = one["without_margin"], one["undecided"], []
+    decided = rows - none - undecided
     if one["misses"]:
         many, first = one["misses"], one["first_miss"] + 1
         out.append(
             f"{runs_of(many)} {'misses' if many == 1 else 'miss'} it; {runs_of(first)} "
             f"{'was' if first == 1 else 'were'} needed to find the first"
         )
-    elif rows > none or not rows:
-        with_margin = f"{runs_of(rows - none)}{' with a margin' if none else ''}"
-        out.append(f"no miss found in {with_margin}; this does not prove that none exists")
+    elif decided or not rows:
+        which = " that decide it" if undecided else " with a margin" if none else ""
+        out.append(
+            f"no miss found in {runs_of(decided)}{which}; this does not prove that none exists"
+        )
+    elif undecided:
+        out.append("no run decides the requirement, so the search says nothing about it")
+    if undecided:
+        out.append(f"{runs_of(undecided)} {'leaves' if undecided == 1 else 'leave'} it undecided")
     if none:
         have = "has" if none == 1 else "have"
         out.append(f"{runs_of(none)} {have} no margin, which counts as worse than every margin")

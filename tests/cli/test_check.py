@@ -16,6 +16,7 @@ from junit_schema import valid
 
 from rtsim.cli import replay
 from rtsim.cli.main import main
+from rtsim.core.outcome import Outcome
 from rtsim.record.reading import Recording
 
 CART = """
@@ -140,13 +141,19 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
     assert row["first.mcap"] == "not exercised, 0 times"
     assert row["run.mcap"].startswith("holds, ")
     assert (row["verdict"], row["exercised_by"]) == ("holds", "1")
-    cases = ET.parse(folder / "m.xml").getroot().iter("testcase")
+    root = ET.parse(folder / "m.xml").getroot()
+    # JUnit follows the rule of the matrix: what another run exercises is no error
+    assert [root.get(key) for key in ("tests", "failures", "errors")] == ["2", "0", "0"]
+    assert [one.tag for one in root.iter() if one.tag in ("skipped", "error")] == ["skipped"]
+    cases = root.iter("testcase")
     told = [{p.attrib["name"]: p.attrib["value"] for p in one.iter("property")} for one in cases]
     assert [one["exercised"] for one in told] == ["no", "yes"]
     assert told[0]["requirement"] == "FAR"
     assert told[0]["formula"] == far.removeprefix("FAR: ")
     assert (told[0]["verdict"], told[1]["verdict"]) == ("undecided", "holds")
-    text = typed("check", "first.mcap", "--require", far, "--matrix", "m.csv", status=2)
+    alone = ["--matrix", "m.csv", "--junit", "alone.xml"]
+    text = typed("check", "first.mcap", "--require", far, *alone, status=2)
+    assert ET.parse(folder / "alone.xml").getroot().get("errors") == "1"
     assert "FAR is undecided: no run exercises it, because cart.x < -0.4 m was never true" in text
     typed("check", "first.mcap", "run.mcap", "--matrix", "m.csv", status=2)  # CALM needs 8 s
     typed("check", "run.mcap", "--matrix", "m.csv", status=1)
@@ -201,24 +208,52 @@ def test_a_recording_that_was_cut_off_is_no_pass() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_replay_checks_the_requirements_but_its_status_is_that_of_the_comparison() -> None:
-    text = typed("replay", "run.mcap")
+def test_the_status_of_a_replay_is_that_of_the_comparison_and_the_requirements() -> None:
+    text = typed("replay", "run.mcap", status=1)
     assert "equal bit for bit" in text
     assert "Requirements on the replayed run" in text
     assert "NEAR holds 0.5 0" in text
-    assert (
-        "CALM is violated, robustness -0.0773282 at 6.41 s; the exit status states only whether "
-        "the replay agrees with the recording" in text
-    )
+    why = "the replay equals the recording; CALM is violated, robustness -0.0773282 at 6.41 s"
+    assert why in text
     told = json.loads(CliRunner().invoke(main, ["replay", "run.mcap", "--json"]).stdout)
-    assert (told["outcome"], told["exit_status"], told["why"]) == ("passed", 0, None)
+    assert (told["outcome"], told["exit_status"], told["why"]) == ("failed", 1, why)
+    assert (told["agrees"], told["ok"], told["difference"]) == (True, False, None)
     assert [one["outcome"] for one in told["requirements"]] == ["passed", "failed"]
+    text = typed("replay", "run.mcap", "--abs", "1e-9", status=1)
+    assert "the replay agrees within the tolerance with the recording; CALM is violated" in text
     typed("check", "run.mcap", status=1)
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_replay_with_an_undecided_requirement_is_undecided() -> None:
+    typed("run", "cart.py:plain", "--require", OPEN, "-o", "open.mcap", status=2)
+    why = "the replay equals the recording; LONG is undecided: the run ended at 10 s"
+    assert why in typed("replay", "open.mcap", status=2)
+    told = json.loads(CliRunner().invoke(main, ["replay", "open.mcap", "--json"]).stdout)
+    assert (told["outcome"], told["agrees"]) == ("undecided", True)
+    assert told["why"].startswith(why)
+
+
+def test_a_replay_that_differs_names_the_difference_and_the_requirement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cart.py").write_text(CART)
+    typed("run", "cart.py:cart", "-o", "run.mcap", status=1)
+    Path("cart.py").write_text(CART.replace("0.4 * self.v", "0.3 * self.v"))
+    text = typed("replay", "run.mcap", "--trust", status=1)
+    assert "signals FAILED" in text
+    told = json.loads(CliRunner().invoke(main, ["replay", "run.mcap", "--trust", "--json"]).stdout)
+    assert (told["outcome"], told["agrees"]) == ("failed", False)
+    assert "cart.v: fails at 0.01 s, 1000/1001; CALM is violated, robustness -" in told["why"]
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_replay_of_a_part_decides_only_what_the_part_decides() -> None:
-    text = typed("replay", "run.mcap", "--to", "7", "--abs", "1e-9")
+    text = typed("replay", "run.mcap", "--to", "7", "--abs", "1e-9", status=1)
+    typed("run", "cart.py:plain", "--require", HOLDS, "-o", "near.mcap")
+    typed("replay", "near.mcap")
+    typed("replay", "near.mcap", "--to", "7", status=2)
     assert "NEAR undecided" in text
     assert "CALM violated" in text
     assert "NEAR is undecided: the run stopped at 7 s of 10 s" in text
@@ -237,7 +272,8 @@ def test_a_replay_takes_the_end_of_the_run_as_recorded(reason: str, verdict: str
     stopped = dataclasses.replace(whole, header=header, footer={**whole.footer, "reason": reason})
     checked = replay.check(stopped, [None, None], 0.0, 0.0)
     assert [one.verdict for one in checked.requirements] == [verdict, "violated"]
-    assert checked.ok
+    assert checked.comparison is Outcome.PASSED
+    assert checked.outcome is Outcome.FAILED
 
 
 @pytest.mark.usefixtures("folder")

@@ -304,13 +304,27 @@ def test_a_monitor_that_fails_does_not_disturb_the_recording(
         raise ValueError("broken")
 
     monkeypatch.setattr(Monitor, "look", broken)
-    assert watched(started("always a.x < 3"), MARK) == [{"unwatched": "ValueError: broken"}]
+    why = "ValueError: broken"
+    two = started("always a.x < 3", "always b.y < 3")
+    assert watched(two, MARK) == [{"unwatched": {"R0": why, "R1": why}}]
     malformed = {"header": {"requirements": [{}]}, "tracks": []}
     start = RecordFrame(FrameKind.START, 0, json.dumps(malformed).encode())
-    watcher = Watcher(lambda **_: None)
+    said: list[dict[str, Any]] = []
+    watcher = Watcher(lambda **status: said.append(status))
     for frame in (start, MARK, FINISH):
         watcher(frame)
     assert not watcher._thread.is_alive()
+    (one,) = said
+    assert list(one["unwatched"]) == [""]
+    assert one["unwatched"][""]
+
+
+def test_a_requirement_that_is_not_evaluated_is_reported_once() -> None:
+    said = watched(started("overshoot(a.x, 1) < 3 %", "always a.x < 3"), MARK, MARK)
+    assert [one for one in said if "unwatched" in one] == [
+        {"unwatched": {"R0": "a measure needs the whole run"}}
+    ]
+    assert [one["name"] for one in said[-1]["watched"]] == ["R1"]
 
 
 # The loop
@@ -398,7 +412,24 @@ def test_a_violation_is_announced_and_ends_the_run_if_asked(as_json: bool, tmp_p
     assert STOPPED in str(RunEnding.of(recording))
     (verdict,) = check(required_by(recording.header), recording)
     assert verdict.verdict == "violated"
-    assert CliRunner().invoke(main, ["replay", str(path), "--trust"]).exit_code == 0
+    again = CliRunner().invoke(main, ["replay", str(path), "--trust"])
+    assert again.exit_code == 1
+    assert "the replay equals the recording; LOW is violated" in again.output
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("stop", [False, True])
+def test_a_requirement_that_is_not_evaluated_is_named_once(stop: bool, tmp_path: Path) -> None:
+    words = [scenario_file(tmp_path), "--until", "0.03", "-o", str(tmp_path / "run.mcap")]
+    words += ["--require", "PEAK: max_error(rising.x, 0 m) < 1 m"]
+    done = executed(*words, *(["--stop-on-violation"] if stop else ["--pace", "1"]))
+    said = (
+        "requirement PEAK is not evaluated during the run, but at its end: a measure needs the "
+        "whole run"
+    )
+    assert done.output.count(said) == 1, done.output
+    assert ("; --stop-on-violation does not end the run" in done.output) == stop
+    assert "PEAK holds" in " ".join(done.output.split())
 
 
 @pytest.mark.live

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rtsim as rt
 from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.errors import (
     CheckpointError,
@@ -531,3 +532,28 @@ def test_strict_refuses_warnings(scenario: Scenario) -> None:
     assert replace(result, late=2, missed=1).warnings == ["late answers: 2", "missed requests: 1"]
     certificate = replace(result.certificate, overruns={"compute": 3})
     assert replace(result, certificate=certificate).warnings == ["overruns: 3"]
+
+
+class Doubled(rt.Controller):
+    period = 0.01
+    x = rt.input("m")
+    y = rt.output("m")
+
+    def step(self):
+        self.y = 2.0 * self.x
+
+
+def test_an_answer_after_the_last_row_is_repeated() -> None:
+    """Without a plant, the last row is the request at 0.05 s, and its answer is due at 0.051 s."""
+
+    def scenario() -> Scenario:
+        loop = rt.Scenario("answer", until=0.055)
+        wanted = loop.source("wanted", rt.Signals(rt.Signal("x", "m")))
+        doubled = loop.controller(Doubled(), compute=Fixed(0.001))
+        loop.connect(wanted.x, doubled.x)
+        return loop
+
+    recorded = rt.simulate(scenario()).recording()
+    again = rerun(recorded, scenario())
+    assert len(recorded.track("messages/doubled")) == 6
+    assert compare_exact(recorded, again) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
@@ -15,10 +16,13 @@ from click.testing import CliRunner
 from falsified_parts import CART
 
 from rtsim.cli.main import main
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
 from rtsim.requirements.requirement import Requirement
 from rtsim.requirements.verdict import check
+from rtsim.runs.replay import scenario_of
+from rtsim.runs.simulation import simulate
 from rtsim.studies.counterexample import Counterexample, Runs, Waveform
 from rtsim.studies.factors import Range
 from rtsim.studies.input_signals import InputSignal
@@ -175,6 +179,10 @@ points = [[0, 1]]
     ("old", "new", "said"),
     [
         ("format = 1", "format = 2", r"one.toml:2: format = 2 is of another version"),
+        ("format = 1", "format = true", r"one.toml:2: format = True is not valid.*whole number"),
+        ("format = 1", "format = 1.0", r"one.toml:2: format = 1.0 is not valid.*whole number"),
+        ("[1.0, 1.0]", "[1.0, 1.5]", r"one.toml:.*point \[1, 1.5\] of .* from -1 to 1"),
+        ("[1.0, 1.0]", "[1.0, -1.5]", r"point \[1, -1.5\] of command.wanted is outside its range"),
         ("until = 3.0", "until = 0", "until = 0 is not valid.*write seconds > 0"),
         ("seed = 7", "seed = -1", "seed = -1 is not valid"),
         ('name = "TOO FAST"', "", "name is missing"),
@@ -216,7 +224,7 @@ def test_rtsim_run_runs_it_and_replays_it(reference: str, tmp_path: Path) -> Non
     assert (recording.header["seed"], recording.span_ns[1]) == (7, one.until_ns)
     assert check([FAST], recording)[0].robustness == one.check().robustness
     status, said = run_in("replay", "a.mcap")
-    assert status == 0, said
+    assert status == 1, said
     assert "rows equal bit for bit" in said
     # values that are typed come before those of the file
     typed = ["--set", "follower.rate=1.0", "--seed", "3", "--until", "2.5", "-o", "b.mcap"]
@@ -224,6 +232,22 @@ def test_rtsim_run_runs_it_and_replays_it(reference: str, tmp_path: Path) -> Non
     assert status == 0, said
     recording = Recording.open("b.mcap")
     assert (recording.header["seed"], recording.span_ns[1]) == (3, 2_500_000_000)
+    run_in("run", "follow.py", *file, "--seed", "0", "-o", "c.mcap")
+    assert Recording.open("c.mcap").header["seed"] == 0
+
+
+@pytest.mark.parametrize(
+    "driven", [[], {"command.wanted": 1}, {"command.wanted": [[0]]}, {"command.wanted": [[0, "x"]]}]
+)
+def test_a_recording_with_malformed_inputs_is_an_error(reference: str, driven: object) -> None:
+    recorder = MemoryRecorder()
+    simulate(example(reference).make(), seed=7, recorder=recorder, progress=False)
+    recording = recorder.recording()
+    assert scenario_of(recording).origin["driven"]["command.wanted"]
+    header = copy.deepcopy(dict(recording.header))
+    header["scenario"]["origin"]["driven"] = driven
+    with pytest.raises(RecordingError, match="malformed changes of input signals"):
+        scenario_of(replace(recording, header=header))
 
 
 def test_a_missing_file_is_refused_before_the_run(reference: str, tmp_path: Path) -> None:

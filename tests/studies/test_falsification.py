@@ -105,6 +105,13 @@ def test_runs_that_decide_nothing_are_no_search(requirement: str, why: str) -> N
     )
 
 
+def test_one_undecided_run_and_a_formula_without_a_name_in_words() -> None:
+    found = search("LATER", inputs={"push": "pieces:2,-0.1,0.1"}, runs=1)
+    assert "; 1 run leaves it undecided: " in found.in_words
+    with pytest.raises(ScenarioError, match="a formula with a name, such as 'SPEED: always"):
+        Study({"cart.x": (0.0, 1.0)}, requirements=["always cart.x < 1 m"])
+
+
 def test_the_condition_of_an_implication_guides_the_search() -> None:
     """Runs that do not exercise the requirement are undecided, but have a robustness."""
     wanted = "DEEP: always (cart.x > 1.9 m implies cart.v < 0 m/s)"

@@ -76,7 +76,7 @@ def test_a_signal_is_json(more: str) -> None:
     [
         ("steps:3,0,1", "unknown kind of input signal 'steps' in input push.force; known: pieces"),
         ("pieces:0,0,1", "0 points are too few; give 1 or more"),
-        ("linear:1,0,1", "1 points are too few; give 2 or more"),
+        ("linear:1,0,1", "1 point is too few; give 2 or more"),
         ("pieces:2.5,0,1", "points is 2.5; give a whole number"),
         ("pieces:2,1,1", "input push.force: the range from 1 to 1 is empty"),
         ("pieces:2,0,1,rate=0", "rate is 0; give a number > 0"),
@@ -94,6 +94,11 @@ def test_a_wrong_signal_is_refused(text: str, says: str) -> None:
     with pytest.raises(ScenarioError) as error:
         InputSignal.of_text("push.force", text)
     assert says in str(error.value)
+
+
+def test_one_time_is_singular() -> None:
+    with pytest.raises(ScenarioError, match="give 1 time, of which the first is 0"):
+        InputSignal("push.force", "pieces", 1, 0.0, 1.0, times=(1.0,))
 
 
 def test_a_run_has_a_limited_number_of_samples() -> None:

@@ -199,7 +199,6 @@ def test_equal_candidates_are_run_once() -> None:
 @pytest.mark.parametrize(
     ("design", "more", "says"),
     [
-        (Search("pek"), {}, "unknown requirement 'pek'"),
         (Search("peak"), {"correlation": {("plant.x", "plant.v"): 0.5}}, "cannot be correlated"),
         (Search("peak"), {"stop": "peak:0.1,looks=10"}, "cannot stop early"),
     ],
@@ -224,8 +223,3 @@ def test_a_search_needs_factors_with_finite_bounds() -> None:
     Search("m").check(endless)
     with pytest.raises(ScenarioError, match="the search range of factor a is"):
         Search("m", within=math.nextafter(1.0, 0.0)).check(endless)
-
-
-def test_an_unknown_requirement_has_a_suggestion() -> None:
-    with pytest.raises(ScenarioError, match="did you mean peak"):
-        study(Search("peek"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from falsified_parts import CART
 from search_parts import BROKEN, FACTORS, study
 from study_commands import parsed, rtsim
 
@@ -332,6 +333,67 @@ def test_a_wrong_option_is_explained(words: tuple[str, ...], says: str) -> None:
     assert done.exit_code == 2
     assert says in done.stderr
     assert not Path("out").exists()
+
+
+def test_a_search_of_an_unknown_requirement_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="'peek' in the search; did you mean peak"):
+        begin("unstable", study(Search("peek")), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_a_search_knows_the_requirements_of_the_scenario() -> None:
+    Path("cart.py").write_text(CART)
+    words = ["--factor", "cart.x=range:0,1", "--runs", "20", "--workers", "0", "--json"]
+    words = ["search", "cart.py", *words]
+    done = parsed(rtsim(*words, "--requirement", "NEAR", "-o", "near"))
+    assert done["search"]["requirement"] == "NEAR"
+    assert done["search"]["misses"] > 0
+    text = rtsim(*words, "-o", "none").output
+    assert "the study has 3 requirements (NEAR, FAR, LATER); name one by --requirement" in text
+    text = rtsim(*words, "--requirement", "NER", "-o", "none").output
+    assert "unknown requirement 'NER' in the search; did you mean NEAR" in text
+    assert not Path("none").exists()
+    only = CART.replace('    loop.require("FAR"', '    ("FAR"').replace(
+        '    loop.require("LATER"', '    ("LATER"'
+    )
+    Path("only.py").write_text(only)
+    assert (
+        parsed(rtsim("search", "only.py", *words[2:], "-o", "only"))["search"]["requirement"]
+        == "NEAR"
+    )
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_a_search_in_which_every_run_is_undecided_says_so() -> None:
+    Path("cart.py").write_text(CART)
+    words = ("search", "cart.py", "--factor", "cart.x=range:0,1", "--requirement", "FAR")
+    done = rtsim(*words, "--runs", "20", "--workers", "0", "-o", "far")
+    assert done.exit_code == 2
+    assert "20 of 20 runs leave the requirement FAR undecided: not exercised" in done.output
+    assert "no run decides the requirement, so the search says nothing about it" in done.stdout
+    assert "20 runs leave it undecided" in done.stdout
+    assert "smallest upper bound of a margin" in done.stdout
+    assert "which is undecided" in done.stdout
+    assert "no miss found" not in done.stdout
+    assert "  worst margin" not in done.stdout
+    found = parsed(rtsim("show", "far", "--json"))
+    assert found["exit_status"] == 2
+    search = found["search"]
+    assert (search["undecided"], search["worst_decided"], search["misses"]) == (20, False, 0)
+
+
+@pytest.mark.usefixtures("empty_project")
+def test_a_search_counts_the_runs_that_decide_the_requirement() -> None:
+    mixed = CART.replace("cart.x > 5 m implies", "cart.x > 3 m implies").replace("v < 0", "v < 9")
+    Path("cart.py").write_text(mixed)
+    words = ("search", "cart.py", "--factor", "cart.x=range:0,1", "--requirement", "FAR")
+    done = rtsim(*words, "--runs", "20", "--workers", "0", "-o", "far")
+    found = parsed(rtsim("show", "far", "--json"))["search"]
+    assert 0 < found["undecided"] < 20
+    assert done.exit_code == 0
+    assert f"no miss found in {20 - found['undecided']} runs that decide it" in done.stdout
+    assert f"{found['undecided']} runs leave it undecided" in done.stdout
 
 
 def test_the_progress_line_has_the_smallest_margin(whole: Folder) -> None:

@@ -123,8 +123,12 @@ def test_the_level_is_corrected_for_the_number_of_looks() -> None:
 def test_a_rule_that_does_not_fit_is_refused(stop: str, more: dict[str, Any], problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):
         study(stop, **more)
-    with pytest.raises(UnknownName, match="unknown result 'peak'"):
-        study("peak:1,looks=10")
+
+
+def test_a_rule_of_an_unknown_result_is_refused_before_the_folder_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="unknown result 'peak' in the rule for an early stop"):
+        begin("unstable", study("peak:1,looks=10"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 LIMITED = Study(design=MonteCarlo(3), results={"x": "last:plant.x"}, until=0.1, limit=2.0)

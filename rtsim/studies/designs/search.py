@@ -136,20 +136,24 @@ class Search(Design):
         """Return the worst run, the smallest margin, and the first run with a negative margin.
 
         The worst run is the first run that has no margin. If all runs have a margin, the worst run
-        is the run with the smallest margin.
+        is the run with the smallest margin. A run that leaves a formula undecided has no decided
+        margin, and counts with its upper bound.
         """
         margins = np.asarray(columns[self.margin], np.float64)
         runs = np.asarray(columns["run"])
         missed = runs[margins < 0.0]
         robustness = columns.get(robustness_column(self.requirement))
         # Of a formula, also the undecided runs have a robustness.
+        decided = ~np.isnan(margins)
         margins = margins if robustness is None else np.asarray(robustness, np.float64)
         none = np.isnan(margins)
+        undecided = ~(none | decided)
         out: dict[str, Any] = {
             "requirement": self.requirement, "worst_margin": None, "worst_run": None,
-            "worst_state": None, "factors": {}, "smallest_margin": None, "smallest_run": None,
-            "misses": len(missed), "first_miss": int(missed.min()) if len(missed) else None,
-            "without_margin": int(none.sum()),
+            "worst_state": None, "worst_decided": None, "factors": {},
+            "smallest_margin": None, "smallest_run": None, "misses": len(missed),
+            "first_miss": int(missed.min()) if len(missed) else None,
+            "without_margin": int(none.sum()), "undecided": int(undecided.sum()),
         }  # fmt: skip
         if not none.all():
             k = int(np.nanargmin(margins))
@@ -157,6 +161,7 @@ class Search(Design):
         if len(margins):
             k = int(np.argmax(none)) if none.any() else k
             out |= {"worst_run": int(runs[k]), "worst_state": columns["state"][k]}
+            out["worst_decided"] = bool(decided[k])
             out["worst_margin"] = None if none[k] else float(margins[k])
             out["factors"] = {name: columns[name][k : k + 1].tolist()[0] for name in space.names}
         return {"search": out}

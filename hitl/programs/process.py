@@ -39,6 +39,14 @@ _TAIL = 2000
 _PATIENCE_S = 10.0
 
 
+_REFUSED = "refused: "
+"""Begin of a note about a port that is not declared."""
+
+
+def _listed(ports: Sequence[int]) -> str:
+    return f"port {', '.join(map(str, ports))}" if ports else "no port"
+
+
 class Datagram(NamedTuple):
     """A datagram between the simulator and a program, or a part of a TCP stream."""
 
@@ -63,6 +71,8 @@ class VirtualProcess:
         log: File for the output of the program; by default, a temporary file.
         look_ns: Time that the program needs to read a clock or to poll, ns.
         patience: Longest wall-clock time in s without a report of the program.
+        other_ports: If True, the program can use other ports of the network, in real time. By
+            default, each use of another port is an error.
 
     Raises:
         ProgramError: The program cannot be started in virtual time.
@@ -79,6 +89,7 @@ class VirtualProcess:
         log: Path | None = None,
         look_ns: int = LOOK_NS,
         patience: float = _PATIENCE_S,
+        other_ports: bool = False,
     ) -> None:
         self.name = Path(command[0]).name
         self.notes: list[str] = []
@@ -89,6 +100,10 @@ class VirtualProcess:
         """Number of its threads; 0 after it has ended."""
         self._patience = patience
         listens, calls = list(listens), list(calls)
+        self._declared = (
+            f"it may open {_listed(listens)} and send to {_listed(calls)}: correct or add the "
+            "port, or give other_ports=True, so that the program uses the network"
+        )
         for ports in (listens, calls):
             if len(ports) > _MOST_PORTS:
                 raise ProgramError(
@@ -103,7 +118,7 @@ class VirtualProcess:
         self._log = open(log, "w+b") if log else tempfile.TemporaryFile()  # noqa: SIM115
         options = (
             f"fd={its.fileno()},look={look_ns},in={':'.join(map(str, listens))},"
-            f"out={':'.join(map(str, calls))}"
+            f"out={':'.join(map(str, calls))},others={int(other_ports)}"
         )
         kept = {
             name: os.environ[name]
@@ -179,6 +194,7 @@ class VirtualProcess:
         if not size:
             return []
         size += _REPORT.size
+        known = len(self.notes)
         data = self._get(size, data)
         at = _REPORT.size
         out = []
@@ -197,6 +213,9 @@ class VirtualProcess:
             raise self._damaged() from None
         if at != size or len(data) != size:
             raise self._damaged()
+        for text in self.notes[known:]:
+            if text.startswith(_REFUSED):
+                raise self._error(f"uses {text.removeprefix(_REFUSED)}; {self._declared}")
         return out
 
     def _damaged(self) -> ProgramError:

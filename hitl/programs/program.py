@@ -62,6 +62,8 @@ class Program:
         log: File for the output of the program.
         opens: Further ports that the program opens or to which it sends; nothing is sent to them,
             and what they send is ignored.
+        other_ports: If True, the program can use other ports of the network, in real time. By
+            default, each use of another port ends the run with an error.
         silence: Longest time that the program needs for an awaited answer, on its own clock, s.
         look: Time that the program needs to read its clock or to poll, s.
         prefix: If True, names of signals begin with the name of their frame.
@@ -93,6 +95,7 @@ class Program:
         environment: Mapping[str, str] | None = None,
         log: str | Path | None = None,
         opens: Iterable[int] = (),
+        other_ports: bool = False,
         silence: float = 1.0,
         look: float = LOOK_NS / NS_PER_S,
         prefix: bool = False,
@@ -116,7 +119,7 @@ class Program:
                 "in a loop would not end"
             )
         self._folder = None if folder is None else Path(folder)
-        self._opens = tuple(opens)
+        self._opens, self._other_ports = tuple(opens), other_ports
         self._environment, self._log = dict(environment or {}), log
         self._to = {
             name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in send.items()
@@ -172,7 +175,7 @@ class Program:
         return VirtualProcess(
             self.command, [*(p.port for p in self._to.values()), *self._opens],
             [*self._from.values(), *self._opens], folder=folder,
-            environment=self._environment, look_ns=self._look_ns,
+            environment=self._environment, look_ns=self._look_ns, other_ports=self._other_ports,
             log=None if self._log is None else Path(self._log),
         )  # fmt: skip
 
@@ -199,8 +202,15 @@ class Program:
         if "_values" not in vars(self):
             self._begin()
         pending, self._pending = self._pending, []
+        known = len(self.process.notes)
         for datagram in self.process.run(until_ns, pending, first=first):
             self._take(datagram)
+        for note in self.process.notes[known:]:
+            if note.startswith("lost: ") and note.endswith("not opened"):
+                raise ProgramError(
+                    f"the program {self.name} did not receive a frame: {note}; correct the port in "
+                    "send=, or give the program more time before the run: boot="
+                )
         if not self.process.threads:
             raise self.process.ended()
 
@@ -240,6 +250,11 @@ class Program:
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
         until_ns = self._program_ns(tag) + round(patience * NS_PER_S)
+        if self._answer == LATEST and patience <= 0:
+            raise ControllerError(
+                f"the answer of the program {self.name} is due at its request, so that it cannot "
+                "depend on the request; give the controller a compute latency, or answer='awaited'"
+            )
         if self._answer == LATEST:
             self._run(until_ns)
         else:
@@ -270,6 +285,11 @@ class Program:
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:  # noqa: ARG002
         return error
+
+    @property
+    def notes(self) -> list[str]:
+        """What the program does without virtual time, so that two runs can differ."""
+        return [] if self.process is None else self.process.notes
 
     def describe(self) -> dict[str, object]:
         return {

@@ -26,6 +26,7 @@ Sourced           functions()                            its class, if it runs i
 Interfaced        interface                              errors name no file and line
 FreeRunning       free_running                           it pauses with the run
 Paced             paced                                  a restore does not set its clock
+Noted             notes                                  it causes no warnings of the run
 Prompt            prompt                                 in real time it needs a compute latency
 ByAddress         by_address(), ran_by_address()         its steps run in the interpreter
 ================  =====================================  ==========================================
@@ -256,6 +257,16 @@ class Prompt(Protocol):
 
 
 @runtime_checkable
+class Noted(Protocol):
+    """A controller that reports why its answers are doubtful, such as a program on a real clock."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """One text for each problem so far; each is a warning of the run."""
+        ...
+
+
+@runtime_checkable
 class ByAddress(Protocol):
     """A controller whose step compiled code can call directly, instead of ``send``.
 
@@ -392,6 +403,11 @@ def functions_of(controller: ControllerProtocol) -> list[Any]:
     if isinstance(controller, Sourced):
         return list(controller.functions())
     return [] if controller.outside else [type(controller)]
+
+
+def notes_of(controller: ControllerProtocol) -> list[str]:
+    """Return the problems that ``controller`` reports about itself."""
+    return list(controller.notes) if isinstance(controller, Noted) else []
 
 
 def free_running(controller: ControllerProtocol) -> bool:

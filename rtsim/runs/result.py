@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from rtsim.components.protocols import memory_of
+from rtsim.components.protocols import memory_of, notes_of
 from rtsim.core.errors import (
     NotRecorded,
     OverrunError,
@@ -156,9 +156,10 @@ class RunResult(SignalsByName, Judged):
     def warnings(self) -> list[str]:
         """Problems that make the result doubtful but did not end the run, one text per problem.
 
-        The problems are overruns, late answers, missed requests, faults that never acted, and
-        overloaded media.  A medium is overloaded if several messages of one sender wait for it when
-        the run ends.  The option ``--strict`` treats each problem as a failure.
+        The problems are overruns, late answers, missed requests, faults that never acted, what
+        controllers report about themselves, and overloaded media.  A medium is overloaded if
+        several messages of one sender wait for it when the run ends.  The option ``--strict``
+        treats each problem as a failure.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
@@ -172,6 +173,8 @@ class RunResult(SignalsByName, Judged):
             behind = [name for name, count in senders.items() if count > 1]
             if behind:
                 found.append(f"senders that {medium} did not keep up with: {', '.join(behind)}")
+        for task in self.system.controllers:
+            found += [f"{task.name}: {note}" for note in notes_of(task.controller)]
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
 
     def final(self, name: SignalName) -> float | Vector:

@@ -31,9 +31,10 @@ def run_to_end(
     step: Callable[[], int] = lambda: 1000 * MS,
     until_ns: int = 10_000_000 * MS,
     patience: float = 60.0,
+    other_ports: bool = False,
 ) -> Ended:
     """Grant time in steps of ``step()`` ns until the program has ended, or until ``until_ns``."""
-    process = VirtualProcess(command, LISTENS, CALLS, patience=patience)
+    process = VirtualProcess(command, LISTENS, CALLS, patience=patience, other_ports=other_ports)
     waiting = sorted(sends)
     sent: list[Datagram] = []
     error = ""

@@ -14,7 +14,7 @@ struct datagram *arrivals;
 struct timer *timers;
 struct line *lines;
 struct barrier *barriers;
-int ports_in[MOST_PORTS], ports_out[MOST_PORTS], count_in, count_out, ephemeral = 49152;
+int ports_in[MOST_PORTS], ports_out[MOST_PORTS], count_in, count_out, other_ports, ephemeral = 49152;
 char notes[MOST_NOTES][160];
 int note_count, notes_sent;
 __thread struct thread *self;
@@ -425,6 +425,7 @@ __attribute__((constructor)) void start(void) {
     look_ns = atoll(option(given, "look"));
     count_in = read_ports(option(given, "in"), ports_in);
     count_out = read_ports(option(given, "out"), ports_out);
+    other_ports = atoi(option(given, "others"));
     main_thread.id = pthread_self(), main_thread.wake_ns = FOREVER;
     all = self = &main_thread;
     threads = 1;

@@ -336,6 +336,13 @@ static struct line *replace_socket(int fd, enum kind kind, int local, int peer) 
     return u;
 }
 
+/* Note that the program uses a port that is not declared; return whether the call must fail. */
+static int refused(const char *what, int port) {
+    note("%s: %s %d, which is not declared", other_ports ? "not in virtual time" : "refused", what, port);
+    if (!other_ports) errno = EACCES;
+    return !other_ports;
+}
+
 EXPORT int bind(int fd, const struct sockaddr *address, socklen_t size) {
     int port = active() ? port_of(address, size) : 0;
     if (!port) return REAL(bind)(fd, address, size);
@@ -343,7 +350,7 @@ EXPORT int bind(int fd, const struct sockaddr *address, socklen_t size) {
         replace_socket(fd, is_udp(fd) ? DATAGRAMS : LISTENING, port, 0);
         return 0;
     }
-    note("not in virtual time: a socket at port %d, which the interface does not declare", port);
+    if (refused("a socket at port", port)) return -1;
     return REAL(bind)(fd, address, size);
 }
 
@@ -354,7 +361,7 @@ EXPORT int connect(int fd, const struct sockaddr *address, socklen_t size) {
         replace_socket(fd, line_of(fd) || is_udp(fd) ? DATAGRAMS : STREAM, 0, port);
         return 0;
     }
-    note("not in virtual time: a connection to port %d, which the interface does not declare", port);
+    if (refused("a connection to port", port)) return -1;
     return REAL(connect)(fd, address, size);
 }
 
@@ -380,7 +387,7 @@ static ssize_t send_out(int fd, const struct sockaddr *address, socklen_t addres
     int port = address ? port_of(address, address_size) : u ? u->peer : 0;
     int connected = u && u->kind == STREAM && !address; /* what it sends goes to the caller of its port */
     if (!connected && (!declared(ports_out, count_out, port) || !(u || is_udp(fd)))) {
-        if (port) note("not in virtual time: data for port %d, which the interface does not declare", port);
+        if (port && refused("data for port", port)) return -1;
         if (!u) return -2;
         errno = port ? ENETUNREACH : EDESTADDRREQ;
         return -1;

@@ -208,6 +208,7 @@ extern struct timer *timers;
 extern struct line *lines;
 extern struct barrier *barriers;
 extern int ports_in[MOST_PORTS], ports_out[MOST_PORTS], count_in, count_out, ephemeral;
+extern int other_ports; /* whether sockets with other ports use the network */
 extern char notes[MOST_NOTES][160];
 extern int note_count, notes_sent;
 extern __thread struct thread *self;

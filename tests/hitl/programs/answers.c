@@ -25,6 +25,7 @@ int main(int count, char **given) {
     struct { double twice, time, clock, radio, count; } reply = {0};
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     printf("mode %s\n", mode);
+    if (!strcmp(mode, "asks") && !getpid()) return 1;
     for (;;) {
         poll(files, 2, -1);
         double radio;

@@ -25,8 +25,8 @@ _OF_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a property 
         pytest.param("rdtsc", "time stamp counter (rdtsc) at named+0x", "1001", marks=_OF_X86),
         pytest.param("masked", "time stamp counter (rdtsc) at named+0x", "1001", marks=_OF_X86),
         pytest.param("direct", "direct system call 228 at named+0x", "0 1\n0 5", marks=_OF_X86),
-        ("bind", "a socket at port 5009, which the interface does not declare", ""),
-        ("connect", "a connection to port 5009, which the interface does not declare", ""),
+        ("bind", "not in virtual time: a socket at port 5009, which is not declared", ""),
+        ("connect", "not in virtual time: a connection to port 5009, which is not declared", ""),
         ("alarm", "not in virtual time: alarm()", ""),
         ("setitimer", "not in virtual time: setitimer()", ""),
         ("timer_create", "not in virtual time: timer_create()", ""),
@@ -41,10 +41,22 @@ _OF_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a property 
 def test_what_is_not_replaced_has_a_note(
     compiled_program: Compile, subject: str, note: str, output: str
 ) -> None:
-    ended = run_to_end(compiled_program("named.c"), subject)
+    ended = run_to_end(compiled_program("named.c"), subject, other_ports=True)
     assert "exit status 0" in ended.error, ended.error
     assert any(note in found for found in ended.notes), ended.notes
     assert ended.output.strip() == output
+
+
+@pytest.mark.parametrize(
+    ("subject", "what"),
+    [("bind", "a socket at port 5009"), ("connect", "a connection to port 5009")],
+)
+def test_a_port_that_is_not_declared_is_an_error(
+    compiled_program: Compile, subject: str, what: str
+) -> None:
+    ended = run_to_end(compiled_program("named.c"), subject)
+    assert f"the program named uses {what}, which is not declared" in ended.error
+    assert "it may open port 4000, 4001 and send to port 5000, 5001: correct or add" in ended.error
 
 
 def test_a_script_that_starts_the_program(compiled_program: Compile, tmp_path: Path) -> None:

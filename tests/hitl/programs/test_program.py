@@ -217,7 +217,7 @@ def test_refused_arguments(
 def test_a_run_needs_a_started_program(program: Make) -> None:
     controller = program("plain")
     with pytest.raises(ControllerError, match="answers is not started"):
-        controller.receive(Tag(0, 0), 0.0)
+        controller.receive(Tag(0, 0), 0.001)
 
 
 def test_the_description_names_the_program(program: Make, compiled_program: Compile) -> None:
@@ -225,3 +225,24 @@ def test_the_description_names_the_program(program: Make, compiled_program: Comp
     assert described["command"] == [str(compiled_program("answers.c")), "plain"]
     assert len(str(described["sha256"])) == 64
     assert described["sends"] == {"sample": [4000, 1], "radio": [4001, 2]}
+
+
+def test_a_frame_for_a_port_that_the_program_does_not_open(program: Make) -> None:
+    controller = program("plain", send={"sample": 4000, "radio": 4009}, opens=[4001])
+    with pytest.raises(ControllerError, match="port 4009, which the program has not opened; corr"):
+        _ran(controller)
+
+
+def test_a_port_of_the_program_that_the_scenario_does_not_declare(program: Make) -> None:
+    with pytest.raises(ProgramError, match="uses data for port 5000, which is not declared"):
+        _ran(program("plain", receive={"reply": 5001}))
+
+
+def test_latest_answers_need_a_compute_latency(program: Make) -> None:
+    with pytest.raises(ControllerError, match=r"due at its request.*give the controller a compute"):
+        _ran(program("plain"), 0.0)
+
+
+def test_notes_of_a_program_are_warnings_of_the_run(program: Make) -> None:
+    result = rt.simulate(_scenario(program("asks")))
+    assert result.warnings == ["node: getpid(): the number of the process differs between two runs"]

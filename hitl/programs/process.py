@@ -292,10 +292,10 @@ class VirtualProcess:
 
     def close(self) -> None:
         """End the program and all processes that it has started; a second call has no effect."""
-        self._control.close()
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):  # first, or it would report a lost connection
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._control.close()
         self._log.close()
 
 

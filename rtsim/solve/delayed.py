@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -157,10 +158,12 @@ def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
 def line_over(table: Any, i: int, coefficients: Any) -> None:
     """Compute the polynomial of signal ``i`` from the values that :func:`find_nodes` stored."""
     fit, nodes = table.fit, table.nodes_v
-    for d in range(nodes.shape[0]):
+    first = nodes[0, i]
+    coefficients[0] = first
+    for d in range(1, nodes.shape[0]):
         total = 0.0
-        for m in range(nodes.shape[0]):
-            total += fit[d, m] * nodes[m, i]
+        for m in range(1, nodes.shape[0]):
+            total += fit[d, m] * (nodes[m, i] - first)  # exactly 0 for a constant signal
         coefficients[d] = total
 
 
@@ -516,6 +519,24 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
 CUBIC = 3
 
 
+def _fit(degree: int) -> NDArray[np.float64]:
+    """Return the matrix (degree + 1, degree + 1) that fits a polynomial to evenly spaced values.
+
+    The matrix maps the values to the coefficients. Its rational elements are exact before they are
+    rounded, because NumPy's linear solver gives different bits on different processors.
+    """
+    columns = []
+    for m in range(degree + 1):
+        column = [Fraction(1)]
+        for j in range(degree + 1):
+            if j == m:
+                continue
+            shifted, scaled = [Fraction(0), *column], [*column, Fraction(0)]
+            column = [(degree * a - j * b) / (m - j) for a, b in zip(shifted, scaled, strict=True)]
+        columns.append([float(value) for value in column])
+    return np.ascontiguousarray(np.array(columns).T)
+
+
 def with_history(method: Method, bound: BoundModel) -> Method:
     """Return ``method``, extended to a model with delays.
 
@@ -542,7 +563,6 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     settings[KEPT], settings[BUDGETED] = method.kept, method.unbounded is not None
     live[ORDER] = degree + 1
     began, own_after, inner_notes = np.zeros(n), np.zeros(own.size), np.zeros(NOTES)
-    nodes = np.arange(degree + 1) / degree
     arrays = {
         "live": live,
         "began": began,
@@ -552,7 +572,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         "inner_notes": inner_notes,
         "k": no_k if k is None else k,
         "dense": no_dense if dense is None else dense,
-        "fit": np.linalg.inv(np.vander(nodes, increasing=True)),
+        "fit": _fit(degree),
         "nodes_v": np.zeros((degree + 1, model.lines.size)),
     }
     width = FIRST_END + history.elements * (degree + 2)

@@ -32,6 +32,9 @@ NO_OUTCOME = {
     "PlantFixture": "outcome is a RunResult",
     "RecordingLost": "outcome is a RunResult",
     "Reason": "a reason of the outcome of a Summary",
+    "Bounds": "the outcome of a run in progress, which its end can change",
+    "Cell": "the outcome of a requirement in one column of a Matrix",
+    "Matrix": "a table, whose outcome is a property that the command reads",
 }
 
 

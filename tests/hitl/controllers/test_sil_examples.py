@@ -77,9 +77,8 @@ def test_an_interface_file_has_at_most_30_lines(file: Path) -> None:
 
 def test_every_example_is_here() -> None:
     assert {f.parent.name for f in FILES} == {
-        "context", "embedded_coder", "embedded_coder_reusable", "multirate", "processor", "reversing",
-        "scalars", "types",
-        "arduino",
+        "context", "embedded_coder", "embedded_coder_reusable", "multirate", "processor",
+        "reversing", "scalars", "types", "arduino",
     }  # fmt: skip
 
 

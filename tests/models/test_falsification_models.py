@@ -130,7 +130,7 @@ def test_a_known_input_violates_a_requirement(name: str) -> None:
     assert found.robustness <= 0.0
 
 
-@pytest.mark.parametrize("name", set(NAMES) - {"CC2"})
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"CC2"}))
 def test_an_input_of_zero_violates_no_requirement(name: str) -> None:
     (found,) = driven(NAMES[name], ((0, 0, 0),), requirement=name).requirements
     assert found.verdict == ("undecided" if name in {"AT51", "AT52", "AT53", "AT54"} else "holds")

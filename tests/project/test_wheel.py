@@ -115,6 +115,7 @@ def test_the_wheel_has_each_file_of_the_packages_and_nothing_else(built: Built) 
     assert all(made[name] == data for name, data in wanted.items())
     assert "hitl/protocol/messages.toml" in made
     assert "hitl/building/c/arduino/avr/pgmspace.h" in made
+    assert {"hitl/programs/c/virtual_time.h", "hitl/programs/betaflight.toml"} <= set(made)
 
 
 def test_the_sdist_has_each_file_and_makes_the_same_wheel(built: Built) -> None:

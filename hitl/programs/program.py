@@ -1,0 +1,289 @@
+"""A controller that is a whole program, with threads, sleeps, clocks and sockets."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from hitl.building.store import hash_of
+from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout
+from hitl.programs.library import ProgramError
+from hitl.programs.process import LOOK_NS, Datagram, VirtualProcess
+from rtsim.components.frames import FrameCodec, FrameError, read_frames
+from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
+from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S, Tag, to_ns
+
+
+class ProgramPort(NamedTuple):
+    """A port of a program, and how often a frame is sent to it."""
+
+    port: int
+    every: int = 1
+    """The frame is sent at each tick whose number is a multiple of ``every``."""
+
+
+_Port = int | ProgramPort
+_LATE = "which is not the port of a frame that the controller receives"
+
+
+class Program:
+    """A program in virtual time, which exchanges UDP datagrams with the simulation.
+
+    The program is started at the begin of the run, and is ended with it. Its clock shows the time
+    of the simulation, whatever the wall clock shows: its threads, sleeps and timeouts wait for the
+    time of the simulation, and a datagram reaches it at its tag. The same run twice is therefore
+    the same run, bit for bit. Nothing in the program has to be changed.
+
+    At each tick, the controller sends its inputs in the frames ``send``. Its outputs are the
+    signals of the frames ``receive``, as the program has sent them until the answer is due, and the
+    number of malformed frames so far (``malformed``). Computing takes no time on the program's
+    clock; give a compute latency to the controller for the time that it takes on the target.
+
+    Args:
+        command: The program, or the program and its arguments.
+        frames: File that describes the frames, or their codecs by name.
+        send: Ports of the program by the names of the frames that are sent to it.
+        receive: Ports to which the program sends, by the names of the frames.
+        clock_fields: Fields of sent frames that contain the time of the run, s, instead of a
+            signal.
+        answer: With ``"latest"``, the outputs are the latest values that the program has sent.
+            With ``"awaited"``, the controller waits for all frames in ``receive``.
+        boot: Time that the program gets before the run begins, s.
+        folder: Folder whose files the program finds in its working folder, for example parameters.
+            Each run has a copy.
+        environment: Environment variables of the program.
+        log: File for the output of the program.
+        opens: Further ports that the program opens or to which it sends; nothing is sent to them,
+            and what they send is ignored.
+        silence: Longest time that the program needs for an awaited answer, on its own clock, s.
+        look: Time that the program needs to read its clock or to poll, s.
+        prefix: If True, names of signals begin with the name of their frame.
+
+    Example:
+        autopilot = Program(
+            "./autopilot",
+            frames="autopilot.toml",
+            send={"state": 9003, "radio": ProgramPort(9004, every=8)},
+            receive={"motors": 9002},
+        )
+        loop.controller("autopilot", autopilot, period=0.0025, compute=Fixed(0.001))
+    """
+
+    outside = True
+    own_time = True
+
+    def __init__(
+        self,
+        command: str | Path | Sequence[str | Path],
+        *,
+        frames: str | Path | Mapping[str, FrameCodec],
+        send: Mapping[str, _Port],
+        receive: Mapping[str, int],
+        clock_fields: Iterable[str] = (),
+        answer: str = LATEST,
+        boot: float = 1.0,
+        folder: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        log: str | Path | None = None,
+        opens: Iterable[int] = (),
+        silence: float = 1.0,
+        look: float = LOOK_NS / NS_PER_S,
+        prefix: bool = False,
+    ) -> None:
+        self.command = [command] if isinstance(command, str | Path) else list(command)
+        self.name = Path(self.command[0]).name
+        if answer not in ANSWERS:
+            raise ScenarioError(f"answer is {answer!r}; choose {' or '.join(map(repr, ANSWERS))}")
+        if not receive and answer == AWAITED:
+            raise ScenarioError(f"{self.name}: answer='awaited' waits for frames; give receive=")
+        codecs = frames if isinstance(frames, Mapping) else read_frames(Path(frames))
+        for name in (*send, *receive):
+            if name not in codecs:
+                raise UnknownName("frame", name, codecs, self.name)
+        self._answer, self._prefix = answer, prefix
+        self.silence = silence if answer == AWAITED else 0.0
+        self._boot_ns, self._look_ns = to_ns(boot, "boot"), to_ns(look, "look")
+        if self._look_ns <= 0:
+            raise ScenarioError(
+                f"{self.name}: look is {look} s; give a time above 0, because a program that waits "
+                "in a loop would not end"
+            )
+        self._folder = None if folder is None else Path(folder)
+        self._opens = tuple(opens)
+        self._environment, self._log = dict(environment or {}), log
+        self._to = {
+            name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in send.items()
+        }
+        self._from = dict(receive)
+        for port in (*(p.port for p in self._to.values()), *self._from.values(), *self._opens):
+            if not 0 < port < 65536:
+                raise ScenarioError(f"{self.name}: the port {port} is not between 1 and 65535")
+        for name, to in self._to.items():
+            if to.every < 1:
+                raise ScenarioError(f"{self.name}: every={to.every} of {name}; give 1 or more")
+        self._sends = Layout.of([codecs[name] for name in send], prefix)
+        self._receives = Layout.of([codecs[name] for name in receive], prefix)
+        self._clock = self._clock_columns(tuple(clock_fields))
+        self._inputs = np.ones(self._sends.signals.size, np.bool_)
+        for place in self._clock.values():
+            self._inputs[place] = False
+        self.inputs = Signals(*(s for s in self._sends.signals if s.name not in self._clock))
+        self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
+        self.process: VirtualProcess | None = None
+        """The running program; None before a run."""
+
+    def _clock_columns(self, fields: tuple[str, ...]) -> dict[str, slice]:
+        signals = self._sends.signals
+        for field in fields:
+            if field not in signals.names:
+                raise UnknownName("field", field, signals.names, f"the frames sent to {self.name}")
+        return {field: signals.slice(field) for field in fields}
+
+    def fresh(self) -> Program:
+        """Return a copy with a started program, for one run.
+
+        Raises :class:`hitl.programs.ProgramError` if the program cannot be started.
+        """
+        out = copy(self)
+        out._work = tempfile.mkdtemp(prefix=f"rtsim-{self.name}-")
+        try:
+            if self._folder is not None:
+                shutil.copytree(self._folder, out._work, dirs_exist_ok=True)
+            self.prepare(Path(out._work))
+            out.process = self.start(Path(out._work))
+            out._run(self._boot_ns)
+        except BaseException:
+            out.close()
+            raise
+        return out
+
+    def prepare(self, folder: Path) -> None:
+        """Prepare the working folder of a run; autopilots write their parameters here."""
+
+    def start(self, folder: Path) -> VirtualProcess:
+        """Start the program in its working folder ``folder``."""
+        return VirtualProcess(
+            self.command, [*(p.port for p in self._to.values()), *self._opens],
+            [*self._from.values(), *self._opens], folder=folder,
+            environment=self._environment, look_ns=self._look_ns,
+            log=None if self._log is None else Path(self._log),
+        )  # fmt: skip
+
+    # -- the state of a run
+
+    _work = ""
+    _tick = 0
+    _drift_ns = 0
+    """What the program's clock is ahead of the run after the run has waited for it, ns."""
+
+    def _begin(self) -> None:
+        self._values = self._receives.signals.initial()
+        self._pending: list[Datagram] = []
+        self._missing: set[str] = set()
+        self.malformed: dict[str, int] = {}
+        """Number of malformed frames, by reason."""
+
+    def _program_ns(self, tag: Tag) -> int:
+        return self._boot_ns + self._drift_ns + tag.ns
+
+    def _run(self, until_ns: int, first: bool = False) -> None:
+        if self.process is None:
+            raise ControllerError(f"{self.name} is not started; use the controller of fresh()")
+        if "_values" not in vars(self):
+            self._begin()
+        pending, self._pending = self._pending, []
+        for datagram in self.process.run(until_ns, pending, first=first):
+            self._take(datagram)
+        if not self.process.threads:
+            raise self.process.ended()
+
+    def _take(self, datagram: Datagram) -> None:
+        if datagram.port in self._opens:
+            return
+        reason = f"data for port {datagram.port}, {_LATE}"
+        for codec, place in zip(self._receives.codecs, self._receives.places, strict=True):
+            if self._from[codec.name] != datagram.port:
+                continue
+            try:
+                codec.decode(datagram.data, self._values[place])
+            except FrameError as error:
+                reason = str(error)
+                continue
+            self._missing.discard(codec.name)
+            return
+        self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+    # -- the steps
+
+    def send(self, tag: Tag, inputs: Vector) -> None:
+        values = np.full(self._sends.signals.size, tag.ns / NS_PER_S)
+        values[self._inputs] = inputs
+        if self._answer == AWAITED:
+            self._missing = set(self._from)
+        for codec, place in zip(self._sends.codecs, self._sends.places, strict=True):
+            to = self._to[codec.name]
+            if self._tick % to.every:
+                continue
+            try:
+                data = codec.encode(values[place])
+            except FrameError as error:
+                raise ControllerError(f"{error} (at {tag})") from None
+            self._pending.append(Datagram(self._program_ns(tag), to.port, data))
+        self._tick += 1
+
+    def receive(self, tag: Tag, patience: float) -> Vector | None:
+        until_ns = self._program_ns(tag) + round(patience * NS_PER_S)
+        if self._answer == LATEST:
+            self._run(until_ns)
+        else:
+            assert self.process is not None
+            while self._missing and (self._pending or self.process.now_ns < until_ns):
+                self._run(until_ns, first=True)
+            if self._missing:
+                return None
+        answer = np.empty(self.outputs.size)
+        answer[:-1] = self._values
+        answer[-1] = sum(self.malformed.values()) if self.malformed else 0
+        return answer
+
+    def advance(self, tag: Tag) -> None:
+        """Do nothing: the program gets its time when its answer is due."""
+
+    def anchor(self, tag: Tag) -> None:
+        """Set the program's clock to ``tag``, after the run has waited for its answer."""
+        assert self.process is not None
+        self._drift_ns = self.process.now_ns - self._boot_ns - tag.ns
+
+    def silent(self, tag: Tag) -> ControllerError:
+        missing = ", ".join(sorted(self._missing))
+        return ProgramError(
+            f"the program {self.name} sent no {missing} within {self.silence:g} s of its time "
+            f"after the request of {tag}; give answer='latest', or a longer silence="
+        )
+
+    def explained(self, tag: Tag, error: ControllerError) -> ControllerError:  # noqa: ARG002
+        return error
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "type": type(self).__name__,
+            "command": [str(word) for word in self.command],
+            "sha256": hash_of(self.command[0]),
+            "answer": self._answer,
+            "boot_ns": self._boot_ns,
+            "sends": {codec.name: list(self._to[codec.name]) for codec in self._sends.codecs},
+            "receives": self._from,
+        }
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.close()
+        if self._work:
+            shutil.rmtree(self._work, ignore_errors=True)

@@ -1,0 +1,227 @@
+"""A whole program as a controller of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from program_runs import Compile
+
+import rtsim as rt
+from hitl.programs import Program, ProgramPort
+from hitl.programs.library import ProgramError
+from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
+from rtsim.core.tag import Tag
+from rtsim.record.reading import Recording
+from rtsim.record.replay_comparison import compare_exact
+from rtsim.runs.replay import rerun
+
+_FRAMES = """
+[sample.fields]
+time = { type = "float64", unit = "s" }
+value = { type = "float64" }
+[radio.fields]
+channel = { type = "float64" }
+[reply.fields]
+twice = { type = "float64" }
+echo = { type = "float64", unit = "s" }
+clock = { type = "float64", unit = "s" }
+radio = { type = "float64" }
+count = { type = "float64" }
+"""
+Make = Callable[..., Program]
+
+
+@pytest.fixture
+def program(compiled_program: Compile, tmp_path: Path) -> Make:
+    """Return a function that makes the controller for a mode of ``answers.c``."""
+    frames = tmp_path / "frames.toml"
+    frames.write_text(_FRAMES)
+
+    def make(*mode: str, **options: Any) -> Program:
+        options = {
+            "frames": frames,
+            "send": {"sample": 4000, "radio": ProgramPort(4001, every=2)},
+            "receive": {"reply": 5000},
+            "clock_fields": ["time"],
+            **options,
+        }
+        return Program([compiled_program("answers.c"), *mode], **options)
+
+    return make
+
+
+def _scenario(controller: Program, compute: float = 0.001, **options: Any) -> rt.Scenario:
+    loop = rt.Scenario("program", until=0.06)
+    loop.source("wanted", rt.Signals("value"))
+    loop.at(0.02, "wanted.value", 3.0)
+    loop.controller(
+        "node", controller, period=0.01, compute=rt.Fixed(compute),
+        inputs={"value": "wanted.value", "channel": 1.0}, **options,
+    )  # fmt: skip
+    return loop
+
+
+def _ran(controller: Program, *args: Any, **options: Any) -> Recording:
+    return rt.simulate(_scenario(controller, *args, **options)).recording()
+
+
+def _events(recording: Recording, kind: str) -> list[str]:
+    return [event.text for event in recording.events if event.kind == kind]
+
+
+def test_latest_answers(program: Make) -> None:
+    messages = _ran(program("plain")).messages["node"]
+    assert messages["twice"].tolist() == [0, 0, 6, 6, 6, 6]
+    assert messages["count"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert messages["malformed"].tolist() == [0] * 6
+
+
+def test_a_clock_field_holds_the_time_of_the_run(program: Make) -> None:
+    messages = _ran(program("plain", boot=0.25)).messages["node"]
+    assert messages["echo"].tolist() == [0, 0.01, 0.02, 0.03, 0.04, 0.05]
+    np.testing.assert_allclose(messages["clock"] - messages["echo"], 0.25, atol=5e-6)
+
+
+def test_frames_that_are_sent_at_each_second_tick(program: Make) -> None:
+    assert _ran(program("plain")).messages["node"]["radio"].tolist() == [1, 1, 2, 2, 3, 3]
+
+
+def test_two_programs_have_the_same_ports_in_one_run(program: Make) -> None:
+    loop = _scenario(program("plain"))
+    loop.controller(
+        "other", program("plain"), period=0.01, compute=rt.Fixed(0.001),
+        inputs={"value": "node.twice", "channel": 1.0},
+    )  # fmt: skip
+    messages = rt.simulate(loop).recording().messages
+    assert messages["node"]["twice"].tolist() == [0, 0, 6, 6, 6, 6]
+    assert messages["other"]["twice"].tolist() == [0, 0, 0, 12, 12, 12]
+
+
+def test_two_runs_are_equal_and_the_replay_needs_no_program(
+    program: Make, compiled_program: Compile, tmp_path: Path
+) -> None:
+    path = tmp_path / "copy"
+    path.write_bytes(compiled_program("answers.c").read_bytes())
+    path.chmod(0o755)
+    controller = program("slow", "300")
+    controller.command[0] = path
+    first, second = _ran(controller), _ran(controller)
+    assert first.digest() == second.digest()
+    path.unlink()
+    assert compare_exact(first, rerun(first, _scenario(controller))) is None
+
+
+@pytest.mark.parametrize("compute", [0.001, 0.0])
+def test_awaited_answers(program: Make, compute: float) -> None:
+    controller = program("slow", "700", answer="awaited")
+    messages = _ran(controller, compute).messages["node"]
+    assert messages["twice"].tolist()[:6] == [0, 0, 6, 6, 6, 6]
+
+
+def test_a_late_answer_is_held(program: Make) -> None:
+    recording = _ran(program("slow-once", "5000", answer="awaited"), late="hold")
+    (late,) = _events(recording, "Late")
+    assert late == "node: no answer after 1000000 ns, allowed 1000000 ns"
+    assert _events(recording, "Discarded") == ["the answer of 0.020000000 s was late"]
+    assert recording.messages["node"]["count"].tolist() == [1, 2, 4, 5, 6]
+
+
+def test_a_late_answer_ends_the_run(program: Make) -> None:
+    with pytest.raises(ControllerError, match="no answer after 1000000 ns, allowed 1000000 ns"):
+        _ran(program("slow-once", "5000", answer="awaited"), late="fail")
+
+
+def test_a_late_answer_stops_the_clock_of_the_run(program: Make) -> None:
+    recording = _ran(program("slow-once", "5000", answer="awaited"), late="stretch")
+    assert len(_events(recording, "Late")) == 1
+    messages = recording.messages["node"]
+    assert messages["count"].tolist() == [1, 2, 3, 4, 5, 6]
+    ahead = (messages["clock"] - messages["echo"]).round(4)
+    assert ahead.tolist() == [1, 1, 1, 1.004, 1.004, 1.004]  # the program's clock went on
+
+
+@pytest.mark.parametrize("late", ["hold", "stretch"])
+def test_a_program_that_stops_to_answer(program: Make, late: str) -> None:
+    controller = program("silent", "2", answer="awaited", silence=0.1)
+    if late == "stretch":
+        with pytest.raises(ProgramError, match=r"answers sent no reply within 0.1 s of its time"):
+            _ran(controller, late=late)
+        return
+    recording = _ran(controller, late=late)
+    assert recording.messages["node"]["count"].tolist() == [1, 2]
+    assert len(_events(recording, "Missed")) == 4
+
+
+def test_malformed_frames_are_counted(program: Make) -> None:
+    controller = program("short").fresh()
+    try:
+        controller.send(Tag(0, 0), np.array([1.0, 1.0]))
+        answer = controller.receive(Tag(0, 0), 0.001)
+        assert answer is not None
+        assert answer[-1] == 1
+        ((reason, times),) = controller.malformed.items()
+        assert "3" in reason
+        assert times == 1
+    finally:
+        controller.close()
+
+
+def test_a_program_that_dies(program: Make) -> None:
+    with pytest.raises(ControllerError, match=r"answers has ended with exit status 3, at 1\.02"):
+        _ran(program("dies", "2"))
+    recording = _ran(program("dies", "2"), failure="hold")
+    (failed,) = _events(recording, "Failed")
+    assert "answers has ended with exit status 3" in failed
+    assert "its last output:\nmode dies" in failed
+    assert recording.messages["node"]["count"].tolist() == [1, 2]
+    assert len(_events(recording, "Missed")) == 4
+
+
+def test_files_log_and_environment(program: Make, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "parameters").write_text("x")
+    log = tmp_path / "log"
+    controller = program("plain", folder=folder, log=log, environment={"GAIN": "2"}).fresh()
+    assert controller.process is not None
+    assert (Path(controller._work) / "parameters").is_file()
+    assert b"GAIN=2" in Path(f"/proc/{controller.process._process.pid}/environ").read_bytes()
+    controller.close()
+    assert log.read_text() == "mode plain\n"
+    assert not Path(controller._work).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"answer": "never"}, ScenarioError, "answer is 'never'; choose 'latest' or 'awaited'"),
+        ({"receive": {}, "answer": "awaited"}, ScenarioError, "waits for frames; give receive="),
+        ({"send": {"none": 4000}}, UnknownName, "none"),
+        ({"clock_fields": ["speed"]}, UnknownName, "speed"),
+        ({"look": 0.0}, ScenarioError, "look is 0.0 s; give a time above 0"),
+        ({"send": {"sample": 70000}}, ScenarioError, "port 70000 is not between 1 and 65535"),
+        ({"send": {"sample": ProgramPort(1, 0)}}, ScenarioError, "every=0 of sample; give 1"),
+    ],
+)
+def test_refused_arguments(
+    program: Make, options: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        program(**options)
+
+
+def test_a_run_needs_a_started_program(program: Make) -> None:
+    controller = program("plain")
+    with pytest.raises(ControllerError, match="answers is not started"):
+        controller.receive(Tag(0, 0), 0.0)
+
+
+def test_the_description_names_the_program(program: Make, compiled_program: Compile) -> None:
+    described = program("plain").describe()
+    assert described["command"] == [str(compiled_program("answers.c")), "plain"]
+    assert len(str(described["sha256"])) == 64
+    assert described["sends"] == {"sample": [4000, 1], "radio": [4001, 2]}

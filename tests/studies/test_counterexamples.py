@@ -282,19 +282,46 @@ def test_falsify_without_shrinking_saves_the_run_that_it_found(cart: list[str]) 
 
 
 def test_falsify_reports_the_smaller_run_and_a_file_that_is_not_written(cart: list[str]) -> None:
-    Path("near.counterexample.toml").write_text("mine = 1\n")
+    Path("mine.toml").write_text("mine = 1\n")
+    cart += ["--save", "mine.toml", "--force"]
     status, said = run_in(*cart, "--json")
     assert status == 1
     found = json.loads(said)
     assert found["files"] == []
-    assert "near.counterexample.toml exists" in found["not_written"]
+    assert "mine.toml exists" in found["not_written"]
     assert found["shrunk"]["complete"] is True
     assert found["shrunk"]["robustness"] < 0
     assert len(found["shrunk"]["inputs"]["push.force"]) == 1
     status, said = run_in(*cart)
     assert status == 1
-    assert "not written: near.counterexample.toml exists" in said
-    assert Path("near.counterexample.toml").read_text() == "mine = 1\n"
+    assert "not written: mine.toml exists" in said
+    assert Path("mine.toml").read_text() == "mine = 1\n"
+
+
+def test_a_second_search_keeps_the_first_counterexample_and_its_test(cart: list[str]) -> None:
+    files = [Path("near.counterexample.toml"), Path("test_near.py")]
+    for one in files:
+        one.write_text("kept")
+    Path("test_near_2.py").write_text("kept")  # the user removed only the file beside it
+    status, said = run_in(*cart, "--no-shrink")
+    assert status == 1
+    assert "written: near.3.counterexample.toml, test_near_3.py\n" in said
+    assert [one.read_text() for one in files] == ["kept", "kept"]
+    assert '"near.3.counterexample.toml"' in Path("test_near_3.py").read_text()
+
+
+@pytest.mark.parametrize("name", ["after-X.counterexample.toml", "test_after_X.py"])
+def test_save_does_not_overwrite_a_file_without_force(cart: list[str], name: str) -> None:
+    cart += ["--no-shrink", "--save", "after-X.counterexample.toml"]
+    Path(name).write_text("# A run that violates a requirement")
+    status, said = run_in(*cart)
+    assert status == 2
+    assert f"{name} exists; give another --save FILE, or --force to overwrite" in said
+    assert "is violated" not in said  # the search did not begin
+    status, said = run_in(*cart, "--force")
+    assert status == 1
+    assert "written: after-X.counterexample.toml, test_after_X.py\n" in said
+    assert Counterexample.open("after-X.counterexample.toml").requirement.name == "NEAR"
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
         ),
         (["run.mcap", "--require", "none.toml"], "none.toml: No such file"),
         (
-            ["run.mcap", "--require", HOLDS, "--require", HOLDS],
+            ["run.mcap", "--require", HOLDS, "--require", f"{HOLDS}0"],
             "two requirements have the name NEAR",
         ),
     ],

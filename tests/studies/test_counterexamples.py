@@ -224,6 +224,11 @@ def test_rtsim_run_runs_it_and_replays_it(reference: str, tmp_path: Path) -> Non
     assert status == 0, said
     recording = Recording.open("b.mcap")
     assert (recording.header["seed"], recording.span_ns[1]) == (3, 2_500_000_000)
+    # the requirement of the file is also in the user's requirement file
+    same = ["--require", f"{FAST.name}: {FAST.formula}"]
+    status, said = run_in("run", "follow.py", *file, *same, "-o", "d.mcap")
+    assert status == 1, said
+    assert Recording.open("d.mcap").header["requirements"] == [FAST.to_plain()]
     run_in("run", "follow.py", *file, "--seed", "0", "-o", "c.mcap")
     assert Recording.open("c.mcap").header["seed"] == 0
 

@@ -271,6 +271,11 @@ def test_a_study_judges_its_runs_by_the_requirements_of_the_scenario() -> None:
     assert any(f"{12 - many} of 12 runs miss the requirement NEAR" in one for one in reasons)
 
 
+def test_a_formula_that_is_given_twice_is_one_requirement() -> None:
+    formulas = ["NEAR: always abs(cart.x) < 1 m", "NEAR: always  abs(cart.x) < 1 m"]
+    assert [one.name for one in Study(requirements=formulas).required] == ["NEAR"]
+
+
 def test_a_requirement_that_no_run_decides_is_not_passed() -> None:
     study = Study({"push.force": (-0.1, 0.1)}, "monte_carlo:runs=3", until=0.5)
     found = summarise(start("cart.py", "study", study))

@@ -10,7 +10,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import unit_factors
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import ARITHMETIC, COMPARISONS, FormulaError, Node, parse
-from rtsim.requirements.measures import MEASURES, measure_in
+from rtsim.requirements.measures import MEASURES, MIN_STEP, is_relative, measure_in
 from rtsim.requirements.robustness import FUNCTIONS
 
 UnitOf = Callable[[str], str]
@@ -148,26 +148,35 @@ class _Check:
             self._argument(one, measure.third, unit)
         window: dict[str, float] = {}
         for key, value in call.keywords:
-            if key not in ("after", "before"):
-                raise self._wrong(value, f"unknown argument {key}; known: after, before")
+            if key not in ("after", "before", MIN_STEP):
+                known = f"after, before, {MIN_STEP}"
+                raise self._wrong(value, f"unknown argument {key}; known: {known}")
             if key in window:
                 raise self._wrong(value, f"{key} is given twice")
-            self._argument(value, "time", unit)
+            self._argument(value, "height" if key == MIN_STEP else "time", unit)
             window[key] = value.value
-            if value.value * NS_PER_S >= 2**62:
+            if key == MIN_STEP:
+                if not is_relative(call):
+                    raise self._wrong(
+                        value,
+                        f"{MIN_STEP} is for rise_time, overshoot and settling_time with a band in "
+                        "%, which refer to the height of the step",
+                    )
+            elif value.value * NS_PER_S >= 2**62:
                 raise self._wrong(value, f"{self._text_of(value)} is not below 146 years")
         if window.get("before", math.inf) < window.get("after", 0.0):
             raise self._wrong(call, "the time before= is before the time after=")
         self._limit(limit, call.name, {measure.unit: Fraction(1)} if measure.unit else unit)
 
     def _argument(self, node: Node, kind: str, unit: Factors) -> None:
-        """Raise :class:`FormulaError` if a band or a time of a measure is not valid."""
+        """Raise :class:`FormulaError` if a band, a time or a height of a measure is not valid."""
         if node.kind != "number":
             raise self._wrong(node, f"{self._text_of(node)} is not a number")
         given = self._factors(node, node.name)
-        allowed = [_SECONDS] if kind == "time" else [_PERCENT, unit]
+        allowed = {"time": [_SECONDS], "height": [unit]}.get(kind, [_PERCENT, unit])
         if given is not None and None not in allowed and given not in allowed:
-            wanted = "s" if kind == "time" else f"% of the step or in {_written(unit or {})}"
+            own = _written(unit or {})
+            wanted = {"time": "s", "height": own}.get(kind, f"% of the step or in {own}")
             raise self._wrong(node, f"{self._text_of(node)} must be in {wanted}")
 
     def _limit(self, node: Node, name: str, unit: Factors) -> None:

@@ -23,6 +23,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
+from rtsim.requirements.measures import relative_limits
 from rtsim.scenario.loading import find_maker, load_scenario
 from rtsim.studies.counterexample import Counterexample, Point, Runs, Waveform
 from rtsim.studies.factors import Choice, Range, Spread
@@ -142,7 +143,9 @@ def shrunk(
     """Shrink a counterexample that a search found, by runs in this process.
 
     Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
-    smaller violation, rounding or the latency of a board could decide whether it occurs. The result
+    smaller violation, rounding or the latency of a board could decide whether it occurs. A step
+    measure that refers to the height of the step, such as an overshoot in %, grows without limit if
+    the step becomes smaller. It is therefore at most ``1 / share`` times that of ``one``. The result
     is run once more as ``rtsim run`` does.
 
     Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.
@@ -161,8 +164,13 @@ def shrunk(
             f"{found.in_words}; the scenario {one.scenario} depends on more than its values, "
             "inputs and seed"
         )
-    most = share * found.robustness if math.isfinite(found.robustness) else 0.0
-    small = shrink(one, lambda x: runs.violates(x, most), factors_of(one, spreads), budget)
+    most, least = 0.0, -math.inf
+    if math.isfinite(found.robustness):
+        most = share * found.robustness
+        limits = relative_limits(parse(one.requirement.formula))
+        if limits and share:  # a measure is the limit minus the robustness
+            least = (found.robustness - max(limits)) / share + max(limits)
+    small = shrink(one, lambda x: runs.violates(x, most, least), factors_of(one, spreads), budget)
     return small._replace(robustness=small.counterexample.check().robustness)
 
 

@@ -377,3 +377,18 @@ def test_half_of_the_violation_remains(reference: str) -> None:
         assert small.robustness == small.counterexample.check().robustness <= share * found
     small = shrunk(replace(one, values={"follower.rate": 2.4321}), rates)
     assert small.counterexample.values == {"follower.rate": 2.4}
+
+
+def test_a_step_does_not_become_so_small_that_its_percentage_grows_without_limit(
+    reference: str,
+) -> None:
+    """The follower ends 0.1 beyond each command: 27 % of the step from 1.0 to 1.37."""
+    text = SCENARIO.replace("(self.wanted - self.x)", "(self.wanted + 0.1 - self.x)")
+    Path(reference).write_text(text.replace("loop.at(1, command.wanted, 0.5)", "pass"))
+    over = Requirement("OVER", "overshoot(follower.x, command.wanted) < 5 %")
+    wave = Waveform("command.wanted", "pieces", 0.9, 2.0, ((0, 0.9), (2_000_000_000, 1.37)))
+    one = Counterexample(reference, over, 6_000_000_000, (wave,), {"start": 0.999, "until": 6.0})
+    assert one.check().robustness == pytest.approx(-22.0, abs=0.5)
+    (kept,) = shrunk(one, {}).counterexample.inputs
+    assert kept.points[-1][1] > 1.15  # not 1.0, which is a step of 1 mm
+    assert -49.1 <= shrunk(one, {}).robustness

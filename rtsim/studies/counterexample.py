@@ -288,9 +288,7 @@ class Runs:
         )
         return check([one.requirement], result)[0]
 
-    def violates(
-        self, one: Counterexample, most: float = 0.0, least: float = -math.inf
-    ) -> bool:
+    def violates(self, one: Counterexample, most: float = 0.0, least: float = -math.inf) -> bool:
         """Return whether the run violates the requirement with a robustness in a range.
 
         The range is from ``least`` to ``most``.

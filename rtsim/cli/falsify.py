@@ -87,8 +87,8 @@ from rtsim.studies.workers import Where
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="New file for the run that violates the requirement; a test for pytest is written beside "
-    "it.  [default: the first free file NAME.counterexample.toml, NAME.2.counterexample.toml and so "
-    "on, with the name of the requirement]",
+    "it.  [default: the first free file NAME.counterexample.toml, NAME.2.counterexample.toml and "
+    "so on, with the name of the requirement]",
 )
 @option("--force", help="Overwrite an existing counterexample and its test.")
 @where_options

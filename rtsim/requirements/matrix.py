@@ -16,6 +16,8 @@ from typing import Any
 from rtsim.core.outcome import Outcome
 from rtsim.requirements.verdict import NOT_EXERCISED, VERDICTS
 
+NOT_CHECKED = "not checked"
+"""Text of a cell without a result: nobody asked the requirement of this run."""
 Plain = Mapping[str, Any]
 """JSON data of a result, as :meth:`RequirementResult.to_json` returns it."""
 
@@ -84,6 +86,8 @@ class Row:
     formula: str
     text: str
     cells: Mapping[str, Cell]
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+    """Why the requirement was not checked, by the name of each column without a cell."""
 
     @property
     def whole(self) -> Cell:
@@ -96,6 +100,13 @@ class Row:
         decided = [one.robustness for one in told if not math.isnan(one.robustness)]
         reason = next((one.reason for one in told or self.cells.values() if one.reason), "")
         return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason)
+
+    def remark(self, runs: str = "runs") -> str:
+        """In how many columns the requirement was not checked; empty if it was in all."""
+        count = len(self.unchecked)
+        return f"{NOT_CHECKED} in {count} {runs if count > 1 else runs.removesuffix('s')}" * (
+            count > 0
+        )
 
     @property
     def exercised_by(self) -> list[str]:
@@ -121,6 +132,10 @@ class Row:
         return f"{self.name} {said}, robustness {whole.margin} in {self.worst_in}"
 
 
+_Key = tuple[str, str]
+"""Name and formula of a requirement."""
+
+
 @dataclass
 class Matrix:
     """Requirements over columns, in the order of their first result.
@@ -130,7 +145,9 @@ class Matrix:
 
     columns: list[str] = field(default_factory=list)
     links: dict[str, str] = field(default_factory=dict)
-    _found: dict[tuple[str, str, str], dict[str, list[Plain]]] = field(default_factory=dict)
+    _found: dict[_Key, dict[str, list[Plain]]] = field(default_factory=dict)
+    _texts: dict[_Key, str] = field(default_factory=dict)
+    _unchecked: dict[_Key, dict[str, str]] = field(default_factory=dict)
 
     def add(self, column: str, results: Iterable[Plain], link: str = "") -> None:
         """Add results to a column, which is new or exists."""
@@ -139,16 +156,24 @@ class Matrix:
         if link:
             self.links[column] = link
         for one in results:
-            key = (str(one["name"]), str(one["formula"]), str(one.get("text", "")))
+            key = str(one["name"]), str(one["formula"])
+            self._texts[key] = self._texts.get(key) or str(one.get("text", ""))
             self._found.setdefault(key, {}).setdefault(column, []).append(one)
+
+    def leave_out(self, column: str, name: str, formula: str, why: str) -> None:
+        """State why a requirement of other columns was not checked in ``column``."""
+        self._unchecked.setdefault((name, formula), {})[column] = why
 
     @property
     def rows(self) -> list[Row]:
         """The requirements; one with two formulas in different columns has two rows."""
-        return [
-            Row(*key, {column: Cell.of(some) for column, some in found.items()})
-            for key, found in self._found.items()
-        ]
+        rows = []
+        for key, found in self._found.items():
+            why = self._unchecked.get(key, {})
+            cells = {column: Cell.of(some) for column, some in found.items()}
+            missing = {one: why.get(one, "") for one in self.columns if one not in found}
+            rows.append(Row(*key, self._texts[key], cells, missing))
+        return rows
 
     @property
     def outcome(self) -> Outcome:
@@ -164,13 +189,13 @@ class Matrix:
         """Return the matrix as CSV, with one row for each requirement."""
         out = io.StringIO()
         table = csv.writer(out, lineterminator="\n")
-        last = ("verdict", "worst_robustness", "worst_in", "exercised_by")
+        last = ("verdict", "worst_robustness", "worst_in", "exercised_by", "not_checked_in")
         table.writerow(["requirement", "text", "formula", *self.columns, *last])
         for row in self.rows:
-            cells = [str(row.cells[c]) if c in row.cells else "" for c in self.columns]
+            cells = [str(row.cells.get(one, NOT_CHECKED)) for one in self.columns]
             worst = "" if not row.worst_in else repr(row.whole.robustness)
             table.writerow(
                 [row.name, row.text, row.formula, *cells, row.whole.verdict, worst, row.worst_in,
-                 len(row.exercised_by)]
+                 len(row.exercised_by), len(row.unchecked)]
             )  # fmt: skip
         return out.getvalue()

@@ -9,7 +9,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.record.markup import text
 from rtsim.record.output_files import write_whole
 from rtsim.record.reports.page import page
-from rtsim.requirements.matrix import Cell, Matrix, Row
+from rtsim.requirements.matrix import NOT_CHECKED, Cell, Matrix, Row
 
 _STYLE = """
 .matrix { max-height: 85vh; overflow: auto; }
@@ -69,7 +69,7 @@ def matrix_page(matrix: Matrix, runs: str = "runs") -> str:
     )
     titles = "".join(f"<th class=run>{_linked(matrix, one)}</th>" for one in matrix.columns)
     titles += f"<th>worst robustness</th><th>{text(runs)} that exercise it</th>"
-    body = "".join(_row(row, matrix.columns) for row in rows)
+    body = "".join(_row(row, matrix.columns, runs) for row in rows)
     table = f"<table><thead><tr><th>requirement</th>{titles}</tr></thead><tbody>{body}</tbody>"
     legend = f"<p class=soft>{_LEGEND}</p>"
     section = ("matrix", "Matrix", f"{legend}<div class=matrix>{table}</table></div>")
@@ -81,12 +81,13 @@ def _linked(matrix: Matrix, column: str) -> str:
     return f'<a href="{text(link)}">{text(column)}</a>' if link else text(column)
 
 
-def _row(row: Row, columns: list[str]) -> str:
-    whole = row.whole
+def _row(row: Row, columns: list[str], runs: str) -> str:
+    whole, remark = row.whole, row.remark(runs)
     verdict = f"<span class={_kind(whole)}>{whole.verdict}</span>"
+    verdict += f" <span class=none>{text(remark)}</span>" if remark else ""
     said = f"<br>{text(row.text)}" if row.text else ""
     formula = f"<code>{text(row.formula)}</code>" if row.formula != row.name else ""
-    cells = "".join(_cell(row.cells.get(one)) for one in columns)
+    cells = "".join(_cell(row.cells.get(one), row.unchecked.get(one, "")) for one in columns)
     worst = f"{whole.margin}<small>{text(row.worst_in)}</small>" if row.worst_in else ""
     return (
         f"<tr><th><b>{text(row.name)}</b> {verdict}{said}{formula}</th>{cells}"
@@ -98,9 +99,10 @@ def _kind(cell: Cell) -> str:
     return cell.outcome.name.lower() if cell.exercised else "none"
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: Cell | None, why: str) -> str:
     if cell is None:
-        return "<td class=none>-</td>"
+        title = f' title="{text(why)}"' if why else ""
+        return f"<td class=none{title}>{NOT_CHECKED}</td>"
     parts = [cell.margin, "" if cell.times is None else f"{cell.times}&times;"]
     more = ", ".join(part for part in parts if part)
     shown = f"<small>{more}</small>" if more else ""

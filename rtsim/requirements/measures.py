@@ -282,9 +282,7 @@ def _responses(call: Node, run: Signals) -> Iterator[tuple[int, bool, Response]]
     For a measure of the whole run, the only response is the difference from the reference.
     """
     measure, (signal, reference) = MEASURES[call.name], call.children[:2]
-    window = {
-        key: round(float(v.value) * NS_PER_S) for key, v in call.keywords if key != MIN_STEP
-    }
+    window = {key: round(float(v.value) * NS_PER_S) for key, v in call.keywords if key != MIN_STEP}
     first = run.zero + window.get("after", 0)
     last = min(run.end, run.zero + window["before"]) if "before" in window else run.end
     beyond = "before" in window and run.zero + window["before"] > run.end

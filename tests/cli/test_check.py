@@ -148,7 +148,7 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
     assert (told[0]["verdict"], told[1]["verdict"]) == ("undecided", "holds")
     text = typed("check", "first.mcap", "--require", far, "--matrix", "m.csv", status=2)
     assert "FAR is undecided: no run exercises it, because cart.x < -0.4 m was never true" in text
-    typed("check", "first.mcap", "run.mcap", "--matrix", "m.csv", status=2)  # CALM needs 8 s
+    typed("check", "first.mcap", "run.mcap", "--matrix", "m.csv", status=1)  # CALM of the other
     typed("check", "run.mcap", "--matrix", "m.csv", status=1)
     words = ["check", "first.mcap", "run.mcap", "--require", far, "--matrix", "m.csv", "--json"]
     told_json = json.loads(CliRunner().invoke(main, words).stdout)
@@ -156,6 +156,33 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> None:
+    (folder / "other.py").write_text(
+        CART.replace('"cart"', '"sled"')
+        .replace("loop.plant(Cart(), step", "loop.plant('sled', Cart(), step")
+        .replace("cart.x", "sled.x")
+    )
+    typed("run", "cart.py:plain", "-o", "bare.mcap")  # declares no requirement
+    typed("run", "other.py:cart", "-o", "sled.mcap", status=1)
+    words = ["check", "run.mcap", "bare.mcap", "--matrix", "m.csv", "--matrix", "m.html"]
+    typed(*words, status=1)
+    near, calm = csv.DictReader((folder / "m.csv").read_text().splitlines())
+    assert near["bare.mcap"] == "holds, 0.5"
+    assert (calm["exercised_by"], calm["not_checked_in"]) == ("2", "0")
+    text = typed(*words, "sled.mcap", status=1)
+    says = "note: NEAR is not checked in sled.mcap: requirement NEAR: unknown signal 'cart.x'"
+    assert says in text
+    rows = [*csv.DictReader((folder / "m.csv").read_text().splitlines())]
+    assert rows[0]["formula"] == "always abs(cart.x) < 1.5 m"
+    assert (rows[0]["sled.mcap"], rows[0]["not_checked_in"]) == ("not checked", "1")
+    assert (rows[2]["run.mcap"], rows[2]["not_checked_in"]) == ("not checked", "2")
+    page = (folder / "m.html").read_text()
+    assert "<span class=none>not checked in 1 run</span>" in page
+    found = json.loads(CliRunner().invoke(main, [*words, "sled.mcap", "--json"]).stdout)
+    assert [*found["not_checked"]["sled.mcap"]] == ["NEAR", "CALM"]
+    typed("check", "bare.mcap", "--matrix", "m.csv", status=2)  # no run declares a requirement
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -104,9 +104,10 @@ def test_the_table() -> None:
         "requirement": "A", "text": "Text of A.", "formula": "always a.x < 1 m",
         "one.mcap": "holds, 0.5, 2 times", "two.mcap": "violated, -0.25, 1 time",
         "verdict": "violated", "worst_robustness": "-0.25", "worst_in": "two.mcap",
-        "exercised_by": "2",
+        "exercised_by": "2", "not_checked_in": "0",
     }  # fmt: skip
-    assert (b["one.mcap"], b["two.mcap"]) == ("not exercised, 0 times", "")
+    assert (b["one.mcap"], b["two.mcap"]) == ("not exercised, 0 times", "not checked")
+    assert b["not_checked_in"] == "1"
     assert (b["verdict"], b["worst_robustness"], b["exercised_by"]) == ("not exercised", "", "0")
 
 

@@ -85,8 +85,8 @@ def check(
     every = [one for each in own.values() for one in each] if matrix and not given else []
     unchecked: dict[str, dict[Requirement, str]] = {}
     found = {}
-    for path, asked in own.items():
-        found[str(path)], unchecked[str(path)] = _checked(path, asked, every)
+    for one, asked in own.items():
+        found[str(one)], unchecked[str(one)] = _checked(one, asked, every)
     results = [one for each in found.values() for one in each]
     status, why = status_of(results), why_of(results)
     if matrix:
@@ -169,9 +169,33 @@ def _matrix(
         except ValueError:  # another drive of Windows
             link = Path(path).resolve().as_uri()
         matrix.add(path, [one.to_json() for one in results], link)
+        matrix.about[path] = _facts(Path(path))
         for one, why in unchecked[path].items():
             matrix.leave_out(path, one.name, one.formula, why)
+    codes = {facts["code"] for facts in matrix.about.values()}
+    same = "The code of the scenario's functions is equal in all runs."
+    differs = "The code of the scenario's functions differs between the runs."
+    matrix.notes.append(differs if len(codes) > 1 else same)
     return matrix
+
+
+def _facts(path: Path) -> dict[str, str]:
+    """Return what a reader of the matrix needs to know about a run."""
+    from datetime import datetime
+
+    from rtsim.record.reading import Recording
+
+    header = Recording.open(path).header
+    scenario = header.get("scenario") or {}
+    settings = (scenario.get("origin") or {}).get("settings") or {}
+    return {
+        "scenario": str(scenario.get("name", "")),
+        "settings": ", ".join(f"{name}={value}" for name, value in settings.items()),
+        "seed": str(header.get("seed", "")),
+        "file written": f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}",
+        "rtsim": str(header.get("rtsim", "")),
+        "code": str(header.get("source_hash", ""))[:12],
+    }
 
 
 Runs = Mapping[str, "Sequence[RequirementResult]"]

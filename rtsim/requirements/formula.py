@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 
 from rtsim.core.errors import ScenarioError
@@ -38,6 +38,24 @@ def checked(text: str, unit_of: UnitOf) -> Node:
 TOO_DEEP = "the formula has too many parts within each other; write several requirements"
 
 
+def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
+    """Return the common unit of the margins of comparisons.
+
+    The unit is empty if they have none or several. ``nodes`` are parts of a checked formula; parts
+    that are no comparisons are ignored.
+    """
+    check = _Check("", unit_of)
+    units = {_with_slash(check.margin(one) or {}) for one in nodes if one.kind in COMPARISONS}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _with_slash(unit: Mapping[str, Fraction]) -> str:
+    """Return a unit as users write it, such as m/s^2; empty for no unit."""
+    above = _written({symbol: n for symbol, n in unit.items() if n > 0}) if unit else ""
+    below = (f"/{_written({symbol: -n})}" for symbol, n in unit.items() if n < 0)
+    return "".join((above.replace("no unit", "1").replace(" ", "*"), *below))
+
+
 class _Check:
     def __init__(self, text: str, unit_of: UnitOf) -> None:
         self._text, self._unit_of = text, unit_of
@@ -60,6 +78,15 @@ class _Check:
                 if node.window is not None:
                     self._without_measure(child, node.kind)
                 self.condition(child)
+
+    def margin(self, node: Node) -> Factors:
+        """Return the unit of the margin of a comparison."""
+        measure = measure_in(node)
+        if measure is None:
+            return self._same(node, "compare")
+        own = MEASURES[measure.name].unit
+        sides = Node("", measure.children[:2], measure.at, measure.end)
+        return {own: Fraction(1)} if own else self._same(sides, "compare")
 
     def number(self, node: Node) -> Factors:
         """Return the unit of a number."""

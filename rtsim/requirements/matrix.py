@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtsim.core.outcome import Outcome
+from rtsim.requirements.language import parse
+from rtsim.requirements.measures import measure_in
 from rtsim.requirements.verdict import NOT_EXERCISED, VERDICTS
 
 NOT_CHECKED = "not checked"
@@ -34,20 +36,26 @@ class Cell:
     robustness: float
     """The smallest robustness; NaN if it is not decided."""
     reason: str = ""
+    unit: str = ""
+    worst_s: float | None = None
+    """The time that determines the smallest robustness, s; None if it is not known."""
 
     @classmethod
     def of(cls, results: Iterable[Plain]) -> Cell:
         """Return the common verdict of one or more results."""
         cells = [cls._of_one(one) for one in results]
         told = [one for one in cells if one.exercised] or cells
-        decided = [one.robustness for one in told if one.outcome is not Outcome.UNDECIDED]
+        decided = [one for one in told if one.outcome is not Outcome.UNDECIDED]
+        worst = min(decided, key=lambda one: one.robustness, default=None)
         times = [one.times for one in cells if one.times is not None]
         return cls(
             Outcome.of_all(one.outcome for one in told),
             any(one.exercised for one in cells),
             sum(times) if times else None,
-            min(decided, default=math.nan),
+            math.nan if worst is None else worst.robustness,
             next((one.reason for one in told if one.reason), ""),
+            "" if worst is None else worst.unit,
+            None if worst is None else worst.worst_s,
         )
 
     @classmethod
@@ -61,6 +69,8 @@ class Cell:
             None if times is None else int(times),
             {Outcome.PASSED: low, Outcome.FAILED: high}.get(outcome, math.nan),
             reason,
+            str(result.get("unit", "")),
+            result["worst_s"],
         )
 
     @property
@@ -71,7 +81,7 @@ class Cell:
     @property
     def margin(self) -> str:
         """The robustness as text; empty if it is not decided."""
-        return "" if math.isnan(self.robustness) else f"{self.robustness:.4g}"
+        return "" if math.isnan(self.robustness) else f"{self.robustness:.4g} {self.unit}".strip()
 
     def __str__(self) -> str:
         times = "" if self.times is None else f"{self.times} time{'s' * (self.times != 1)}"
@@ -99,7 +109,17 @@ class Row:
         outcome = Outcome.of_all(one.outcome for one in told)
         decided = [one.robustness for one in told if not math.isnan(one.robustness)]
         reason = next((one.reason for one in told or self.cells.values() if one.reason), "")
-        return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason)
+        unit = self.cells[self.worst_in].unit if self.worst_in else ""
+        return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason, unit)
+
+    def counted(self, cell: Cell) -> str:
+        """How often the condition was true, or how many steps were measured; empty without one."""
+        if cell.times is None:
+            return ""
+        nodes = list(parse(self.formula).walk())
+        if any(one.kind == "implies" for one in nodes) or not any(map(measure_in, nodes)):
+            return f"condition true {cell.times} time{'s' * (cell.times != 1)}"
+        return f"{cell.times} step{'s' * (cell.times != 1)} measured"
 
     def remark(self, runs: str = "runs") -> str:
         """In how many columns the requirement was not checked; empty if it was in all."""
@@ -145,6 +165,10 @@ class Matrix:
 
     columns: list[str] = field(default_factory=list)
     links: dict[str, str] = field(default_factory=dict)
+    about: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """Facts about the runs of columns, such as their scenario, for the page."""
+    notes: list[str] = field(default_factory=list)
+    """Remarks on all runs, for the page."""
     _found: dict[_Key, dict[str, list[Plain]]] = field(default_factory=dict)
     _texts: dict[_Key, str] = field(default_factory=dict)
     _unchecked: dict[_Key, dict[str, str]] = field(default_factory=dict)

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from junit_schema import valid
 
+from rtsim import __version__
 from rtsim.cli import replay
 from rtsim.cli.main import main
 from rtsim.record.reading import Recording
@@ -161,13 +162,14 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
         CART.replace('"cart"', '"sled"')
         .replace("loop.plant(Cart(), step", "loop.plant('sled', Cart(), step")
         .replace("cart.x", "sled.x")
+        .replace("d.x = self.v", "d.x = 1.0 * self.v")
     )
     typed("run", "cart.py:plain", "-o", "bare.mcap")  # declares no requirement
     typed("run", "other.py:cart", "-o", "sled.mcap", status=1)
     words = ["check", "run.mcap", "bare.mcap", "--matrix", "m.csv", "--matrix", "m.html"]
     typed(*words, status=1)
     near, calm = csv.DictReader((folder / "m.csv").read_text().splitlines())
-    assert near["bare.mcap"] == "holds, 0.5"
+    assert near["bare.mcap"] == "holds, 0.5 m"
     assert (calm["exercised_by"], calm["not_checked_in"]) == ("2", "0")
     text = typed(*words, "sled.mcap", status=1)
     says = "note: NEAR is not checked in sled.mcap: requirement NEAR: unknown signal 'cart.x'"
@@ -178,6 +180,10 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
     assert (rows[2]["run.mcap"], rows[2]["not_checked_in"]) == ("not checked", "2")
     page = (folder / "m.html").read_text()
     assert "<span class=none>not checked in 1 run</span>" in page
+    assert "<small>-0.07733 m at 6.41 s</small>" in page
+    assert "The code of the scenario&#x27;s functions differs between the runs." in page
+    assert page.count(f"<td class=v>{__version__}</td>") == 3
+    assert "<li id=reason-1>requirement NEAR: unknown signal" in page
     found = json.loads(CliRunner().invoke(main, [*words, "sled.mcap", "--json"]).stdout)
     assert [*found["not_checked"]["sled.mcap"]] == ["NEAR", "CALM"]
     typed("check", "bare.mcap", "--matrix", "m.csv", status=2)  # no run declares a requirement
@@ -201,6 +207,21 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
 )
 def test_a_wrong_input_is_an_error(words: list[str], says: str) -> None:
     assert says in typed("check", *words, status=2)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_unit_of_the_robustness() -> None:
+    formulas = {
+        "A: always (cart.x < 0 m implies cart.v < 9 m/s)": "m/s",
+        "B: always cart.x * cart.v < 9 m^2/s": "m^2/s",
+        "C: overshoot(cart.x, 0 m) < 200 %": "%",
+        "D: always cart.x / cart.x < 2": "",
+    }
+    for formula, unit in formulas.items():
+        words = ["check", "run.mcap", "--require", formula, "--json"]
+        found = json.loads(CliRunner().invoke(main, words).stdout)
+        (one,) = found["runs"]["run.mcap"]
+        assert (one["unit"], one["outcome"]) == (unit, "passed"), one
 
 
 @pytest.mark.usefixtures("folder")

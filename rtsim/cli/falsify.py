@@ -79,6 +79,9 @@ from rtsim.studies.workers import Where
     "runs are not stored]",
 )
 @click.option(
+    "--latency", hidden=True, expose_value=False, callback=lambda *given: _no_latency(given[-1])
+)
+@click.option(
     "--no-shrink", is_flag=True, help="Do not look for a smaller run with the same violation."
 )
 @click.option(
@@ -177,6 +180,15 @@ def falsify(
         if files is not None:
             _print_files(scenario, files)
     sys.exit(found.status)
+
+
+def _no_latency(given: str | None) -> None:
+    """Reject the option ``--latency`` of other commands, which a search cannot vary."""
+    if given is not None:
+        raise click.UsageError(
+            "falsify has no --latency; make the latency an argument of the scenario's function, "
+            "and type --factor latency=range:0,0.2 to vary it or --set latency=0.1"
+        )
 
 
 class _Files(NamedTuple):

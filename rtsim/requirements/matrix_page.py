@@ -50,6 +50,8 @@ def check_suffix(path: Path) -> None:
     """Raise :class:`ScenarioError` if a matrix cannot be written to ``path``."""
     if _suffix(path) not in (".html", ".csv"):
         raise ScenarioError(f"the matrix {path} must be a file .html or .csv")
+    if not path.parent.is_dir():
+        raise ScenarioError(f"there is no folder {path.parent} for the matrix {path}; create it")
 
 
 def _suffix(path: Path) -> str:

@@ -193,6 +193,11 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
     ("words", "says"),
     [
         (["run.mcap", "--matrix", "m.xml"], "the matrix m.xml must be a file .html or .csv"),
+        (["run.mcap", "--matrix", "nodir/m.html"], "there is no folder nodir for the matrix"),
+        (
+            ["run.mcap", "--require", HOLDS, "--csv", "nodir/m.csv"],
+            "nodir: there is no such folder",
+        ),
         (["none.mcap"], "there is no file none.mcap"),
         (
             ["run.mcap", "--require", "A: always cart.y < 1"],

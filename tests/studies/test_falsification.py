@@ -333,6 +333,13 @@ def test_an_option_that_is_given_twice_is_refused() -> None:
         assert f"{option} {name} is given twice; leave one of them out" in done.stderr
 
 
+def test_a_latency_is_an_argument_of_the_scenario() -> None:
+    done = rtsim("--latency", "0.1")
+    assert done.exit_code == 2
+    assert "make the latency an argument of the scenario's function" in done.stderr
+    assert "--factor latency=range:0,0.2" in done.stderr
+
+
 def test_an_unknown_name_stops_the_command() -> None:
     done = rtsim("--requirement", "NEAR", "--input", "push.x=pieces:2,0,1")
     assert done.exit_code == 2

@@ -157,7 +157,7 @@ def shrunk(
     Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
     smaller violation, rounding or the latency of a board could decide whether it occurs. A step
     measure that refers to the height of the step, such as an overshoot in %, grows without limit if
-    the step becomes smaller. It is therefore at most ``1 / share`` times that of ``one``. The
+    the step becomes smaller. The measure is at most ``1 / share`` times that of ``one``. The
     result is run once more as ``rtsim run`` does.
 
     Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.

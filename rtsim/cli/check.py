@@ -13,6 +13,7 @@ import click
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option
 from rtsim.cli.terminal import Column, console, print_table
+from rtsim.core.clock import date_text
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
@@ -181,8 +182,6 @@ def _matrix(
 
 def _facts(path: Path) -> dict[str, str]:
     """Return what a reader of the matrix needs to know about a run."""
-    from datetime import datetime
-
     from rtsim.record.reading import Recording
 
     header = Recording.open(path).header
@@ -192,7 +191,7 @@ def _facts(path: Path) -> dict[str, str]:
         "scenario": str(scenario.get("name", "")),
         "settings": ", ".join(f"{name}={value}" for name, value in settings.items()),
         "seed": str(header.get("seed", "")),
-        "file written": f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}",
+        "file written": date_text(path.stat().st_mtime_ns),
         "rtsim": str(header.get("rtsim", "")),
         "code": str(header.get("source_hash", ""))[:12],
     }

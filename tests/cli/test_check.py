@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,6 +159,7 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> None:
+    os.utime(folder / "run.mcap", (1_000_000, 1_000_000))
     (folder / "other.py").write_text(
         CART.replace('"cart"', '"sled"')
         .replace("loop.plant(Cart(), step", "loop.plant('sled', Cart(), step")
@@ -183,6 +185,7 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
     assert "<small>-0.07733 m at 6.41 s</small>" in page
     assert "The code of the scenario&#x27;s functions differs between the runs." in page
     assert page.count(f"<td class=v>{__version__}</td>") == 3
+    assert re.search(r"<td>1970-01-1[23] \d\d:\d\d</td>", page)  # local time
     assert "<li id=reason-1>requirement NEAR: unknown signal" in page
     found = json.loads(CliRunner().invoke(main, [*words, "sled.mcap", "--json"]).stdout)
     assert [*found["not_checked"]["sled.mcap"]] == ["NEAR", "CALM"]

@@ -13,6 +13,7 @@ import click
 from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option
 from rtsim.cli.terminal import Column, console, print_table
+from rtsim.core.clock import date_text
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
@@ -50,7 +51,8 @@ _CSV = (
     type=_path,
     multiple=True,
     metavar="PATH",
-    help="Also write a traceability matrix (.html or .csv): requirements over runs; repeatable. A "
+    help="Also write a traceability matrix (.html or .csv): requirements over runs; repeatable. "
+    "Each run is checked against the requirements of all runs, as far as it has their signals. A "
     "requirement then needs one run that exercises it, not each.",
 )
 @json_option
@@ -80,12 +82,17 @@ def check(
 
         for one in matrix:
             check_suffix(one)
-    found = {str(path): _checked(path, given) for path in runs}
+    own = {path: _asked(path, given) for path in runs}
+    every = [one for each in own.values() for one in each] if matrix and not given else []
+    unchecked: dict[str, dict[Requirement, str]] = {}
+    found = {}
+    for one, asked in own.items():
+        found[str(one)], unchecked[str(one)] = _checked(one, asked, every)
     results = [one for each in found.values() for one in each]
     status, why = status_of(results), why_of(results)
     elsewhere: list[Requirement] = []
     if matrix:
-        whole = _matrix(found, matrix[0].parent)
+        whole = _matrix(found, unchecked, matrix[0].parent)
         status, why = whole.outcome.value, whole.why
         rows = [row for row in whole.rows if row.whole.exercised]
         elsewhere = [Requirement(row.name, row.formula, row.text) for row in rows]
@@ -96,32 +103,64 @@ def check(
     if table is not None:
         write_whole(table, csv_text(found))
     for one in matrix:
-        write_matrix(_matrix(found, one.parent), one)
+        write_matrix(_matrix(found, unchecked, one.parent), one)
         if not as_json:
             click.echo(f"matrix: {one}")
     if matrix and why and not as_json:
         click.echo(f"over all runs: {why}")
+    left_out = {
+        path: {r.name: said for r, said in each.items()} for path, each in unchecked.items()
+    }
+    for path, reasons in () if as_json else left_out.items():
+        for name, reason in reasons.items():
+            click.secho(f"note: {name} is not checked in {path}: {reason}", err=True, fg="yellow")
     if as_json:  # after the files, so that a file that cannot be written gives one JSON object
         data = {path: [one.to_json() for one in each] for path, each in found.items()}
-        show_result({"runs": data}, status, why)
+        more = {"not_checked": {k: v for k, v in left_out.items() if v}} if matrix else {}
+        show_result({"runs": data, **more}, status, why)
     sys.exit(status)
 
 
-def _checked(path: Path, given: Sequence[Requirement]) -> list[RequirementResult]:
+def _asked(path: Path, given: Sequence[Requirement]) -> Sequence[Requirement]:
+    """Return the requirements ``given``, or those of the run's scenario."""
     from rtsim.record.reading import Recording  # a run starts without it
+
+    return given or required_by(Recording.open(path).header)
+
+
+def _checked(
+    path: Path, asked: Sequence[Requirement], every: Sequence[Requirement]
+) -> tuple[list[RequirementResult], dict[Requirement, str]]:
+    """Check a run, and return why it cannot be asked some requirements of other runs.
+
+    ``asked`` are the requirements of the run, and ``every`` those of all runs of a matrix.
+    """
+    from rtsim.record.reading import Recording
     from rtsim.requirements.verdict import check as check_requirements
 
     recording = Recording.open(path)
-    requirements = given or required_by(recording.header)
-    if not requirements:
+    if not (asked or every):
         raise ScenarioError(
             f"the scenario of {path} declares no requirement; give --require 'NAME: FORMULA' or "
             "--require FILE.toml"
         )
-    return check_requirements(requirements, recording)
+    results = check_requirements(asked, recording)
+    unchecked: dict[Requirement, str] = {}
+    have = {(one.name, one.formula) for one in asked}
+    others = {(one.name, one.formula): one for one in every}
+    for other in (one for key, one in others.items() if key not in have):
+        try:
+            results += check_requirements([other], recording)
+        except ScenarioError as error:  # a run of another scenario does not have the signals
+            unchecked[other] = str(error).partition("\n")[0]
+    return results, unchecked
 
 
-def _matrix(found: Mapping[str, Sequence[RequirementResult]], folder: Path) -> Matrix:
+def _matrix(
+    found: Mapping[str, Sequence[RequirementResult]],
+    unchecked: Mapping[str, Mapping[Requirement, str]],
+    folder: Path,
+) -> Matrix:
     """Return the matrix of all runs, with links to the recordings relative to ``folder``."""
     from urllib.parse import quote
 
@@ -134,7 +173,31 @@ def _matrix(found: Mapping[str, Sequence[RequirementResult]], folder: Path) -> M
         except ValueError:  # another drive of Windows
             link = Path(path).resolve().as_uri()
         matrix.add(path, [one.to_json() for one in results], link)
+        matrix.about[path] = _facts(Path(path))
+        for one, why in unchecked[path].items():
+            matrix.leave_out(path, one.name, one.formula, why)
+    codes = {facts["code"] for facts in matrix.about.values()}
+    same = "The code of the scenario's functions is equal in all runs."
+    differs = "The code of the scenario's functions differs between the runs."
+    matrix.notes.append(differs if len(codes) > 1 else same)
     return matrix
+
+
+def _facts(path: Path) -> dict[str, str]:
+    """Return what a reader of the matrix needs to know about a run."""
+    from rtsim.record.reading import Recording
+
+    header = Recording.open(path).header
+    scenario = header.get("scenario") or {}
+    settings = (scenario.get("origin") or {}).get("settings") or {}
+    return {
+        "scenario": str(scenario.get("name", "")),
+        "settings": ", ".join(f"{name}={value}" for name, value in settings.items()),
+        "seed": str(header.get("seed", "")),
+        "file written": date_text(path.stat().st_mtime_ns),
+        "rtsim": str(header.get("rtsim", "")),
+        "code": str(header.get("source_hash", ""))[:12],
+    }
 
 
 Runs = Mapping[str, "Sequence[RequirementResult]"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +79,9 @@ from rtsim.studies.workers import Where
     "runs are not stored]",
 )
 @click.option(
+    "--latency", hidden=True, expose_value=False, callback=lambda *given: _no_latency(given[-1])
+)
+@click.option(
     "--no-shrink", is_flag=True, help="Do not look for a smaller run with the same violation."
 )
 @click.option(
@@ -84,9 +89,11 @@ from rtsim.studies.workers import Where
     "path",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="File for the run that violates the requirement; a test for pytest is written beside it.  "
-    "[default: NAME.counterexample.toml, with the name of the requirement]",
+    help="New file for the run that violates the requirement; a test for pytest is written beside "
+    "it.  [default: the first free file NAME.counterexample.toml, NAME.2.counterexample.toml and "
+    "so on, with the name of the requirement]",
 )
+@option("--force", help="Overwrite an existing counterexample and its test.")
 @where_options
 @json_option
 @reports_errors
@@ -106,6 +113,7 @@ def falsify(
     folder: Path | None,
     no_shrink: bool,
     path: Path | None,
+    force: bool,
     where: Where,
     as_json: bool,
 ) -> None:
@@ -125,10 +133,8 @@ def falsify(
     if the search found no violation; 2 if the search could not decide the requirement; 130 if
     interrupted.
     """
-    if path is not None and not (path.name and path.parent.is_dir()):
-        raise ScenarioError(
-            f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"
-        )
+    if path is not None:
+        _check_free(path, force)
     varied: dict[str, object] = {**split_all(factors, "--factor")}
     line = TerminalLine() if sys.stderr.isatty() and not as_json else None
     with sigterm_interrupts():
@@ -176,6 +182,15 @@ def falsify(
     sys.exit(found.status)
 
 
+def _no_latency(given: str | None) -> None:
+    """Reject the option ``--latency`` of other commands, which a search cannot vary."""
+    if given is not None:
+        raise click.UsageError(
+            "falsify has no --latency; make the latency an argument of the scenario's function, "
+            "and type --factor latency=range:0,0.2 to vary it or --set latency=0.1"
+        )
+
+
 class _Files(NamedTuple):
     """The counterexample file and the test that were written, or why they were not."""
 
@@ -185,14 +200,40 @@ class _Files(NamedTuple):
 
 def _saved(found: Counterexample, small: Shrunk | None, path: Path | None) -> _Files:
     one = found if small is None else small.counterexample
-    file = Path(f"{one.name}{SUFFIX}") if path is None else path
-    test = file.with_name(f"test_{file.name.partition('.')[0]}.py")
+    file = _first_free(one.name) if path is None else path
+    test = _test_of(file)
     try:
         one.save(file)
         one.save_test(test, file)
     except ScenarioError as error:  # the violation counts without the file
         return _Files(problem=str(error))
     return _Files((file, test))
+
+
+def _test_of(file: Path) -> Path:
+    """Return the path of the test beside a counterexample file; Python can import its name."""
+    name = re.sub(r"\W", "_", file.name.removesuffix(SUFFIX).removesuffix(".toml"))
+    return file.with_name(f"test_{name}.py")
+
+
+def _first_free(name: str) -> Path:
+    """Return the first counterexample file for which neither the file nor its test exists."""
+    files = (Path(f"{name}{'' if k == 1 else f'.{k}'}{SUFFIX}") for k in count(1))
+    return next(one for one in files if not (one.exists() or _test_of(one).exists()))
+
+
+def _check_free(path: Path, force: bool) -> None:
+    """Raise :class:`ScenarioError` if ``--save`` names a file that cannot be written."""
+    if not (path.name and path.parent.is_dir()):
+        raise ScenarioError(
+            f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"
+        )
+    for one in () if force else (path, _test_of(path)):
+        if one.exists():
+            raise ScenarioError(
+                f"{one} exists; give another --save FILE, or --force to overwrite the "
+                "counterexample and its test"
+            )
 
 
 def _print_small(found: Falsification, small: Shrunk) -> None:

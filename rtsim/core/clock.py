@@ -167,6 +167,15 @@ processor_time = time.thread_time_ns
 civil = time.time_ns
 """Read the date as nanoseconds since 1970, UTC.  The value can jump, so use it for dates only."""
 
+
+def date_text(ns: int) -> str:
+    """Return a date as local time, such as ``2026-03-01 14:05``.
+
+    ``ns`` are nanoseconds since 1970, UTC, as of :func:`civil` or of a file.
+    """
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(ns / 1e9))
+
+
 _loaded_ns = stopwatch()
 
 

@@ -8,6 +8,7 @@ recordings.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -147,6 +148,8 @@ def atomically(path: Path) -> Iterator[Path]:
         yield path
         return
     target = path.resolve()  # a symbolic link is kept
+    if not target.parent.is_dir():  # without the name of the temporary file
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield part

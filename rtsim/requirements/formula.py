@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import unit_factors
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import ARITHMETIC, COMPARISONS, FormulaError, Node, parse
-from rtsim.requirements.measures import MEASURES, measure_in
+from rtsim.requirements.measures import MEASURES, MIN_STEP, is_relative, measure_in
 from rtsim.requirements.robustness import FUNCTIONS
 
 UnitOf = Callable[[str], str]
@@ -38,6 +38,24 @@ def checked(text: str, unit_of: UnitOf) -> Node:
 TOO_DEEP = "the formula has too many parts within each other; write several requirements"
 
 
+def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
+    """Return the common unit of the margins of comparisons.
+
+    The unit is empty if they have none or several. ``nodes`` are parts of a checked formula; parts
+    that are no comparisons are ignored.
+    """
+    check = _Check("", unit_of)
+    units = {_with_slash(check.margin(one) or {}) for one in nodes if one.kind in COMPARISONS}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _with_slash(unit: Mapping[str, Fraction]) -> str:
+    """Return a unit as users write it, such as m/s^2; empty for no unit."""
+    above = _written({symbol: n for symbol, n in unit.items() if n > 0}) if unit else ""
+    below = (f"/{_written({symbol: -n})}" for symbol, n in unit.items() if n < 0)
+    return "".join((above.replace("no unit", "1").replace(" ", "*"), *below))
+
+
 class _Check:
     def __init__(self, text: str, unit_of: UnitOf) -> None:
         self._text, self._unit_of = text, unit_of
@@ -60,6 +78,15 @@ class _Check:
                 if node.window is not None:
                     self._without_measure(child, node.kind)
                 self.condition(child)
+
+    def margin(self, node: Node) -> Factors:
+        """Return the unit of the margin of a comparison."""
+        measure = measure_in(node)
+        if measure is None:
+            return self._same(node, "compare")
+        own = MEASURES[measure.name].unit
+        sides = Node("", measure.children[:2], measure.at, measure.end)
+        return {own: Fraction(1)} if own else self._same(sides, "compare")
 
     def number(self, node: Node) -> Factors:
         """Return the unit of a number."""
@@ -148,26 +175,35 @@ class _Check:
             self._argument(one, measure.third, unit)
         window: dict[str, float] = {}
         for key, value in call.keywords:
-            if key not in ("after", "before"):
-                raise self._wrong(value, f"unknown argument {key}; known: after, before")
+            if key not in ("after", "before", MIN_STEP):
+                known = f"after, before, {MIN_STEP}"
+                raise self._wrong(value, f"unknown argument {key}; known: {known}")
             if key in window:
                 raise self._wrong(value, f"{key} is given twice")
-            self._argument(value, "time", unit)
+            self._argument(value, "height" if key == MIN_STEP else "time", unit)
             window[key] = value.value
-            if value.value * NS_PER_S >= 2**62:
+            if key == MIN_STEP:
+                if not is_relative(call):
+                    raise self._wrong(
+                        value,
+                        f"{MIN_STEP} is for rise_time, overshoot and settling_time with a band in "
+                        "%, which refer to the height of the step",
+                    )
+            elif value.value * NS_PER_S >= 2**62:
                 raise self._wrong(value, f"{self._text_of(value)} is not below 146 years")
         if window.get("before", math.inf) < window.get("after", 0.0):
             raise self._wrong(call, "the time before= is before the time after=")
         self._limit(limit, call.name, {measure.unit: Fraction(1)} if measure.unit else unit)
 
     def _argument(self, node: Node, kind: str, unit: Factors) -> None:
-        """Raise :class:`FormulaError` if a band or a time of a measure is not valid."""
+        """Raise :class:`FormulaError` if a band, a time or a height of a measure is not valid."""
         if node.kind != "number":
             raise self._wrong(node, f"{self._text_of(node)} is not a number")
         given = self._factors(node, node.name)
-        allowed = [_SECONDS] if kind == "time" else [_PERCENT, unit]
+        allowed = {"time": [_SECONDS], "height": [unit]}.get(kind, [_PERCENT, unit])
         if given is not None and None not in allowed and given not in allowed:
-            wanted = "s" if kind == "time" else f"% of the step or in {_written(unit or {})}"
+            own = _written(unit or {})
+            wanted = {"time": "s", "height": own}.get(kind, f"% of the step or in {own}")
             raise self._wrong(node, f"{self._text_of(node)} must be in {wanted}")
 
     def _limit(self, node: Node, name: str, unit: Factors) -> None:

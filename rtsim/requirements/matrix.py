@@ -14,8 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtsim.core.outcome import Outcome
+from rtsim.requirements.language import parse
+from rtsim.requirements.measures import measure_in
 from rtsim.requirements.verdict import NOT_EXERCISED, VERDICTS
 
+NOT_CHECKED = "not checked"
+"""Text of a cell without a result: nobody asked the requirement of this run."""
 Plain = Mapping[str, Any]
 """JSON data of a result, as :meth:`RequirementResult.to_json` returns it."""
 
@@ -32,20 +36,26 @@ class Cell:
     robustness: float
     """The smallest robustness; NaN if it is not decided."""
     reason: str = ""
+    unit: str = ""
+    worst_s: float | None = None
+    """The time that determines the smallest robustness, s; None if it is not known."""
 
     @classmethod
     def of(cls, results: Iterable[Plain]) -> Cell:
         """Return the common verdict of one or more results."""
         cells = [cls._of_one(one) for one in results]
         told = [one for one in cells if one.exercised] or cells
-        decided = [one.robustness for one in told if one.outcome is not Outcome.UNDECIDED]
+        decided = [one for one in told if one.outcome is not Outcome.UNDECIDED]
+        worst = min(decided, key=lambda one: one.robustness, default=None)
         times = [one.times for one in cells if one.times is not None]
         return cls(
             Outcome.of_all(one.outcome for one in told),
             any(one.exercised for one in cells),
             sum(times) if times else None,
-            min(decided, default=math.nan),
+            math.nan if worst is None else worst.robustness,
             next((one.reason for one in told if one.reason), ""),
+            "" if worst is None else worst.unit,
+            None if worst is None else worst.worst_s,
         )
 
     @classmethod
@@ -59,6 +69,8 @@ class Cell:
             None if times is None else int(times),
             {Outcome.PASSED: low, Outcome.FAILED: high}.get(outcome, math.nan),
             reason,
+            str(result.get("unit", "")),
+            result["worst_s"],
         )
 
     @property
@@ -69,7 +81,7 @@ class Cell:
     @property
     def margin(self) -> str:
         """The robustness as text; empty if it is not decided."""
-        return "" if math.isnan(self.robustness) else f"{self.robustness:.4g}"
+        return "" if math.isnan(self.robustness) else f"{self.robustness:.4g} {self.unit}".strip()
 
     def __str__(self) -> str:
         times = "" if self.times is None else f"{self.times} time{'s' * (self.times != 1)}"
@@ -84,6 +96,8 @@ class Row:
     formula: str
     text: str
     cells: Mapping[str, Cell]
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+    """Why the requirement was not checked, by the name of each column without a cell."""
 
     @property
     def whole(self) -> Cell:
@@ -95,7 +109,24 @@ class Row:
         outcome = Outcome.of_all(one.outcome for one in told)
         decided = [one.robustness for one in told if not math.isnan(one.robustness)]
         reason = next((one.reason for one in told or self.cells.values() if one.reason), "")
-        return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason)
+        unit = self.cells[self.worst_in].unit if self.worst_in else ""
+        return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason, unit)
+
+    def counted(self, cell: Cell) -> str:
+        """How often the condition was true, or how many steps were measured; empty without one."""
+        if cell.times is None:
+            return ""
+        nodes = list(parse(self.formula).walk())
+        if any(one.kind == "implies" for one in nodes) or not any(map(measure_in, nodes)):
+            return f"condition true {cell.times} time{'s' * (cell.times != 1)}"
+        return f"{cell.times} step{'s' * (cell.times != 1)} measured"
+
+    def remark(self, runs: str = "runs") -> str:
+        """In how many columns the requirement was not checked; empty if it was in all."""
+        count = len(self.unchecked)
+        return f"{NOT_CHECKED} in {count} {runs if count > 1 else runs.removesuffix('s')}" * (
+            count > 0
+        )
 
     @property
     def exercised_by(self) -> list[str]:
@@ -121,6 +152,10 @@ class Row:
         return f"{self.name} {said}, robustness {whole.margin} in {self.worst_in}"
 
 
+_Key = tuple[str, str]
+"""Name and formula of a requirement."""
+
+
 @dataclass
 class Matrix:
     """Requirements over columns, in the order of their first result.
@@ -130,7 +165,13 @@ class Matrix:
 
     columns: list[str] = field(default_factory=list)
     links: dict[str, str] = field(default_factory=dict)
-    _found: dict[tuple[str, str, str], dict[str, list[Plain]]] = field(default_factory=dict)
+    about: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """Facts about the runs of columns, such as their scenario, for the page."""
+    notes: list[str] = field(default_factory=list)
+    """Remarks on all runs, for the page."""
+    _found: dict[_Key, dict[str, list[Plain]]] = field(default_factory=dict)
+    _texts: dict[_Key, str] = field(default_factory=dict)
+    _unchecked: dict[_Key, dict[str, str]] = field(default_factory=dict)
 
     def add(self, column: str, results: Iterable[Plain], link: str = "") -> None:
         """Add results to a column, which is new or exists."""
@@ -139,16 +180,24 @@ class Matrix:
         if link:
             self.links[column] = link
         for one in results:
-            key = (str(one["name"]), str(one["formula"]), str(one.get("text", "")))
+            key = str(one["name"]), str(one["formula"])
+            self._texts[key] = self._texts.get(key) or str(one.get("text", ""))
             self._found.setdefault(key, {}).setdefault(column, []).append(one)
+
+    def leave_out(self, column: str, name: str, formula: str, why: str) -> None:
+        """State why a requirement of other columns was not checked in ``column``."""
+        self._unchecked.setdefault((name, formula), {})[column] = why
 
     @property
     def rows(self) -> list[Row]:
         """The requirements; one with two formulas in different columns has two rows."""
-        return [
-            Row(*key, {column: Cell.of(some) for column, some in found.items()})
-            for key, found in self._found.items()
-        ]
+        rows = []
+        for key, found in self._found.items():
+            why = self._unchecked.get(key, {})
+            cells = {column: Cell.of(some) for column, some in found.items()}
+            missing = {one: why.get(one, "") for one in self.columns if one not in found}
+            rows.append(Row(*key, self._texts[key], cells, missing))
+        return rows
 
     @property
     def outcome(self) -> Outcome:
@@ -164,13 +213,13 @@ class Matrix:
         """Return the matrix as CSV, with one row for each requirement."""
         out = io.StringIO()
         table = csv.writer(out, lineterminator="\n")
-        last = ("verdict", "worst_robustness", "worst_in", "exercised_by")
+        last = ("verdict", "worst_robustness", "worst_in", "exercised_by", "not_checked_in")
         table.writerow(["requirement", "text", "formula", *self.columns, *last])
         for row in self.rows:
-            cells = [str(row.cells[c]) if c in row.cells else "" for c in self.columns]
+            cells = [str(row.cells.get(one, NOT_CHECKED)) for one in self.columns]
             worst = "" if not row.worst_in else repr(row.whole.robustness)
             table.writerow(
                 [row.name, row.text, row.formula, *cells, row.whole.verdict, worst, row.worst_in,
-                 len(row.exercised_by)]
+                 len(row.exercised_by), len(row.unchecked)]
             )  # fmt: skip
         return out.getvalue()

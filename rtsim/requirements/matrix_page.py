@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 from rtsim.core.errors import ScenarioError
-from rtsim.record.markup import text
+from rtsim.record.markup import table, text
 from rtsim.record.output_files import write_whole
 from rtsim.record.reports.page import page
-from rtsim.requirements.matrix import Cell, Matrix, Row
+from rtsim.requirements.matrix import NOT_CHECKED, Cell, Matrix, Row
 
 _STYLE = """
 .matrix { max-height: 85vh; overflow: auto; }
@@ -30,8 +30,10 @@ _STYLE = """
 @media print { .matrix { max-height: none; overflow: visible; } }
 """
 _LEGEND = (
-    "Each cell has the verdict, the smallest robustness, and how often the condition became true "
-    "or how many steps were measured."
+    "The robustness is the distance from the limit, in the unit of the compared values: positive "
+    "if the requirement holds, negative if it is violated. Each cell has the verdict, the smallest "
+    "robustness with its time, and how often the condition became true or how many steps were "
+    "measured. The numbers refer to the list of reasons."
 )
 
 
@@ -48,6 +50,8 @@ def check_suffix(path: Path) -> None:
     """Raise :class:`ScenarioError` if a matrix cannot be written to ``path``."""
     if _suffix(path) not in (".html", ".csv"):
         raise ScenarioError(f"the matrix {path} must be a file .html or .csv")
+    if not path.parent.is_dir():
+        raise ScenarioError(f"there is no folder {path.parent} for the matrix {path}; create it")
 
 
 def _suffix(path: Path) -> str:
@@ -61,19 +65,56 @@ def matrix_page(matrix: Matrix, runs: str = "runs") -> str:
     facts = {"requirements": len(rows), runs: len(matrix.columns), **counts}
     boxes = "".join(f"<div><span>{text(k)}</span>{v}</div>" for k, v in facts.items())
     outcome = matrix.outcome.name.lower()
-    said = {"passed": "All requirements hold", "failed": "A requirement is violated"}
-    verdict = said.get(outcome, "A requirement is undecided or not exercised")
+    said = {"passed": "all requirements hold", "failed": "a requirement is violated"}
+    verdict = said.get(outcome, "a requirement is undecided or not exercised")
     head = (
-        f"<h1>Requirements</h1><div class='verdict {outcome}'>{verdict}</div>"
+        f"<h1>Requirements</h1>"
+        f"<div class='verdict {outcome}'>Over all {text(runs)}: {verdict}</div>"
         f"<div class=facts>{boxes}</div>"
     )
     titles = "".join(f"<th class=run>{_linked(matrix, one)}</th>" for one in matrix.columns)
     titles += f"<th>worst robustness</th><th>{text(runs)} that exercise it</th>"
-    body = "".join(_row(row, matrix.columns) for row in rows)
-    table = f"<table><thead><tr><th>requirement</th>{titles}</tr></thead><tbody>{body}</tbody>"
+    reasons = _Reasons()
+    body = "".join(_row(row, matrix.columns, runs, reasons) for row in rows)
+    first = f"requirement, and its verdict over all {text(runs)}"
+    grid = f"<table><thead><tr><th>{first}</th>{titles}</tr></thead><tbody>{body}</tbody>"
     legend = f"<p class=soft>{_LEGEND}</p>"
-    section = ("matrix", "Matrix", f"{legend}<div class=matrix>{table}</table></div>")
-    return page("Requirements", head, [section], style=_STYLE)
+    sections = [
+        ("matrix", "Matrix", f"{legend}<div class=matrix>{grid}</table></div>"),
+        ("reasons", "Reasons", reasons.html()),
+        ("runs", runs.capitalize(), _about(matrix)),
+    ]
+    return page("Requirements", head, sections, style=_STYLE)
+
+
+class _Reasons:
+    """The numbered reasons of cells, which are readable on paper as well."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def mark(self, reason: str) -> str:
+        """Return the number of a reason as HTML; empty without a reason."""
+        if not reason:
+            return ""
+        number = self._numbers.setdefault(reason, len(self._numbers) + 1)
+        return f'<sup><a href="#reason-{number}">{number}</a></sup>'
+
+    def html(self) -> str:
+        items = (f"<li id=reason-{k}>{text(one)}</li>" for one, k in self._numbers.items())
+        return f"<ol>{''.join(items)}</ol>" if self._numbers else ""
+
+
+def _about(matrix: Matrix) -> str:
+    """Return a table of facts about the runs, and the remarks."""
+    names = list(dict.fromkeys(name for facts in matrix.about.values() for name in facts))
+    if not names:
+        return ""
+    rows = [
+        (column, *(facts.get(one, "") for one in names)) for column, facts in matrix.about.items()
+    ]
+    notes = "".join(f"<p>{text(one)}</p>" for one in matrix.notes)
+    return f"{notes}<div class=scroll>{table(('', *names), rows)}</div>"
 
 
 def _linked(matrix: Matrix, column: str) -> str:
@@ -81,12 +122,18 @@ def _linked(matrix: Matrix, column: str) -> str:
     return f'<a href="{text(link)}">{text(column)}</a>' if link else text(column)
 
 
-def _row(row: Row, columns: list[str]) -> str:
-    whole = row.whole
+def _row(row: Row, columns: list[str], runs: str, reasons: _Reasons) -> str:
+    whole, remark = row.whole, row.remark(runs)
     verdict = f"<span class={_kind(whole)}>{whole.verdict}</span>"
+    verdict += f" <span class=none>{text(remark)}</span>" if remark else ""
     said = f"<br>{text(row.text)}" if row.text else ""
     formula = f"<code>{text(row.formula)}</code>" if row.formula != row.name else ""
-    cells = "".join(_cell(row.cells.get(one)) for one in columns)
+    cells = "".join(
+        _cell(row, row.cells[one], reasons)
+        if one in row.cells
+        else f"<td class=none>{NOT_CHECKED}{reasons.mark(row.unchecked[one])}</td>"
+        for one in columns
+    )
     worst = f"{whole.margin}<small>{text(row.worst_in)}</small>" if row.worst_in else ""
     return (
         f"<tr><th><b>{text(row.name)}</b> {verdict}{said}{formula}</th>{cells}"
@@ -98,11 +145,8 @@ def _kind(cell: Cell) -> str:
     return cell.outcome.name.lower() if cell.exercised else "none"
 
 
-def _cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "<td class=none>-</td>"
-    parts = [cell.margin, "" if cell.times is None else f"{cell.times}&times;"]
-    more = ", ".join(part for part in parts if part)
-    shown = f"<small>{more}</small>" if more else ""
-    title = f' title="{text(cell.reason)}"' if cell.reason else ""
-    return f"<td class={_kind(cell)}{title}>{cell.verdict}{shown}</td>"
+def _cell(row: Row, cell: Cell, reasons: _Reasons) -> str:
+    at = f"at {cell.worst_s:.6g} s" if cell.margin and cell.worst_s is not None else ""
+    parts = (" ".join(one for one in (cell.margin, at) if one), row.counted(cell))
+    shown = "".join(f"<small>{text(one)}</small>" for one in parts if one)
+    return f"<td class={_kind(cell)}>{cell.verdict}{reasons.mark(cell.reason)}{shown}</td>"

@@ -143,11 +143,33 @@ MEASURES: Mapping[str, Measure] = {
 """The measures of the language, by name."""
 
 
+MIN_STEP = "min_step"
+"""Argument for the smallest height of a step that counts."""
+
+
 def measure_in(node: Node) -> Node | None:
     """Return the measure that a comparison compares with a limit; None for other parts."""
     if node.kind not in COMPARISONS:
         return None
     return next((c for c in node.children if c.kind == "call" and c.name in MEASURES), None)
+
+
+def _in_percent(call: Node) -> bool:
+    """Return whether the third argument of a measure is in percent of the step."""
+    return len(call.children) > 2 and call.children[2].name == "%"
+
+
+def is_relative(call: Node) -> bool:
+    """Return whether a measure refers to the height of the step, which then cannot be 0."""
+    return MEASURES[call.name].moves or _in_percent(call)
+
+
+def relative_limits(node: Node) -> list[float]:
+    """Return the numbers with which a formula compares measures that refer to the step height."""
+    pairs = ((one, measure_in(one)) for one in node.walk())
+    sides = (s for one, call in pairs if call is not None and is_relative(call)
+             for s in one.children if s is not call)  # fmt: skip
+    return [abs(n.value) for side in sides for n in side.walk() if n.kind == "number"]
 
 
 # Measures of a run.
@@ -203,14 +225,18 @@ def measured(node: Node, text: Callable[[Node], str], run: Signals) -> Measured:
     limit = float(run.values(limit_side).values[0])
     sign = node.kind if node.children[0] is call else node.kind.translate(_TURNED)
     given = float(run.values(third[0]).values[0]) if third else 0.0
-    percent = bool(third) and third[0].name == "%"
+    percent = _in_percent(call)
+    least = dict(call.keywords).get(MIN_STEP)
     rows, ns = [], []
     open_at, skipped = "", ""
     for start, followed, one in _responses(call, run):
         if not (np.isfinite(one.v).all() and math.isfinite(one.target)):
             bounds = _UNKNOWN
-        elif (measure.moves or percent) and one.v[0] == one.target:
+        elif is_relative(call) and one.v[0] == one.target:
             skipped = f"{text(signal)} was at the new value of {text(reference)} at each step"
+            continue
+        elif least is not None and abs(one.target - float(one.v[0])) < least.value:
+            skipped = f"each step from {text(signal)} to {text(reference)} is below {text(least)}"
             continue
         else:
             bounds = measure.rule(one, given, percent)
@@ -256,7 +282,7 @@ def _responses(call: Node, run: Signals) -> Iterator[tuple[int, bool, Response]]
     For a measure of the whole run, the only response is the difference from the reference.
     """
     measure, (signal, reference) = MEASURES[call.name], call.children[:2]
-    window = {key: round(float(v.value) * NS_PER_S) for key, v in call.keywords}
+    window = {key: round(float(v.value) * NS_PER_S) for key, v in call.keywords if key != MIN_STEP}
     first = run.zero + window.get("after", 0)
     last = min(run.end, run.zero + window["before"]) if "before" in window else run.end
     beyond = "before" in window and run.zero + window["before"] > run.end

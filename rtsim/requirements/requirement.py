@@ -105,16 +105,19 @@ def read_requirements(path: str | Path) -> tuple[Requirement, ...]:
 def gather(given: Iterable[Given]) -> tuple[Requirement, ...]:
     """Return the requirements that files, texts or dictionaries of entries declare.
 
-    Raises :class:`ScenarioError` if two requirements have the same name.
+    Requirements with one name and one formula are one requirement. Raises :class:`ScenarioError` if
+    two requirements have the same name and different formulas.
     """
     out: dict[str, Requirement] = {}
     for one in given:
         for requirement in _read(one):
-            if requirement.name in out:
+            other = out.setdefault(requirement.name, requirement)
+            if requirement.formula != other.formula:
                 raise ScenarioError(
                     f"two requirements have the name {requirement.name}; rename one of them"
                 )
-            out[requirement.name] = requirement
+            if not other.text:
+                out[requirement.name] = requirement
     return tuple(out.values())
 
 

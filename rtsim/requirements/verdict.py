@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from rtsim.record.events import RunEnding
 from rtsim.record.named_signals import SignalsByName
 from rtsim.record.reading import Recording
 from rtsim.record.table import Changes, Recorded, signal_changes, signal_of
-from rtsim.requirements.formula import TOO_DEEP
+from rtsim.requirements.formula import TOO_DEEP, margin_unit
 from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.measures import Measured, Signals, measure_in, measured
 from rtsim.requirements.requirement import Given, Requirement, gather
@@ -110,6 +110,8 @@ class RequirementResult(Judged):
     """How often the conditions of the formula became true; None without a condition."""
     margins: tuple[Margin, ...] = field(default=(), repr=False)
     """The robustness over time of each part that must hold throughout a window."""
+    unit: str = ""
+    """The unit of the robustness; empty without one."""
 
     def _judge(self) -> Outcome:
         return self.result
@@ -152,6 +154,7 @@ class RequirementResult(Judged):
             **self.requirement.to_plain(),
             "outcome": self.result.name.lower(),
             "robustness": [_finite(self.low), _finite(self.high)],
+            "unit": self.unit,
             "worst_s": None if self.worst_ns is None else self.worst_ns / NS_PER_S,
             "worst": self.worst,
             "violated_s": [[a / NS_PER_S, b / NS_PER_S] for a, b in self.violated],
@@ -285,7 +288,9 @@ class _Run:
             found = _Found(
                 requirement, parts, measures, node, self.zero, self.begin, self.end, self.why_open
             )
-            return found.result(margins)
+            result = found.result(margins)
+            worst = [one for one in node.walk() if requirement.text_of(one) == result.worst]
+            return replace(result, unit=margin_unit(worst, self._unit))
         except RecursionError:
             raise ScenarioError(f"requirement {requirement.name}: {TOO_DEEP}") from None
 

@@ -26,6 +26,7 @@ Each point is a time (s) and a value. The paths are relative to the folder of th
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -287,16 +288,17 @@ class Runs:
         )
         return check([one.requirement], result)[0]
 
-    def violates(self, one: Counterexample, most: float = 0.0) -> bool:
-        """Return whether the run violates the requirement with a robustness of at most ``most``.
+    def violates(self, one: Counterexample, most: float = 0.0, least: float = -math.inf) -> bool:
+        """Return whether the run violates the requirement with a robustness in a range.
 
+        The range is from ``least`` to ``most``.
         A run that ends with an error does not count as a violation.
         """
         try:
             found = self.check(one)
         except Exception:
             return False
-        return found.result is Outcome.FAILED and found.robustness <= most
+        return found.result is Outcome.FAILED and least <= found.robustness <= most
 
 
 _POINT = ListKey("a time in s and a value, such as [1.5, -200.0]", of=number(), count=range(2, 3))

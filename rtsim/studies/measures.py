@@ -416,7 +416,8 @@ def requirements_of(given: Sequence[Limit | Requirement | str]) -> list[Required
             out.append(Limit.of_text(one))
         else:
             out += [Formula(of.name, of.formula, of.text) for of in gather([one])]
-    return out
+    gather(one for one in out if isinstance(one, Formula))  # one name, one formula
+    return list({(one.name, str(one)): one for one in out}.values())
 
 
 def margin_name(requirement: Required) -> str:

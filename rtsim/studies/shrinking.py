@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
+from rtsim.requirements.measures import relative_limits
 from rtsim.scenario.loading import find_maker, load_scenario
 from rtsim.studies.counterexample import Counterexample, Point, Runs, Waveform
 from rtsim.studies.factors import Choice, Range, Spread
@@ -33,6 +35,8 @@ T = TypeVar("T")
 C = TypeVar("C")
 DIGITS = (1, 2, 3, 4)
 """Numbers of significant digits to which numbers are rounded."""
+TICK = 1_000_000
+"""Grid of times in a scenario without a period (ns)."""
 
 
 # -- searches that do not depend on what is made smaller
@@ -124,6 +128,15 @@ def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, 
     return out
 
 
+def tick_of(one: Counterexample) -> int:
+    """Return the smallest period or plant step of the scenario, ns, or ``TICK`` without one."""
+    scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
+    parts = scenario.describe()["parts"].values()
+    given = (part.get(key) for part in parts for key in ("step", "period", "update_period"))
+    periods = [Fraction(ns) for ns in given if ns is not None]
+    return min((int(ns) for ns in periods if ns.denominator == 1), default=TICK)
+
+
 class Shrunk(NamedTuple):
     """The result of :func:`shrink`."""
 
@@ -142,8 +155,10 @@ def shrunk(
     """Shrink a counterexample that a search found, by runs in this process.
 
     Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
-    smaller violation, rounding or the latency of a board could decide whether it occurs. The result
-    is run once more as ``rtsim run`` does.
+    smaller violation, rounding or the latency of a board could decide whether it occurs. A step
+    measure that refers to the height of the step, such as an overshoot in %, grows without limit if
+    the step becomes smaller. The measure is at most ``1 / share`` times that of ``one``. The
+    result is run once more as ``rtsim run`` does.
 
     Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.
 
@@ -161,8 +176,15 @@ def shrunk(
             f"{found.in_words}; the scenario {one.scenario} depends on more than its values, "
             "inputs and seed"
         )
-    most = share * found.robustness if math.isfinite(found.robustness) else 0.0
-    small = shrink(one, lambda x: runs.violates(x, most), factors_of(one, spreads), budget)
+    most, least = 0.0, -math.inf
+    if math.isfinite(found.robustness):
+        most = share * found.robustness
+        limits = relative_limits(parse(one.requirement.formula))
+        if limits and share:  # a measure is the limit minus the robustness
+            least = (found.robustness - max(limits)) / share + max(limits)
+    small = shrink(
+        one, lambda x: runs.violates(x, most, least), factors_of(one, spreads), budget, tick_of(one)
+    )
     return small._replace(robustness=small.counterexample.check().robustness)
 
 
@@ -196,8 +218,12 @@ def shrink(
     violates: Callable[[Counterexample], bool],
     factors: Mapping[str, Factor] | None = None,
     budget: int = 500,
+    tick: int = TICK,
 ) -> Shrunk:
     """Return a counterexample that is not larger than ``start``, see :func:`size`.
+
+    A new time of a control point is a multiple of ``tick``, and so is a new end of the run: shorter
+    pauses have no meaning for the components.
 
     Args:
         start: A run that violates its requirement.
@@ -205,8 +231,9 @@ def shrink(
             undecided. Each smaller run that is accepted was passed to it.
         factors: The values of ``start`` that may change, by name.
         budget: Greatest number of runs.
+        tick: Grid of the times, ns.
     """
-    shrinking = _Shrinking(start, violates, factors or {}, budget)
+    shrinking = _Shrinking(start, violates, factors or {}, budget, tick)
     complete = True
     try:
         shrinking.run()
@@ -220,10 +247,11 @@ class _Shrinking:
 
     def __init__(
         self, start: Counterexample, violates: Callable[[Counterexample], bool],
-        factors: Mapping[str, Factor], budget: int,
+        factors: Mapping[str, Factor], budget: int, tick: int,
     ) -> None:  # fmt: skip
         self.best = start
         self.runs = 0
+        self._tick = tick
         self._violates, self._factors, self._budget = violates, factors, budget
         self._tried: set[str] = set()
         needed = horizon(parse(start.requirement.formula)) or 0
@@ -236,9 +264,28 @@ class _Shrinking:
         before = None
         while before is not self.best:
             before = self.best
-            for part in (self._points, self._inputs, self._unchanged, self._end, self._pauses,
-                         self._rounded):  # fmt: skip
+            for part in (self._on_ticks, self._points, self._inputs, self._unchanged, self._end,
+                         self._pauses, self._rounded):  # fmt: skip
                 part()
+
+    def _on_ticks(self) -> None:
+        """Move all times to the grid at once, so that all later cuts are on the grid as well."""
+        inputs = []
+        until = max(self._near(self.best.until_ns), self._tick)
+        for wave in self.best.inputs:
+            points = {self._near(ns): value for ns, value in wave.points}
+            if len(points) < len(wave.points) or (wave.kind == PIECES and max(points) >= until):
+                return
+            inputs.append(replace(wave, points=tuple(points.items())))
+        self._first([replace(self.best, inputs=tuple(inputs), until_ns=until)])
+
+    def _near(self, ns: int) -> int:
+        """Return the time of the grid that is nearest to ``ns``."""
+        return round(Fraction(ns, self._tick)) * self._tick
+
+    def _grid(self, ns: int) -> int:
+        """Return the grid for times up to ``ns``: two digits, and multiples of the tick."""
+        return -(-_grid(ns) // self._tick) * self._tick
 
     def _first(self, candidates: Sequence[Counterexample]) -> Counterexample | None:
         """Return the first candidate that is smaller than the best one and is a violation."""
@@ -301,7 +348,7 @@ class _Shrinking:
 
     def _end(self) -> None:
         """End the run earlier, at a multiple of a power of ten with two digits."""
-        grid = _grid(self.best.until_ns)
+        grid = self._grid(self.best.until_ns)
         start = self.best
         least(
             -(-start.until_ns // grid),
@@ -314,11 +361,12 @@ class _Shrinking:
         while k < len(times := _times(self.best)):
             before, after = times[k - 1], times[k]
             pause, start = after - before, self.best
-            grid = _grid(pause)
+            grid = self._grid(pause)
 
             def shorter(count: int, start: Counterexample = start, before: int = before,
                         after: int = after, grid: int = grid) -> Counterexample | None:  # fmt: skip
-                return self._first([_cut(start, before + count * grid, after)])
+                begin = self._near(before) + count * grid
+                return self._first([_cut(start, begin, after)] if before < begin < after else [])
 
             least(-(-pause // grid), shorter)
             k += 1
@@ -334,7 +382,7 @@ class _Shrinking:
             if name in self._factors and isinstance(value, int | float):
                 self._round_factor(name, value)
         self._first([replace(self.best, seed=0)])
-        rounded = [_ns(s) for s in rounder(self.best.until_ns / NS_PER_S)]
+        rounded = [self._near(_ns(s)) for s in rounder(self.best.until_ns / NS_PER_S)]
         self._first([replace(self.best, until_ns=ns) for ns in rounded if ns > 0])
 
     def _round_point(self, k: int, at: int) -> None:
@@ -347,7 +395,7 @@ class _Shrinking:
         if at:
             points = wave.points
             after = points[at + 1][0] if at + 1 < len(points) else self.best.until_ns
-            times = [_ns(s) for s in rounder(ns / NS_PER_S)]
+            times = [self._near(_ns(s)) for s in rounder(ns / NS_PER_S)]
             inside = [t for t in times if points[at - 1][0] < t < after and t != ns]
             self._first([_with_point(self.best, k, at, (t, points[at][1])) for t in inside])
 

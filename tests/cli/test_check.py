@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from junit_schema import valid
 
+from rtsim import __version__
 from rtsim.cli import replay
 from rtsim.cli.main import main
 from rtsim.core.outcome import Outcome
@@ -155,7 +157,7 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
     text = typed("check", "first.mcap", "--require", far, *alone, status=2)
     assert ET.parse(folder / "alone.xml").getroot().get("errors") == "1"
     assert "FAR is undecided: no run exercises it, because cart.x < -0.4 m was never true" in text
-    typed("check", "first.mcap", "run.mcap", "--matrix", "m.csv", status=2)  # CALM needs 8 s
+    typed("check", "first.mcap", "run.mcap", "--matrix", "m.csv", status=1)  # CALM of the other
     typed("check", "run.mcap", "--matrix", "m.csv", status=1)
     words = ["check", "first.mcap", "run.mcap", "--require", far, "--matrix", "m.csv", "--json"]
     told_json = json.loads(CliRunner().invoke(main, words).stdout)
@@ -163,10 +165,49 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> None:
+    os.utime(folder / "run.mcap", (1_000_000, 1_000_000))
+    (folder / "other.py").write_text(
+        CART.replace('"cart"', '"sled"')
+        .replace("loop.plant(Cart(), step", "loop.plant('sled', Cart(), step")
+        .replace("cart.x", "sled.x")
+        .replace("d.x = self.v", "d.x = 1.0 * self.v")
+    )
+    typed("run", "cart.py:plain", "-o", "bare.mcap")  # declares no requirement
+    typed("run", "other.py:cart", "-o", "sled.mcap", status=1)
+    words = ["check", "run.mcap", "bare.mcap", "--matrix", "m.csv", "--matrix", "m.html"]
+    typed(*words, status=1)
+    near, calm = csv.DictReader((folder / "m.csv").read_text().splitlines())
+    assert near["bare.mcap"] == "holds, 0.5 m"
+    assert (calm["exercised_by"], calm["not_checked_in"]) == ("2", "0")
+    text = typed(*words, "sled.mcap", status=1)
+    says = "note: NEAR is not checked in sled.mcap: requirement NEAR: unknown signal 'cart.x'"
+    assert says in text
+    rows = [*csv.DictReader((folder / "m.csv").read_text().splitlines())]
+    assert rows[0]["formula"] == "always abs(cart.x) < 1.5 m"
+    assert (rows[0]["sled.mcap"], rows[0]["not_checked_in"]) == ("not checked", "1")
+    assert (rows[2]["run.mcap"], rows[2]["not_checked_in"]) == ("not checked", "2")
+    page = (folder / "m.html").read_text()
+    assert "<span class=none>not checked in 1 run</span>" in page
+    assert "<small>-0.07733 m at 6.41 s</small>" in page
+    assert "The code of the scenario&#x27;s functions differs between the runs." in page
+    assert page.count(f"<td class=v>{__version__}</td>") == 3
+    assert re.search(r"<td>1970-01-1[23] \d\d:\d\d</td>", page)  # local time
+    assert "<li id=reason-1>requirement NEAR: unknown signal" in page
+    found = json.loads(CliRunner().invoke(main, [*words, "sled.mcap", "--json"]).stdout)
+    assert [*found["not_checked"]["sled.mcap"]] == ["NEAR", "CALM"]
+    typed("check", "bare.mcap", "--matrix", "m.csv", status=2)  # no run declares a requirement
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["run.mcap", "--matrix", "m.xml"], "the matrix m.xml must be a file .html or .csv"),
+        (["run.mcap", "--matrix", "nodir/m.html"], "there is no folder nodir for the matrix"),
+        (
+            ["run.mcap", "--require", HOLDS, "--csv", "nodir/m.csv"],
+            "nodir: there is no such folder",
+        ),
         (["none.mcap"], "there is no file none.mcap"),
         (
             ["run.mcap", "--require", "A: always cart.y < 1"],
@@ -174,13 +215,28 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
         ),
         (["run.mcap", "--require", "none.toml"], "none.toml: No such file"),
         (
-            ["run.mcap", "--require", HOLDS, "--require", HOLDS],
+            ["run.mcap", "--require", HOLDS, "--require", f"{HOLDS}0"],
             "two requirements have the name NEAR",
         ),
     ],
 )
 def test_a_wrong_input_is_an_error(words: list[str], says: str) -> None:
     assert says in typed("check", *words, status=2)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_unit_of_the_robustness() -> None:
+    formulas = {
+        "A: always (cart.x < 0 m implies cart.v < 9 m/s)": "m/s",
+        "B: always cart.x * cart.v < 9 m^2/s": "m^2/s",
+        "C: overshoot(cart.x, 0 m) < 200 %": "%",
+        "D: always cart.x / cart.x < 2": "",
+    }
+    for formula, unit in formulas.items():
+        words = ["check", "run.mcap", "--require", formula, "--json"]
+        found = json.loads(CliRunner().invoke(main, words).stdout)
+        (one,) = found["runs"]["run.mcap"]
+        assert (one["unit"], one["outcome"]) == (unit, "passed"), one
 
 
 @pytest.mark.usefixtures("folder")

@@ -91,6 +91,18 @@ def test_a_requirement_with_two_formulas_has_two_rows() -> None:
     assert [[*one.cells] for one in matrix.rows] == [["one"], ["two"]]
 
 
+@pytest.mark.parametrize(
+    ("formula", "says"),
+    [
+        ("always (a.x > 1 m implies a.x < 2 m)", "condition true 1 time"),
+        ("rise_time(a.x, b.w) < 3 s", "1 step measured"),
+    ],
+)
+def test_what_was_counted(formula: str, says: str) -> None:
+    found = row(result("A", "passed", 0.5, 0.5, 1, formula=formula))
+    assert found.counted(found.cells["run 0"]) == says
+
+
 def test_an_empty_matrix_is_no_pass() -> None:
     assert Matrix().outcome is Outcome.UNDECIDED
 
@@ -104,9 +116,10 @@ def test_the_table() -> None:
         "requirement": "A", "text": "Text of A.", "formula": "always a.x < 1 m",
         "one.mcap": "holds, 0.5, 2 times", "two.mcap": "violated, -0.25, 1 time",
         "verdict": "violated", "worst_robustness": "-0.25", "worst_in": "two.mcap",
-        "exercised_by": "2",
+        "exercised_by": "2", "not_checked_in": "0",
     }  # fmt: skip
-    assert (b["one.mcap"], b["two.mcap"]) == ("not exercised, 0 times", "")
+    assert (b["one.mcap"], b["two.mcap"]) == ("not exercised, 0 times", "not checked")
+    assert b["not_checked_in"] == "1"
     assert (b["verdict"], b["worst_robustness"], b["exercised_by"]) == ("not exercised", "", "0")
 
 
@@ -115,18 +128,27 @@ def test_the_page() -> None:
     from rtsim.requirements.matrix_page import matrix_page
 
     matrix = Matrix()
-    matrix.add("one.mcap", [{**HOLDS, "text": "<b>"}, {**UNUSED, "name": "B"}], "runs/one.mcap")
+    holds = {**HOLDS, "text": "<b>", "unit": "m", "worst_s": 2.5}
+    matrix.add("one.mcap", [holds, {**UNUSED, "name": "B"}], "runs/one.mcap")
+    matrix.about["one.mcap"] = {"scenario": "<cart>"}
+    matrix.notes.append("A remark.")
     page = matrix_page(matrix)
     assert '<a href="runs/one.mcap">one.mcap</a>' in page
     assert (
         "<b>A</b> <span class=passed>holds</span><br>&lt;b&gt;<code>always a.x &lt; 1 m</code>"
         in page
     )
-    assert "<td class=passed>holds<small>0.5, 2&times;</small></td>" in page
-    said = NEVER.replace(">", "&gt;")
-    assert f'<td class=none title="{said}">not exercised<small>0&times;</small></td>' in page
-    assert "<div class='verdict undecided'>A requirement is undecided or not exercised" in page
-    assert "<td class=n>0.5<small>one.mcap</small></td><td class=n>1 of 1</td>" in page
+    once = "<small>0.5 m at 2.5 s</small><small>condition true 2 times</small>"
+    assert f"<td class=passed>holds{once}</td>" in page
+    mark = '<sup><a href="#reason-1">1</a></sup>'
+    times = "<small>condition true 0 times</small>"
+    assert f"<td class=none>not exercised{mark}{times}</td>" in page
+    assert f"<ol><li id=reason-1>{NEVER.replace('>', '&gt;')}</li></ol>" in page
+    assert "Over all runs: a requirement is undecided or not exercised" in page
+    assert "The robustness is the distance from the limit, in the unit of the compared" in page
+    assert "<p>A remark.</p>" in page
+    assert "&lt;cart&gt;" in page
+    assert "<td class=n>0.5 m<small>one.mcap</small></td><td class=n>1 of 1</td>" in page
 
 
 def test_a_large_page_has_each_cell_once() -> None:

@@ -330,6 +330,8 @@ def test_names_of_requirements_are_unique() -> None:
     scenario = ramp(4, "A: always ramp.x < 2 m")
     with pytest.raises(ScenarioError, match="two requirements have the name A; rename one"):
         scenario.require("A", "always ramp.x < 3 m")
+    scenario.require("A", "always  ramp.x < 2 m", "The same formula.")  # is one requirement
+    assert scenario.requirements == (Requirement("A", "always ramp.x < 2 m", "The same formula."),)
     with pytest.raises(ScenarioError, match="has no name"):
         scenario.require(" ", "always ramp.x < 3 m")
     with pytest.raises(ScenarioError, match="requirement B has no formula; write NAME: FORMULA"):
@@ -373,7 +375,7 @@ def test_a_requirement_file(tmp_path: Path) -> None:
         ("[[requirement]]\nnane = 'A'", r":2: .*unknown key 'nane'.*did you mean name"),
         ("[[requirements]]\nname = 'A'", r":1: unknown key 'requirements'.*requirement"),
         ("requirement = 3", r":1: requirement = 3 is not valid"),
-        (2 * FILE, "two requirements have the name A"),
+        (FILE + FILE.replace("2 m", "3 m"), "two requirements have the name A"),
         ("", r"requirement is missing; write a list of tables \[\[requirement\]\]"),
         ("[[requirement", "not valid TOML"),
     ],

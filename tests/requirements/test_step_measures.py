@@ -260,6 +260,23 @@ def test_what_is_not_exercised(formula: str, wanted: Points, says: str) -> None:
     assert found.truth[2:].tolist() == [-1.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    "call", ["overshoot(a.x, b.w{})", "rise_time(a.x, b.w{})", "settling_time(a.x, b.w, 5 %{})"]
+)
+def test_a_small_step_does_not_count(call: str) -> None:
+    """The response to the step of 1 mm at 4 s is 10 mm beyond it; the step at 1 s has 1 m."""
+    x = ((0.0, 0.0), (1.0, 0.0), (2.0, 1.0), (4.5, 1.01))
+    wanted = (*W, (4.0, 1.001))
+    limit = "< 9 %" if "overshoot" in call else "< 3 s"
+    assert len(measure(f"{call.format('')} {limit}", x, wanted).rows) == 2
+    found = measure(f"{call.format(', min_step=0.1 m')} {limit}", x, wanted)
+    assert len(found.rows) == 1
+    assert found.truth[2:].tolist() == [1.0, 1.0]
+    none = measure(f"{call.format(', min_step=2 m')} {limit}", x, wanted)
+    assert none.none == "each step from a.x to b.w is below 2 m"
+    assert none.truth[2:].tolist() == [-1.0, 1.0]
+
+
 def test_a_step_that_another_one_follows_too_early_does_not_count() -> None:
     steps = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0), (10.0, 1.0))
     found = measure("settling_time(a.x, b.w, 5 %) < 9 s", ((0.0, 0.0), (3.0, 1.0)), steps, 10.0)
@@ -340,7 +357,11 @@ def test_a_measure_at_its_limit(sign: str, truth: float) -> None:
         ("rise_time(3 m, b.w) < 3 s", "3 m has no signal"),
         ("rise_time(a.x, b.w) < a.x", "the limit of rise_time is a number"),
         ("rise_time(a.x, b.w) == 3 s", "compare rise_time with <, <=, > or >="),
-        ("rise_time(a.x, b.w, from=3) < 3 s", "unknown argument from; known: after, before"),
+        ("rise_time(a.x, b.w, from=3) < 3 s", "unknown argument from; known: after, before,"),
+        ("rise_time(a.x, b.w, min_step=3 ft) < 3 s", "3 ft must be in m"),
+        ("overshoot(a.x, b.w, min_step=b.w) < 3 %", "b.w is not a number"),
+        ("settling_time(a.x, b.w, 1 m, min_step=1 m) < 3 s", "min_step is for rise_time, oversh"),
+        ("max_error(a.x, b.w, min_step=1 m) < 3 m", "min_step is for rise_time, overshoot and"),
         ("rise_time(a.x, b.w, after=2, after=3) < 3 s", "after is given twice"),
         ("rise_time(a.x, b.w, after=1e300) < 3 s", "1e300 is not below 146 years"),
         ("rise_time(a.x, b.w, before=2, after=3 s) < 3 s", "before= is before the time after="),

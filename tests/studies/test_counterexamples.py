@@ -232,6 +232,11 @@ def test_rtsim_run_runs_it_and_replays_it(reference: str, tmp_path: Path) -> Non
     assert status == 0, said
     recording = Recording.open("b.mcap")
     assert (recording.header["seed"], recording.span_ns[1]) == (3, 2_500_000_000)
+    # the requirement of the file is also in the user's requirement file
+    same = ["--require", f"{FAST.name}: {FAST.formula}"]
+    status, said = run_in("run", "follow.py", *file, *same, "-o", "d.mcap")
+    assert status == 1, said
+    assert Recording.open("d.mcap").header["requirements"] == [FAST.to_plain()]
     run_in("run", "follow.py", *file, "--seed", "0", "-o", "c.mcap")
     assert Recording.open("c.mcap").header["seed"] == 0
 
@@ -304,19 +309,46 @@ def test_falsify_without_shrinking_saves_the_run_that_it_found(cart: list[str]) 
 
 
 def test_falsify_reports_the_smaller_run_and_a_file_that_is_not_written(cart: list[str]) -> None:
-    Path("near.counterexample.toml").write_text("mine = 1\n")
+    Path("mine.toml").write_text("mine = 1\n")
+    cart += ["--save", "mine.toml", "--force"]
     status, said = run_in(*cart, "--json")
     assert status == 1
     found = json.loads(said)
     assert found["files"] == []
-    assert "near.counterexample.toml exists" in found["not_written"]
+    assert "mine.toml exists" in found["not_written"]
     assert found["shrunk"]["complete"] is True
     assert found["shrunk"]["robustness"] < 0
     assert len(found["shrunk"]["inputs"]["push.force"]) == 1
     status, said = run_in(*cart)
     assert status == 1
-    assert "not written: near.counterexample.toml exists" in said
-    assert Path("near.counterexample.toml").read_text() == "mine = 1\n"
+    assert "not written: mine.toml exists" in said
+    assert Path("mine.toml").read_text() == "mine = 1\n"
+
+
+def test_a_second_search_keeps_the_first_counterexample_and_its_test(cart: list[str]) -> None:
+    files = [Path("near.counterexample.toml"), Path("test_near.py")]
+    for one in files:
+        one.write_text("kept")
+    Path("test_near_2.py").write_text("kept")  # the user removed only the file beside it
+    status, said = run_in(*cart, "--no-shrink")
+    assert status == 1
+    assert "written: near.3.counterexample.toml, test_near_3.py\n" in said
+    assert [one.read_text() for one in files] == ["kept", "kept"]
+    assert '"near.3.counterexample.toml"' in Path("test_near_3.py").read_text()
+
+
+@pytest.mark.parametrize("name", ["after-X.counterexample.toml", "test_after_X.py"])
+def test_save_does_not_overwrite_a_file_without_force(cart: list[str], name: str) -> None:
+    cart += ["--no-shrink", "--save", "after-X.counterexample.toml"]
+    Path(name).write_text("# A run that violates a requirement")
+    status, said = run_in(*cart)
+    assert status == 2
+    assert f"{name} exists; give another --save FILE, or --force to overwrite" in said
+    assert "is violated" not in said  # the search did not begin
+    status, said = run_in(*cart, "--force")
+    assert status == 1
+    assert "written: after-X.counterexample.toml, test_after_X.py\n" in said
+    assert Counterexample.open("after-X.counterexample.toml").requirement.name == "NEAR"
 
 
 @pytest.mark.parametrize(
@@ -367,3 +399,18 @@ def test_half_of_the_violation_remains(reference: str) -> None:
         assert small.robustness == small.counterexample.check().robustness <= share * found
     small = shrunk(replace(one, values={"follower.rate": 2.4321}), rates)
     assert small.counterexample.values == {"follower.rate": 2.4}
+
+
+def test_a_step_does_not_become_so_small_that_its_percentage_grows_without_limit(
+    reference: str,
+) -> None:
+    """The follower ends 0.1 beyond each command: 27 % of the step from 1.0 to 1.37."""
+    text = SCENARIO.replace("(self.wanted - self.x)", "(self.wanted + 0.1 - self.x)")
+    Path(reference).write_text(text.replace("loop.at(1, command.wanted, 0.5)", "pass"))
+    over = Requirement("OVER", "overshoot(follower.x, command.wanted) < 5 %")
+    wave = Waveform("command.wanted", "pieces", 0.9, 2.0, ((0, 0.9), (2_000_000_000, 1.37)))
+    one = Counterexample(reference, over, 6_000_000_000, (wave,), {"start": 0.999, "until": 6.0})
+    assert one.check().robustness == pytest.approx(-22.0, abs=0.5)
+    (kept,) = shrunk(one, {}).counterexample.inputs
+    assert kept.points[-1][1] > 1.15  # not 1.0, which is a step of 1 mm
+    assert shrunk(one, {}).robustness >= -49.1

@@ -271,6 +271,11 @@ def test_a_study_judges_its_runs_by_the_requirements_of_the_scenario() -> None:
     assert any(f"{12 - many} of 12 runs miss the requirement NEAR" in one for one in reasons)
 
 
+def test_a_formula_that_is_given_twice_is_one_requirement() -> None:
+    formulas = ["NEAR: always abs(cart.x) < 1 m", "NEAR: always  abs(cart.x) < 1 m"]
+    assert [one.name for one in Study(requirements=formulas).required] == ["NEAR"]
+
+
 def test_a_requirement_that_no_run_decides_is_not_passed() -> None:
     study = Study({"push.force": (-0.1, 0.1)}, "monte_carlo:runs=3", until=0.5)
     found = summarise(start("cart.py", "study", study))
@@ -326,6 +331,13 @@ def test_an_option_that_is_given_twice_is_refused() -> None:
         assert done.exit_code == 2
         name = text.partition("=")[0]
         assert f"{option} {name} is given twice; leave one of them out" in done.stderr
+
+
+def test_a_latency_is_an_argument_of_the_scenario() -> None:
+    done = rtsim("--latency", "0.1")
+    assert done.exit_code == 2
+    assert "make the latency an argument of the scenario's function" in done.stderr
+    assert "--factor latency=range:0,0.2" in done.stderr
 
 
 def test_an_unknown_name_stops_the_command() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from falsified_parts import CART
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from rtsim.studies.shrinking import (
     rounder,
     shrink,
     size,
+    tick_of,
     without,
 )
 
@@ -209,6 +212,33 @@ def test_time_that_is_cut_out_moves_the_later_points(kind: str) -> None:
     start = example(wave([(0.0, -5.0), (8.0, 0.0), (16.0, 5.0)], kind))
     found = shrink(start, rises(1.0)).counterexample
     assert found.inputs[0].points == ((0, -5.0), (S, 5.0))
+
+
+@pytest.mark.parametrize(("tick", "times"), [(1_000_000, [0, 1, 2]), (2_500_000, [0, 2.5, 5])])
+def test_times_stay_on_the_grid(tick: int, times: list[float]) -> None:
+    """Any positive pause would do, such as 1 ns."""
+    start = example(wave([(0.0, -5.0), (8.1234567, 5.0), (9.7654321, -5.0)]))
+
+    def violates(one: Counterexample) -> bool:
+        return [len(each.points) for each in one.inputs] == [3]
+
+    found = shrink(start, violates, tick=tick).counterexample
+    assert [ns / 1e6 for ns, _ in found.inputs[0].points] == times
+    assert found.until_ns % tick == 0
+
+
+def test_the_grid_is_the_smallest_period_of_the_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cart.py").write_text(CART)
+    one = replace(example(), scenario="cart.py")
+    assert tick_of(one) == 50_000_000
+    Path("source.py").write_text(
+        "import rtsim as rt\n\ndef scenario():\n    loop = rt.Scenario('s', until=1)\n"
+        "    loop.source('a', rt.Signals('x'))\n    return loop\n"
+    )
+    assert tick_of(replace(one, scenario="source.py")) == 1_000_000
 
 
 def test_rounded_numbers_stay_within_the_bounds_and_in_order() -> None:

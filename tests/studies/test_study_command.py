@@ -440,6 +440,7 @@ def test_a_requirement_with_two_limits_is_shown_and_decides() -> None:
     ("words", "says"),
     [
         (("peak<0.5", "peak>0.1"), "several requirements have the name peak"),
+        (("A: always x<1", "A: always x<2"), "two requirements have the name A"),
         (("0.5<peak<0.1",), "no result peak is at least 0.5 and at most 0.1"),
         (("0.1<peak>0.5",), "contains both < and >"),
         (("peak<nan",), "a limit of peak is nan"),

@@ -539,7 +539,7 @@ class Doubled(rt.Controller):
     x = rt.input("m")
     y = rt.output("m")
 
-    def step(self):
+    def step(self) -> None:
         self.y = 2.0 * self.x
 
 

@@ -199,7 +199,7 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
         (["run.mcap", "--matrix", "nodir/m.html"], "there is no folder nodir for the matrix"),
         (
             ["run.mcap", "--require", HOLDS, "--csv", "nodir/m.csv"],
-            "nodir: there is no such folder",
+            "cannot use nodir: No such file",
         ),
         (["none.mcap"], "there is no file none.mcap"),
         (

@@ -157,7 +157,6 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
     assert (told_json["outcome"], told_json["exit_status"]) == ("passed", 0)
 
 
-@pytest.mark.usefixtures("folder")
 def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> None:
     os.utime(folder / "run.mcap", (1_000_000, 1_000_000))
     (folder / "other.py").write_text(
@@ -192,6 +191,7 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
     typed("check", "bare.mcap", "--matrix", "m.csv", status=2)  # no run declares a requirement
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -163,7 +163,10 @@ def test_wrong_requirements_have_status_2(law: Callable[..., Path]) -> None:
     path = law()
     for arguments, text in (
         (("--require", "BAD: always plant.y < 1"), "requirement BAD: unknown signal 'y' in plant"),
-        (("--require", NEAR, "--require", f"{NEAR} and true"), "two requirements have the name NEAR"),
+        (
+            ("--require", NEAR, "--require", f"{NEAR} and true"),
+            "two requirements have the name NEAR",
+        ),
         (("--require", NEAR, "--open-only"), "leave out --require or --open-only"),
         (("--counterexample", "a.toml", "--open-only"), "out --counterexample or --open-only"),
     ):

@@ -149,7 +149,7 @@ def atomically(path: Path) -> Iterator[Path]:
         return
     target = path.resolve()  # a symbolic link is kept
     if not target.parent.is_dir():  # without the name of the temporary file
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield part

@@ -164,7 +164,6 @@ def test_a_matrix_of_several_runs(folder: Path) -> None:
     assert (told_json["outcome"], told_json["exit_status"]) == ("passed", 0)
 
 
-@pytest.mark.usefixtures("folder")
 def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> None:
     os.utime(folder / "run.mcap", (1_000_000, 1_000_000))
     (folder / "other.py").write_text(
@@ -199,6 +198,7 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
     typed("check", "bare.mcap", "--matrix", "m.csv", status=2)  # no run declares a requirement
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -206,7 +206,7 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
         (["run.mcap", "--matrix", "nodir/m.html"], "there is no folder nodir for the matrix"),
         (
             ["run.mcap", "--require", HOLDS, "--csv", "nodir/m.csv"],
-            "nodir: there is no such folder",
+            "cannot use nodir: No such file",
         ),
         (["none.mcap"], "there is no file none.mcap"),
         (

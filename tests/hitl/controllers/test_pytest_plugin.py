@@ -529,11 +529,11 @@ def test_a_matrix_has_the_requirements_that_tests_check(tmp_path: Path) -> None:
     (tmp_path / "test_ramp.py").write_text(REQUIRED)
     said = pytest_in(tmp_path, "--rtsim-matrix=m.csv", "--junitxml=j.xml").stdout
     assert "matrix: m.csv" in said
-    assert "FAR is violated, robustness -0.2 in test_ramp.py::test_direct" in said
+    assert "FAR is violated, robustness -0.2 m in test_ramp.py::test_direct" in said
     low, far = csv.DictReader((tmp_path / "m.csv").read_text().splitlines())
-    assert low["test_ramp.py::test_direct"] == "holds, 1"
+    assert low["test_ramp.py::test_direct"] == "holds, 1 m"
     assert far["test_ramp.py::test_short"] == "not exercised, 0 times"
-    assert far["test_ramp.py::test_fixture"] == "violated, -0.2, 1 time"
+    assert far["test_ramp.py::test_fixture"] == "violated, -0.2 m, 1 time"
     assert "test_ramp.py::test_none" not in low
     assert (far["verdict"], far["exercised_by"]) == ("violated", "2")
     xml = (tmp_path / "j.xml").read_text()
@@ -544,4 +544,4 @@ def test_a_matrix_has_the_requirements_that_tests_check(tmp_path: Path) -> None:
     assert "matrix: n.csv" in workers
     table = csv.DictReader((tmp_path / "n.csv").read_text().splitlines())
     rows = {one["requirement"]: one for one in table}
-    assert rows["FAR"]["test_ramp.py::test_fixture"] == "violated, -0.2, 1 time"
+    assert rows["FAR"]["test_ramp.py::test_fixture"] == "violated, -0.2 m, 1 time"

@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 )
 @option("--set")
 @option("--until")
-@option("--seed", help="Seed of every random choice.")
+@option("--seed", default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
     "--steps", default=STEPS, show_default=True, help="Largest number of steps of a stimulus."
 )

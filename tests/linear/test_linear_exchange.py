@@ -227,6 +227,7 @@ def scenario(gain=2.0, both=False):
 """
 
 
+@pytest.mark.long
 def test_a_delay_margin_that_is_not_found_says_how_far_the_search_went(tmp_path: Path) -> None:
     path = tmp_path / "slow.py"
     path.write_text(SLOW)

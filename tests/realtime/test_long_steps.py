@@ -49,6 +49,7 @@ print(result.reason, result.ending.reached_ns)
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kind", "engine", "compile", "number"),
     [

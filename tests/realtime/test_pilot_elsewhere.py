@@ -220,6 +220,7 @@ def test_a_run_is_found_and_viewed_and_its_windows_end_with_it(
     assert not shared.exists()
 
 
+@pytest.mark.long
 def test_a_run_is_served_to_another_machine(
     keys: Path, endpoint: str, runtime: Path, started: list[subprocess.Popen[str]]
 ) -> None:

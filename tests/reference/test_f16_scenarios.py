@@ -305,6 +305,7 @@ class InertialRates(Aircraft, name="f16"):
         )  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "planted",
     [{"cg": 0.30}, {"ixz": -982.0 * 1.3558179483314004}, {"earth_rate": 0.0}, {"j2": 0.0}],

@@ -484,6 +484,7 @@ def test_a_guard_that_jumps_fires_at_its_jump(
         assert all(0 <= ns - AT_NS <= 1 for ns in times)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
 def test_a_ball_whose_guard_is_a_condition_bounces(solver: str, compile: bool) -> None:

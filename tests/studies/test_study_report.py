@@ -267,6 +267,7 @@ def test_plotly_reads_no_text_of_a_study_as_markup() -> None:
     assert "kind = <b>x</b>" not in names
 
 
+@pytest.mark.long
 def test_indices_are_drawn_for_designs_that_have_them() -> None:
     def value(order: Ordered) -> dict[str, float]:
         return {"x": 3.0 * float(order.factors["plant.x"]) + float(order.factors["plant.v"])}
@@ -321,6 +322,7 @@ def test_infinite_results_have_a_share_but_no_point() -> None:
     assert rows_of(section(page_of(folder), "worst"))[1][2] == "-inf"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("values", "drawn"),
     [

@@ -180,6 +180,7 @@ def test_divisors_indices_shifts_and_overflows_are_searched(tmp_path: Path) -> N
     assert again.stimuli.text() == found.stimuli.text()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("count", "hazards"), [(9, ()), (8, ("s.c:6: table[i / 25] is out of bounds",))]
 )
@@ -254,6 +255,7 @@ int s(int x, int i, int n, int k, double d, int z)
 """Three divisors that are never 0, and one that is 0 at one value of 100101."""
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("never", [True, False])
 def test_what_cannot_happen_does_not_end_the_search(tmp_path: Path, never: bool) -> None:
     made = hazardous(tmp_path)

@@ -62,6 +62,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Generated:
     return generate(build(reg(tmp_path_factory.mktemp("reg"))), Limits(runs=4000, steps=5))
 
 
+@pytest.mark.long
 def test_classes_templates_lambdas_and_enumerations_are_read(found: Generated) -> None:
     texts = {one.in_words for one in found.branches}
     for text in (
@@ -119,6 +120,7 @@ int more(int x)
 """
 
 
+@pytest.mark.long
 def test_operators_of_classes_are_called_as_often_as_without_probes(tmp_path: Path) -> None:
     source = CLASSES + SOURCE.replace("if (a == 4) throw", "if (more(a + 9) > 1 << 30) throw")
     made = build(reg(tmp_path, source))
@@ -129,6 +131,7 @@ def test_operators_of_classes_are_called_as_often_as_without_probes(tmp_path: Pa
     assert not [text for text in found.hazards if "Unit" in text]
 
 
+@pytest.mark.long
 def test_operands_that_no_probe_can_bind_leave_the_branches_measured(tmp_path: Path) -> None:
     stream = SOURCE.replace("#include <string>", "#include <sstream>").replace(
         "std::string who", "std::ostringstream o; o << std::hex << std::endl; std::string who"

@@ -10,9 +10,11 @@ either of them. The process tells the loop the bounds of the robustness so far, 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -46,6 +48,16 @@ class _Batch:
     ns: int
     rows: list[tuple[str, NDArray[np.int64]]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+
+
+def _lower_priority() -> None:
+    """Give the calling thread the lowest priority, so that it does not delay the loop.
+
+    Only Linux has priorities of threads without a privilege.
+    """
+    if sys.platform.startswith("linux"):
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 class Watcher:
@@ -108,6 +120,7 @@ class Watcher:
                 self._batch.rows.append((spec.name, words.copy()))
 
     def _serve(self) -> None:
+        _lower_priority()
         try:
             self._watch()
         except Exception as error:  # the recording and the check after the run need no monitor

@@ -6,7 +6,10 @@ import dataclasses
 import itertools
 import json
 import math
+import os
 import random
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +285,21 @@ def test_a_report_without_rows_keeps_the_time_of_the_last_rows() -> None:
     said = watched(started("always a.x < 3"), rows_of(0, (0, 0, 1.0), (5, 0, 9.0)), MARK, MARK)
     (one,) = said[-1]["watched"]
     assert (one["robustness"], one["outcome"], one["at_ns"]) == ([None, -6.0], "failed", 5)
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="other systems have no such thread"
+)
+def test_the_evaluation_has_the_lowest_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+    monkeypatch.setattr(
+        Watcher, "_watch",
+        lambda _: found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())),
+    )  # fmt: skip
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    watched(started("always a.x < 3"))
+    assert found == [19]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
 def test_a_verdict_is_reported_at_once_and_other_bounds_at_intervals() -> None:

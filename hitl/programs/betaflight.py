@@ -92,14 +92,19 @@ class Betaflight(Program):
             self._say(process, "#")
             for line in self.settings:
                 self._say(process, f"{line}\n")
-            self._say(process, "save\n")
-        except ProgramError:
-            if not (folder / "eeprom.bin").is_file():
-                raise
-            return  # Betaflight ends after it has saved its settings
+            self._save(process)
         finally:
             process.close()
-        raise ProgramError(f"{self.name} did not save its settings: {process.notes}")
+
+    def _save(self, process: VirtualProcess) -> None:
+        """Save the settings; Betaflight then ends with exit status 0."""
+        try:
+            self._say(process, "save\n")
+        except ProgramError:
+            if process.exit_status != 0:
+                raise
+            return
+        raise ProgramError(f"{self.name} did not end after the command 'save': {process.notes}")
 
     def _say(self, process: VirtualProcess, line: str) -> None:
         """Send a line to the command line, and wait for its answer."""

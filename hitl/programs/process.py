@@ -283,6 +283,11 @@ class VirtualProcess:
         lines = f"\nits last output:\n{tail[-_TAIL:]}" if tail else ""
         return ProgramError(f"the program {self.name} {what}, at {at}{lines}")
 
+    @property
+    def exit_status(self) -> int | None:
+        """Exit status of the program, negative for a signal; None while it runs."""
+        return self._process.poll()
+
     def output(self) -> str:
         """Return the end of the output of the program."""
         size = os.fstat(self._log.fileno()).st_size

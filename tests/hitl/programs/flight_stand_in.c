@@ -38,6 +38,7 @@ static void *command_line(void *unused) {
     int fd = accept(listening, NULL, NULL);
     for (ssize_t n; (n = read(fd, line, sizeof line - 1)) > 0;) {
         line[n] = 0;
+        if (strstr(settings, "set crash = ON") && !strncmp(line, "save", 4)) abort();
         if (!strncmp(line, "save", 4)) {
             FILE *file = fopen("eeprom.bin", "w");
             fputs(settings, file);
@@ -53,6 +54,8 @@ static void *command_line(void *unused) {
 }
 
 int main(void) {
+    FILE *file = fopen("eeprom.bin", "a"); /* Betaflight makes the file when it starts */
+    fclose(file);
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(9002)}, raw = there;
     pthread_t threads[2];
     int fd = bound(SOCK_DGRAM, 9003);

@@ -60,6 +60,12 @@ def test_a_setting_that_betaflight_does_not_accept(compiled_program: Compile) ->
         controller.fresh()
 
 
+def test_a_crash_while_the_settings_are_saved(compiled_program: Compile) -> None:
+    controller = Betaflight(compiled_program("flight_stand_in.c"), settings=["set crash = ON"])
+    with pytest.raises(ProgramError, match="was ended by SIGABRT"):
+        controller.fresh()
+
+
 def test_a_program_that_saves_no_settings(compiled_program: Compile) -> None:
     with pytest.raises(ProgramError, match="sockets has ended with exit status 2"):
         Betaflight(compiled_program("sockets.c")).fresh()

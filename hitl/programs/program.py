@@ -190,6 +190,7 @@ class Program:
         self._values = self._receives.signals.initial()
         self._pending: list[Datagram] = []
         self._missing: set[str] = set()
+        self._arrived: set[str] = set()
         self.malformed: dict[str, int] = {}
         """Number of malformed frames, by reason."""
 
@@ -227,6 +228,7 @@ class Program:
                 reason = str(error)
                 continue
             self._missing.discard(codec.name)
+            self._arrived.add(codec.name)
             return
         self.malformed[reason] = self.malformed.get(reason, 0) + 1
 
@@ -288,8 +290,16 @@ class Program:
 
     @property
     def notes(self) -> list[str]:
-        """What the program does without virtual time, so that two runs can differ."""
-        return [] if self.process is None else self.process.notes
+        """Why the answers are doubtful, one text for each problem.
+
+        A problem is a part of the program without virtual time, a malformed frame, or a frame that
+        the program has never sent.
+        """
+        if self.process is None or "_values" not in vars(self):
+            return []
+        wrong = [f"malformed frames: {count}, {why}" for why, count in self.malformed.items()]
+        never = [name for name in self._from if name not in self._arrived]
+        return self.process.notes + wrong + [f"the program sent no frame {n}" for n in never]
 
     def describe(self) -> dict[str, object]:
         return {

@@ -246,3 +246,12 @@ def test_latest_answers_need_a_compute_latency(program: Make) -> None:
 def test_notes_of_a_program_are_warnings_of_the_run(program: Make) -> None:
     result = rt.simulate(_scenario(program("asks")))
     assert result.warnings == ["node: getpid(): the number of the process differs between two runs"]
+
+
+def test_malformed_and_missing_frames_are_warnings_of_the_run(program: Make) -> None:
+    short = rt.simulate(_scenario(program("short"))).warnings
+    assert len(short) == 1
+    assert short[0].startswith("node: malformed frames: 6, frame reply has 3 bytes")
+    silent = rt.simulate(_scenario(program("silent", "0")))
+    assert silent.warnings == ["node: the program sent no frame reply"]
+    assert rt.simulate(_scenario(program("plain"))).warnings == []

@@ -30,13 +30,13 @@ class ProgramPort(NamedTuple):
 
 
 _Port = int | ProgramPort
-_LATE = "which is not the port of a frame that the controller receives"
+_OTHER_PORT = "which is not the port of a frame that the controller receives"
 
 
 class Program:
     """A program in virtual time, which exchanges UDP datagrams with the simulation.
 
-    The program is started at the begin of the run, and is ended with it. Its clock shows the time
+    The program starts at the beginning of the run and ends with it. Its clock shows the time
     of the simulation, whatever the wall clock shows: its threads, sleeps and timeouts wait for the
     time of the simulation, and a datagram reaches it at its tag. The same run twice is therefore
     the same run, bit for bit. Nothing in the program has to be changed.
@@ -184,7 +184,7 @@ class Program:
     _work = ""
     _tick = 0
     _drift_ns = 0
-    """What the program's clock is ahead of the run after the run has waited for it, ns."""
+    """Time by which the program's clock is ahead of the run, ns; not 0 after the run has waited."""
 
     def _begin(self) -> None:
         self._values = self._receives.signals.initial()
@@ -218,7 +218,7 @@ class Program:
     def _take(self, datagram: Datagram) -> None:
         if datagram.port in self._opens:
             return
-        reason = f"data for port {datagram.port}, {_LATE}"
+        reason = f"data for port {datagram.port}, {_OTHER_PORT}"
         for codec, place in zip(self._receives.codecs, self._receives.places, strict=True):
             if self._from[codec.name] != datagram.port:
                 continue

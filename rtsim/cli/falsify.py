@@ -17,7 +17,7 @@ from rtsim.cli.study import where_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.runs.progress import TerminalLine
-from rtsim.studies.counterexample import SUFFIX, Counterexample
+from rtsim.studies.counterexample import SUFFIX, Counterexample, check_replaceable
 from rtsim.studies.factors import spread
 from rtsim.studies.falsification import Falsification
 from rtsim.studies.falsification import falsify as search
@@ -228,8 +228,10 @@ def _check_free(path: Path, force: bool) -> None:
         raise ScenarioError(
             f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"
         )
-    for one in () if force else (path, _test_of(path)):
-        if one.exists():
+    for one in (path, _test_of(path)):
+        if force:
+            check_replaceable(one)
+        elif one.exists():
             raise ScenarioError(
                 f"{one} exists; give another --save FILE, or --force to overwrite the "
                 "counterexample and its test"

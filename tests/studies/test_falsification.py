@@ -235,6 +235,7 @@ def test_a_method_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"factors": {"push.force": (0, 1)}}, r"push\.force has an input signal and also a value"),
         ({"settings": {"push.force": 1}}, r"push\.force has an input signal and also a value"),
         ({"inputs": {**PUSH, **PUSH_FORCE}}, r"two input signals drive push\.force"),
+        ({"requirements": ["NEAR: always cart.x < 9 m"]}, "two requirements have the name NEAR"),
         ({"seconds": math.inf}, r"time of the search 'inf' is not a number"),
         ({"seconds": 1e300}, "time of the search .* exceeds the largest time"),
     ],
@@ -323,6 +324,17 @@ def test_the_command_without_a_violation(parsed: Any) -> None:
     done = rtsim(*words, "--time", "soon")
     assert done.exit_code == 2
     assert "write --time 60s" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["notes.toml", "test_notes.py"])
+def test_force_spares_a_file_that_is_no_counterexample(name: str) -> None:
+    Path(name).write_text("# mine\n")
+    words = ["--requirement", "NEAR", "--input", "push=pieces:3,-1,1", "-o", "runs", "--force"]
+    done = rtsim(*words, "--save", "notes.toml")
+    assert done.exit_code == 2
+    assert f"{name} exists and contains no counterexample" in done.stderr
+    assert Path(name).read_text() == "# mine\n"
+    assert not Path("runs").exists()
 
 
 def test_an_option_that_is_given_twice_is_refused() -> None:

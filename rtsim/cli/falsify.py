@@ -186,8 +186,8 @@ def _no_latency(given: str | None) -> None:
     """Reject the option ``--latency`` of other commands, which a search cannot vary."""
     if given is not None:
         raise click.UsageError(
-            "falsify has no --latency; make the latency an argument of the scenario's function, "
-            "and type --factor latency=range:0,0.2 to vary it or --set latency=0.1"
+            "falsify has no --latency; type --factor NAME.compute=range:0,0.2 to vary the latency "
+            "of controller NAME, or --set NAME.compute=0.1"
         )
 
 

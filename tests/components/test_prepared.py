@@ -280,6 +280,21 @@ def test_the_scenario_stays_as_it_was() -> None:
     assert header["scenario"]["parts"]["tank"]["parameters"]["rate"] == 0.2
 
 
+def test_a_latency_is_set_by_name() -> None:
+    prepared = prepare(load_scenario("unstable"))
+    for latency in (0.02, 0.0, 0.0123456789012):
+        run = partial(prepared.run, set={"controller.transport": latency}, until=2)
+        expected = load_scenario("unstable", {"latency": repr(latency)})
+        assert outcome_of(run) == simulated(expected, 0, 2, {})
+    scenario = load_scenario("unstable")
+    scenario.set("controller.compute", 0.03)
+    assert scenario.describe()["parts"]["controller"]["compute"] == repr(Fixed(0.03))
+    with pytest.raises(ScenarioError, match=r"compute = -1 s is outside its range"):
+        scenario.set("controller.compute", -1)
+    with pytest.raises(UnknownName, match="did you mean transport"):
+        scenario.set("controller.transprt", 0.01)
+
+
 @pytest.mark.parametrize("runs", [1, 3])
 def test_what_is_kept(runs: int) -> None:
     prepared = prepare(rich())

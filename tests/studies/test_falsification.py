@@ -345,11 +345,27 @@ def test_an_option_that_is_given_twice_is_refused() -> None:
         assert f"{option} {name} is given twice; leave one of them out" in done.stderr
 
 
-def test_a_latency_is_an_argument_of_the_scenario() -> None:
+def test_the_option_latency_names_the_factor() -> None:
     done = rtsim("--latency", "0.1")
     assert done.exit_code == 2
-    assert "make the latency an argument of the scenario's function" in done.stderr
-    assert "--factor latency=range:0,0.2" in done.stderr
+    assert "--factor NAME.compute=range:0,0.2" in done.stderr
+
+
+def test_a_latency_is_a_variable_of_the_search() -> None:
+    found = falsify(
+        "unstable", requirements=["SMALL: always abs(plant.x) < 1.05 m"], runs=60,
+        factors={"controller.transport": (0.0, 0.3)}, until=4,
+    )  # fmt: skip
+    assert found.counterexample is not None
+    latency = found.values["controller.transport"]
+    assert 0.0 < float(latency) <= 0.3
+    found.counterexample.save(Path("late.counterexample.toml"))
+    words = ["run", "unstable", "--counterexample", "late.counterexample.toml", "-o", "late.mcap"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1, done.output
+    done = CliRunner().invoke(main, ["replay", "late.mcap"])
+    assert "SMALL is violated" in done.output
+    assert "the replay equals the recording" in done.output
 
 
 def test_an_unknown_name_stops_the_command() -> None:

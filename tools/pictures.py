@@ -45,6 +45,7 @@ from tools.readme_pictures import (
     folder_with_cart,
     save_terminal,
 )
+from tools.requirement_pictures import draw_smaller, draw_violated
 from tools.task_pictures import draw_tasks
 from tools.vehicles import draw_three_views, draw_vehicles
 from tools.wind import draw_wind
@@ -290,6 +291,8 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "vehicles.png": draw_vehicles,
     "three-views.png": draw_three_views,
     "delays.svg": draw_delays,
+    "requirements.svg": lambda path: draw_violated(path, save),
+    "counterexample.svg": lambda path: draw_smaller(path, save),
     "equations-bridge.svg": draw_bridge,
     "equations-drift.svg": draw_drift,
     "examples": draw_examples,

@@ -74,7 +74,6 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's folder, with a recording of its C in real time."""
     folder = tmp_path_factory.mktemp("flown")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(folder / "cache"))
         patch.chdir(folder)
         assert rtsim("sil", "init").exit_code == 0
         told = rtsim(
@@ -89,7 +88,6 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(flown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("scenario.py", "motor.toml", "motor.c", "motor.h", "live.mcap"):
         (tmp_path / name).write_bytes((flown / name).read_bytes())
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(flown / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
+
 from hitl.building import store
-from hitl.building.build import Build
+from hitl.building.build import Build, build
 from hitl.building.toolchain import CompilerOutput, Toolchain
 
 SOURCE = """#include "gain.h"
@@ -71,6 +75,21 @@ def answer(made: Build, level: float = 1.0) -> float:
     assert library.rtsim_initialize(None) == 0
     assert library.rtsim_step(ctypes.byref(ctypes.c_double(level)), ctypes.byref(into)) == 0
     return into.value
+
+
+def use_own_cache(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make ``folder`` the cache folder, which holds rtsim's own C compiled, but no controller.
+
+    Tests that count builds or damage them have a cache of their own. Without the copied object
+    files, the compilation of rtsim's own C would take most of the time of these tests.
+    """
+    shared = store.root()
+    if not any(shared.glob("own-*")):
+        with tempfile.TemporaryDirectory() as elsewhere:
+            build(write_project(Path(elsewhere)))
+    patch.setenv("RTSIM_CACHE_DIR", str(folder))
+    for own in shared.glob("own-*"):
+        shutil.copytree(own, store.root() / own.name)
 
 
 def entries() -> list[str]:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +136,10 @@ def write_faulty(folder: Path) -> Path:
     return path
 
 
+@cache
 def built(factory: pytest.TempPathFactory, kind: str = PLAIN) -> Build:
-    """The faulty controller, compiled into a cache of the tests' own."""
-    folder = factory.mktemp(f"faulty-{kind}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(folder / "cache"))
-        return build(write_faulty(folder), kind)
+    """Return the build of the faulty controller, which all test files of a process share."""
+    return build(write_faulty(factory.mktemp(f"faulty-{kind}")), kind)
 
 
 def faulty_interface(folder: Path) -> Interface:

@@ -32,8 +32,6 @@ SOON_S = 60.0
 @pytest.fixture
 def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example; we are in its folder."""
-    monkeypatch.setattr(store, "root", lambda: tmp_path / "cache")
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "motor"
     assert CliRunner().invoke(main, ["sil", "init", str(folder)]).exit_code == 0
     monkeypatch.chdir(folder)

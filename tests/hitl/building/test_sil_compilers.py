@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from build_parts import Counting, answer, edit, ignore, write_project
+from build_parts import Counting, answer, edit, ignore, use_own_cache, write_project
 from c_parts import with_gcc
 from click.testing import CliRunner, Result
 from emulated_board_parts import need
@@ -49,7 +49,7 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> Toolchain:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A controller, and a cache of its own."""
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     return write_project(tmp_path)
 
 

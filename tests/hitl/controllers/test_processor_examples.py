@@ -28,12 +28,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(autouse=True)
-def _cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = tmp_path_factory.getbasetemp() / "processor-cache"
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(cache))
-
-
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["level", "position", "busy", "deep"])
 def test_on_the_host_each_does_what_its_design_does(

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,16 +78,21 @@ def answer(made: Build, level: float = 1.0) -> float:
     return into.value
 
 
+@cache
+def _compiled_own_code() -> Path:
+    """Compile rtsim's own C, and return the folder of the builds that all tests share."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        build(write_project(Path(elsewhere)))
+    return store.root()
+
+
 def use_own_cache(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Make ``folder`` the cache folder, which holds rtsim's own C compiled, but no controller.
 
     Tests that count builds or damage them have a cache of their own. Without the copied object
     files, the compilation of rtsim's own C would take most of the time of these tests.
     """
-    shared = store.root()
-    if not any(shared.glob("own-*")):
-        with tempfile.TemporaryDirectory() as elsewhere:
-            build(write_project(Path(elsewhere)))
+    shared = _compiled_own_code()
     patch.setenv("RTSIM_CACHE_DIR", str(folder))
     for own in shared.glob("own-*"):
         shutil.copytree(own, store.root() / own.name)

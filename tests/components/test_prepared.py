@@ -72,6 +72,7 @@ def some_values(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_shipped_scenario(name: str) -> None:
     scenario, chance = load_scenario(name), random.Random(name)

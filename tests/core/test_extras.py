@@ -110,6 +110,7 @@ def test_each_command_has_a_help_page(folder: Path) -> None:
     assert [line for line in said if not line.startswith("0 ")] == []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
@@ -165,6 +166,7 @@ def scenario(solver="bdf"):
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("solver", ["bdf", "rodas5p"])
 def test_an_implicit_solver_says_that_it_needs_scipy(folder: Path, solver: str) -> None:
     (folder / "decay.py").write_text(MODEL, encoding="utf-8")

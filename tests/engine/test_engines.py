@@ -86,6 +86,7 @@ def test_each_shipped_scenario_is_compared() -> None:
     assert set(SHIPPED) == set(known_scenarios())
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_scenarios_have_equal_rows(name: str) -> None:
     until, settings_ = SHIPPED[name]
@@ -537,6 +538,7 @@ def refused(call: Callable[[], object], said: str) -> None:
     assert said in str(raised.value)
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("compile", [False, True])
 @pytest.mark.parametrize("name", sorted(SOLVERS))
 def test_a_stepper_refuses_a_vector_of_another_length(name: str, compile: bool) -> None:

@@ -58,6 +58,7 @@ def test_both_engines_give_equal_rows(solver: str) -> None:
     check_equal(lambda: tank(solver))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "radau", "ida"])
 def test_a_run_that_goes_on_from_a_checkpoint_is_equal_bit_for_bit(
     solver: str, tmp_path: Path

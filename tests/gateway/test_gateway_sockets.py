@@ -132,6 +132,7 @@ def taken() -> socket.socket:
     return end
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("options", "said"),
     [(["--control-at", "tcp://127.0.0.1:{port}", "--control-keys", "run.keys"],

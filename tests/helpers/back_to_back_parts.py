@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from hitl.building.build import PLAIN, Build, build
 from rtsim.components.controller import PythonController

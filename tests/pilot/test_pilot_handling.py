@@ -150,6 +150,7 @@ FULL = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("way", "knots"),
     [

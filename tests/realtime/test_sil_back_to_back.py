@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hitl.building import store
 from rtsim.cli import main
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact

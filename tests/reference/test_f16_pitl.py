@@ -75,6 +75,7 @@ def commands(recording: Recording) -> np.ndarray[tuple[int, int], np.dtype[np.fl
 # -- board and host
 
 
+@pytest.mark.sample(1)
 @until
 @settings
 def test_its_commands_are_those_of_the_hosts_float_build(

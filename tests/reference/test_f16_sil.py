@@ -68,6 +68,7 @@ def test_the_c_flies_the_trajectory_of_the_design_bit_for_bit(rate: str, latency
     assert len(flown.track("messages/autopilot")) >= 60 * int(rate)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("variant", ["", ":single"])
 @settings
 def test_within_tolerance_of_the_published_figures(rate: str, latency: float, variant: str) -> None:

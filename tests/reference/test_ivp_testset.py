@@ -206,6 +206,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("rtol", "loose", "tight"), ROWS)
 @pytest.mark.parametrize("solver", [RADAU, BDF, LSODA, RODAS5P], ids=lambda s: s.name)
 @pytest.mark.parametrize(

@@ -250,6 +250,7 @@ def test_the_result_is_that_of_a_run_that_ends_there() -> None:
         assert s["cart.x"] == result.final("cart.x") == whole.final("cart.x")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
 def test_values_are_those_of_the_moment_and_reading_changes_nothing(solver: str) -> None:
     whole = simulate(loop(solver), seed=3)

@@ -50,6 +50,7 @@ def _said(order: int) -> ExplicitRungeKutta:
     return ExplicitRungeKutta(replace(RK4.tableau, order=order))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("solver", "observed"),
     [
@@ -191,6 +192,7 @@ class _Careless(_Around):
         return -1
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("around", "text"),
     [

@@ -91,6 +91,7 @@ def test_a_fault_ends_the_run(fault: str, plain: Build, tmp_path: Path) -> None:
     assert recording.track("messages/c.inputs").ns.tolist() == [k * 10 * MS for k in range(5)]
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("latency", [0.0, 0.004, 0.02])
 @pytest.mark.parametrize("fault", CRASHES)
 def test_a_fault_under_hold(fault: str, latency: float, plain: Build, tmp_path: Path) -> None:

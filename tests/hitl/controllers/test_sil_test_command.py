@@ -61,6 +61,7 @@ def test_the_command_says_no_with_status_1(law: Callable[..., Path]) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.long
 def test_tolerances_of_all_signals_take_the_place_of_the_defaults(law: Callable[..., Path]) -> None:
     path = law(NONE, "float32")
     for arguments, status in (((), 0), (("--abs", 0), 1), (("--rel", 1e-3, "--abs", 1e-3), 0)):
@@ -79,6 +80,7 @@ def test_a_crash_is_no_traceback(law: Callable[..., Path]) -> None:
     assert "Closed loop" not in result.output
 
 
+@pytest.mark.long
 def test_a_recording_and_settings_reach_the_command(law: Callable[..., Path]) -> None:
     path = law()
     flight = ("--set", "plant.x=2", "--until", 2)

@@ -294,6 +294,7 @@ double s_step(double x)
 """
 
 
+@pytest.mark.long
 def test_calls_and_values_of_cpp_keep_their_types(tmp_path: Path) -> None:
     made = controller(tmp_path, CPP, suffix="cpp")
     found = generate(made, Limits(runs=600, steps=1))

@@ -85,7 +85,7 @@ def console_blocks(document: Document) -> Iterator[Region]:
 def run_commands(example: Example) -> str | None:
     for block in re.split(r"^\$ ", example.parsed, flags=re.M)[1:]:
         command, _, wanted = block.partition("\n")
-        folders = [str(commands()), _COMMANDS] if os.name == "posix" else [_COMMANDS]
+        folders = [str(commands()), _COMMANDS] if sys.platform == "linux" else [_COMMANDS]
         path = os.pathsep.join([*folders, os.environ["PATH"]])
         done = subprocess.run(
             command,

@@ -90,6 +90,7 @@ def test_a_base_installation_runs_replays_and_compares(folder: Path) -> None:
     assert "agree" in rtsim(folder, "compare", "run.mcap", "run.mcap")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -135,6 +136,7 @@ def test_a_command_says_which_extra_it_needs(
     assert f"pip install 'rtsim[{extra}]'" in said
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("line", "extra"),
     [

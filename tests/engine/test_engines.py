@@ -102,6 +102,7 @@ def test_shipped_scenarios_have_equal_rows(name: str) -> None:
 EXAMPLES = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.py"))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("path", EXAMPLES, ids=[p.stem for p in EXAMPLES])
 def test_examples_have_equal_rows(path: Path) -> None:
     tags = check_equal(lambda: load_scenario(str(path)))

@@ -238,6 +238,7 @@ def test_the_gates_of_a_flight_replay_bit_for_bit() -> None:
     assert rerun(recorded).digest() == recorded.digest()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", [Tracking, Gates, Approach, Formation])
 def test_every_kind_of_rtsim_passes_the_check(kind: type[Task]) -> None:
     short: dict[str, Any] = {"measured": 1.0, "begin": 0.2, "multiples": [1, 2, 3, 5, 8]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from command_server import commands
 
 from rtsim.core.version import __version__
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages use it on Linux only")
 
 
 SCENARIO = """

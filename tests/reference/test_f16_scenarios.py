@@ -239,6 +239,7 @@ def passes(flight: Columns, name: str) -> bool:
     return all(error < tolerance for error, tolerance in pairs)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", FILES)
 def test_flight_at_every_published_time(name: str) -> None:
     times = trajectory(FILES[name])["time"]

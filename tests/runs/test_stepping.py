@@ -132,6 +132,7 @@ def stops(given_at: Inputs, cuts: list[int]) -> list[int]:
     return sorted({*cuts, *(ms for ms, _ in given_at)})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.rule("stepped")
 @pytest.mark.parametrize("engine", ENGINES)
 @given(given_at=inputs, cuts=st.lists(times, max_size=6), look=st.booleans())

@@ -262,6 +262,7 @@ def test_one_of_a_model_with_a_delay_fires_once(solver: str, compile: bool) -> N
     assert crossed(flown(scenario, compile=compile)[0]) == [("nine", 9 * S)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
 def test_one_of_a_model_with_an_algebraic_variable_fires_once(compile: bool) -> None:
     def decays(t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001

@@ -422,7 +422,7 @@ NOT_BY_ZIG = (
 """Forms of flags that the compiler of ziglang refuses."""
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "what", [pytest.param(w, marks=[c_parts.with_gcc] if w in NOT_BY_ZIG else []) for w in READ]
 )

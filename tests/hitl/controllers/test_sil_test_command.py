@@ -151,6 +151,7 @@ def test_requirements_of_the_runs_decide_with_the_comparison(law: Callable[..., 
     assert "the run with the C does not decide LONG" in result.output
 
 
+@pytest.mark.long
 def test_a_requirement_that_only_the_c_violates_fails(law: Callable[..., Path]) -> None:
     wide = ("--tol", "*=1e9", "--until", 3)
     path = law(SIGN)

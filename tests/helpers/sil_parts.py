@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +135,14 @@ def write_faulty(folder: Path) -> Path:
     return path
 
 
-@cache
+_BUILT: dict[str, Build] = {}
+
+
 def built(factory: pytest.TempPathFactory, kind: str = PLAIN) -> Build:
     """Return the build of the faulty controller, which all test files of a process share."""
-    return build(write_faulty(factory.mktemp(f"faulty-{kind}")), kind)
+    if kind not in _BUILT:
+        _BUILT[kind] = build(write_faulty(factory.mktemp(f"faulty-{kind}")), kind)
+    return _BUILT[kind]
 
 
 def faulty_interface(folder: Path) -> Interface:

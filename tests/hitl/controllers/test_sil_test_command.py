@@ -12,7 +12,6 @@ from back_to_back_parts import CRASH, FAULT_STEP, NONE, SIGN, write_law
 from click.testing import CliRunner, Result
 from junit_schema import valid
 
-from hitl.building import store
 from rtsim.cli import main
 from rtsim.record.reading import Recording
 
@@ -21,9 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 @pytest.fixture
 def law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes the C; the command builds it into a cache of the test's own."""
+    """Return what writes the C."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(store, "root", lambda: tmp_path / "cache")
     return lambda fault=NONE, type="float64": write_law(tmp_path / "law", fault, type)
 
 

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import rtsim
 
-from rtsim.cli import main
 from rtsim.cli.run_options import parse_latencies
 from rtsim.components.allowed_latency import latency_in_words
 from rtsim.components.latency import Empirical
@@ -63,10 +62,6 @@ def test_a_latency_in_words() -> None:
 
 
 # -- on the command line
-
-
-def rtsim(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import rtsim
 
 from hitl.contexts import back_to_back
 from hitl.plants import plant
-from rtsim.cli import main
 from rtsim.scenario.loading import load_scenario
-
-
-def rtsim(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,6 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.tasks import check_task
 
-EARTH = 6371000.0
 ROWS = tuple((100.0 * k, 0.0, 50.0, 0.0) for k in (1, 2, 3))
 
 

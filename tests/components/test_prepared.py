@@ -72,6 +72,7 @@ def some_values(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_shipped_scenario(name: str) -> None:
     scenario, chance = load_scenario(name), random.Random(name)
@@ -180,6 +181,7 @@ def test_any_order_of_runs(
         assert outcome_of(run) == simulated(scenario, seed, until, values), values
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("compile", [True, False, "checked"])
 @pytest.mark.parametrize("engine", ["auto", "compiled", "interpreted"])
 def test_each_way_to_run(compile: Compilation, engine: str) -> None:

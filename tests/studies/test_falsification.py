@@ -170,6 +170,7 @@ def test_one_seed_gives_the_same_runs_after_an_interrupt(monkeypatch: pytest.Mon
     assert search(seed=6, runs=20).values != whole.values
 
 
+@pytest.mark.long
 @pytest.mark.live
 def test_two_workers_give_the_runs_of_one_process() -> None:
     search(folder="one", runs=48, stop=False)

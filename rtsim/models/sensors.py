@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import rtsim as rt
 from rtsim.core.errors import ModelError
@@ -46,7 +46,14 @@ def clipped(value: float, most: float) -> float:
     return max(-most, min(most, value))
 
 
-class Imu(rt.Plant):
+class Sensor(rt.Plant):
+    """Base class of sensors; a derived class has a memory ``normal``, and overrides ``sample``."""
+
+    def sample(self, period: float) -> None:
+        """Store a measurement; ``period`` is the sample period, s."""
+
+
+class Imu(Sensor):
     """Gyroscopes and accelerometers in the centre of mass, along the body axes.
 
     A measurement is the true value, plus a bias, plus white noise, within the range. The white
@@ -74,7 +81,6 @@ class Imu(rt.Plant):
     started = rt.memory()
 
     def sample(self, period: float) -> None:
-        """Store a measurement; ``period`` is the sample period, s."""
         root = math.sqrt(period)
         walk, force_walk = root * self.gyro_walk, root * self.force_walk
         if self.started == 0.0:
@@ -95,7 +101,7 @@ class Imu(rt.Plant):
         self.gyro[2] = clipped(yaw, most)
 
 
-class Barometer(rt.Plant):
+class Barometer(Sensor):
     """Sensor of the static pressure with a bias, and white noise of each sample."""
 
     pressure = rt.input("Pa")
@@ -105,11 +111,10 @@ class Barometer(rt.Plant):
     normal = rt.memory("1", shape=(1,), description="random number of the present sample")
 
     def sample(self, period: float) -> None:  # noqa: ARG002
-        """Store a measurement."""
         self.static_pressure = self.pressure + self.bias + self.noise * self.normal[0]
 
 
-class Pitot(rt.Plant):
+class Pitot(Sensor):
     """Pitot tube: sensor of the impact pressure, from which the indicated airspeed follows."""
 
     dynamic_pressure = rt.input("Pa")
@@ -124,13 +129,12 @@ class Pitot(rt.Plant):
     )
 
     def sample(self, period: float) -> None:  # noqa: ARG002
-        """Store a measurement."""
         pressure = self.dynamic_pressure + self.bias + self.noise * self.normal[0]
         self.impact_pressure = max(0.0, min(self.range, pressure))
         self.indicated_airspeed = math.sqrt(2.0 * self.impact_pressure / SEA_LEVEL_DENSITY)
 
 
-class Magnetometer(rt.Plant):
+class Magnetometer(Sensor):
     """Sensor of the magnetic field along the body axes.
 
     The field of the Earth is constant during a run; :func:`earth_field` computes its components.
@@ -150,7 +154,6 @@ class Magnetometer(rt.Plant):
     normal = rt.memory("1", shape=(3,), description="random numbers of the present sample")
 
     def sample(self, period: float) -> None:  # noqa: ARG002
-        """Store a measurement."""
         sr, cr = math.sin(self.roll), math.cos(self.roll)
         sp, cp = math.sin(self.pitch), math.cos(self.pitch)
         sy, cy = math.sin(self.yaw), math.cos(self.yaw)
@@ -164,7 +167,7 @@ class Magnetometer(rt.Plant):
         self.field[2] = clipped(z, self.range)
 
 
-class Gps(rt.Plant):
+class Gps(Sensor):
     """Receiver of a satellite navigation system: position and velocity as they were earlier.
 
     The error of the position is a Gauss-Markov process, whose deviation after 1 s is ``wander`` and
@@ -189,8 +192,8 @@ class Gps(rt.Plant):
     past_north = rt.delayed("velocity_north", "latency")
     past_east = rt.delayed("velocity_east", "latency")
     past_down = rt.delayed("velocity_down", "latency")
-    fix_latitude = rt.memory("rad", kind="angle", description="measured, as fix_velocity")
-    fix_longitude = rt.memory("rad", kind="angle")
+    fix_latitude = rt.memory("rad", description="measured, as fix_velocity")
+    fix_longitude = rt.memory("rad")
     fix_altitude = rt.memory("m")
     fix_velocity = rt.memory("m/s", shape=(3,), description="north, east, down")
     error = rt.memory("m", shape=(3,), description="of the position: north, east, up")
@@ -198,7 +201,6 @@ class Gps(rt.Plant):
     started = rt.memory()
 
     def sample(self, period: float) -> None:
-        """Store a measurement; ``period`` is the sample period, s."""
         per_second = 1.0 - math.exp(-2.0 / self.correlation)
         decay = math.exp(-period / self.correlation) if self.started != 0.0 else 0.0
         self.started = 1.0
@@ -215,19 +217,18 @@ class Gps(rt.Plant):
         self.fix_velocity[2] = self.past_down + self.velocity_noise * self.normal[5]
 
 
-Sensor = TypeVar("Sensor", bound=rt.Plant)
+S = TypeVar("S", bound=Sensor)
 
 
-def sampled(sensor: type[Sensor], period: Duration | Period) -> type[Sensor]:
+def sampled(sensor: type[S], period: Duration | Period) -> type[S]:
     """Return a class like ``sensor`` that samples every ``period`` s, first at the start.
 
-    ``sensor`` has a method ``sample(period)``, and a memory ``normal`` that receives new random
-    numbers from N(0, 1) before each sample.
+    The memory ``normal`` of ``sensor`` receives new random numbers from N(0, 1) before each sample.
 
     Example:
         loop.plant("gps", sampled(Gps, 0.2)(latency=0.1), step=0.01)
     """
-    found: type[Sensor] = _ticking(sensor, Period.of(period))
+    found: type[S] = _ticking(cast(Any, sensor), Period.of(period))
     return found
 
 
@@ -235,7 +236,7 @@ def sampled(sensor: type[Sensor], period: Duration | Period) -> type[Sensor]:
 def _ticking(sensor: Any, ticks: Period) -> Any:
     seconds = ticks.seconds
 
-    class Ticking(sensor, name=sensor.default_name()):  # type: ignore[misc]
+    class Ticking(sensor, name=sensor.default_name()):  # type: ignore[call-arg, misc]
         @rt.every(ticks, draws=("normal",))
         def tick(self) -> None:
             self.sample(seconds)
@@ -256,7 +257,7 @@ def earth_field(
         compass = sampled(Magnetometer, 0.02)(**earth_field(0.83, 0.15, 400.0, 2026.5))
     """
     with needs("wmm", "the magnetic field of the Earth"):
-        from pygeomag import GeoMag  # noqa: PLC0415
+        from pygeomag import GeoMag
     try:
         found = GeoMag(base_year=int(year)).calculate(
             glat=latitude / DEG, glon=longitude / DEG, alt=altitude / 1000.0, time=year

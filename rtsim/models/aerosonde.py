@@ -28,6 +28,7 @@ from rtsim.core.signals import Vector
 from rtsim.equations.compiling import compiled
 from rtsim.equations.earth import EARTH_RATE
 from rtsim.linear.plants import Point
+from rtsim.linear.trimming import Trim
 from rtsim.linear.trimming import trim as find_trim
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
@@ -42,6 +43,7 @@ from rtsim.models.body import (
 from rtsim.models.vehicle import Loads, Vehicle
 from rtsim.models.wind import MOVING_AIR
 
+_CONTROLS = ("elevator", "aileron", "rudder", "throttle")
 _LOWEST = 0.15
 """Height of the centre of mass above the ground in a crash, m (own choice)."""
 
@@ -193,14 +195,16 @@ def trim(
     course: float = 0.0,
     climb: float = 0.0,
     parameters: Mapping[str, float] | None = None,
-) -> dict[str, object]:
-    """Return states and inputs by name for a steady flight without sideslip in still air.
+) -> Trim:
+    """Return the steady flight along ``course`` without change of heading, in still air.
 
     Angles are in rad, ``altitude`` in m, ``speed`` over the Earth in m/s; ``parameters`` replaces
     defaults of the aircraft. Raises :class:`ModelError` if there is no such flight.
 
     Example:
-        plane = Aerosonde(**trim(latitude=0.6, longitude=0.0, altitude=100.0))
+        flight = trim(latitude=0.6, longitude=0.0, altitude=100.0)
+        loop.plant(Aerosonde(), step=0.005)
+        flight.set_in(loop, "aerosonde")
     """
     given = dict(parameters or {})
     earth_rate = given.get("earth_rate", EARTH_RATE)
@@ -214,7 +218,7 @@ def trim(
             velocity_ned=velocity, euler=euler, parameters=given,
         )  # fmt: skip
         states = {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
-        inputs = {name: free[name] for name in ("elevator", "aileron", "rudder", "throttle")}
+        inputs = {name: free[name] for name in _CONTROLS}
         return {**states, **inputs}
 
     def residual(point: Point, dx: Vector, y: Vector) -> Vector:  # noqa: ARG001
@@ -222,7 +226,7 @@ def trim(
         return np.concatenate((moves, dx[BODY_STATES.slice("rates")]))
 
     start = {"roll": 0.0, "pitch": 0.05 + climb, "throttle": 0.6}
-    found = find_trim(
+    return find_trim(
         AEROSONDE,
         free={**start, "elevator": -0.1, "aileron": 0.0, "rudder": 0.0},
         bounds={"throttle": (0.0, 1.0)},
@@ -231,4 +235,3 @@ def trim(
         residual=residual,
         tolerance=1e-8,
     )
-    return place(found.free)

@@ -9,6 +9,10 @@ the latest measurement::
 :func:`sampled` gives a sensor its own rate. The random numbers belong to the name of the plant, so
 runs with the same seed have the same noise, and further sensors do not change it.
 
+A sensor reads its inputs at its tags, and a sample uses the inputs of the tag before (rule
+**own-grid** of docs/semantics.md). A measurement is therefore older than its latency by up to one
+``step`` of the sensor.
+
 Sources of the figures:
 
 - Inertial unit: noise densities, random walks and turn-on biases are those of the ADIS16448 in

@@ -61,7 +61,7 @@ def samples(run: Any, name: str, period: float) -> NDArray[np.float64]:
 def check_variance(values: NDArray[np.float64], expected: float) -> None:
     """The sum of squares of independent values with mean 0 is within its chi-squared bounds."""
     ratio = float((values**2).sum()) / expected
-    low, high = stats.chi2.ppf((0.5 * CHANCE, 1.0 - 0.5 * CHANCE), values.size)
+    low, high = (float(stats.chi2.ppf(p, values.size)) for p in (0.5 * CHANCE, 1 - 0.5 * CHANCE))
     assert low < ratio < high
 
 
@@ -145,7 +145,7 @@ def test_a_fix_is_the_position_of_some_time_ago(latency: float) -> None:
         samples(run, "fix_latitude", 0.25), 2.5 * wanted / 6378137.0, atol=1e-15
     )
     assert run["sensor.fix_velocity"][-1].tolist() == [5.0, 0.0, -2.0]
-    assert np.unique(run["sensor.fix_altitude"]).size <= 8  # its own rate
+    assert np.unique(run["sensor.fix_altitude"]).size <= 9  # its own rate
 
 
 def test_the_error_of_a_fix_is_stationary_and_correlated() -> None:

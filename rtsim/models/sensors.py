@@ -9,10 +9,6 @@ the latest measurement::
 :func:`sampled` gives a sensor its own rate. The random numbers belong to the name of the plant, so
 runs with the same seed have the same noise, and further sensors do not change it.
 
-A sensor reads its inputs at its tags, and a sample uses the inputs of the tag before (rule
-**own-grid** of docs/semantics.md). A measurement is therefore older than its latency by up to one
-``step`` of the sensor.
-
 Sources of the figures:
 
 - Inertial unit: noise densities, random walks and turn-on biases are those of the ADIS16448 in
@@ -177,6 +173,8 @@ class Gps(Sensor):
     The error of the position is a Gauss-Markov process, whose deviation after 1 s is ``wander`` and
     whose time constant is ``correlation``. The error starts at a random value with the stationary
     deviation, wander / sqrt(1 - exp(-2 s / correlation)): 4.9 m horizontally, 9.4 m in altitude.
+    The receiver holds its inputs between its steps, so that a fix with a latency is older than the
+    latency by up to one ``step`` of the receiver.
     """
 
     latitude = rt.input("rad", kind="angle")

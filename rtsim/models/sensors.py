@@ -7,7 +7,9 @@ the latest measurement::
     loop.connect(vehicle, imu)
 
 :func:`sampled` gives a sensor its own rate. The random numbers belong to the name of the plant, so
-runs with the same seed have the same noise, and further sensors do not change it.
+runs with the same seed have the same noise, and further sensors do not change it. A controller that
+samples at the instant of a measurement reads the measurement before, because both occur in the same
+microstep.
 
 Sources of the figures:
 

@@ -12,7 +12,8 @@ from rtsim.equations.compiling import compiled
 from rtsim.models.aerosonde import CONTROLS, Aerosonde, SteadyFlight
 from rtsim.models.body import drawn
 from rtsim.models.piloting.task import Untouched
-from rtsim.models.sensors import Barometer, Gps, Imu, Magnetometer, Pitot, sampled
+from rtsim.models.sampling import sampled
+from rtsim.models.sensors import Barometer, Gps, Imu, Magnetometer, Pitot
 from rtsim.models.terrain import AIRFIELD, ground_grid
 from rtsim.models.units import DEG
 from rtsim.models.wind import DRYDEN_OUTPUTS, dryden

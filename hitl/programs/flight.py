@@ -62,7 +62,7 @@ def scenario(
     until: Duration = 3600,
     step: Duration = PERIOD,
     above: float = 0.0,
-    latency: float = 0.0,
+    transport: float = 0.0,
     program: str = "",
 ) -> rt.Scenario:
     """Fly the quadcopter with Betaflight, in acro or angle mode.
@@ -71,7 +71,7 @@ def scenario(
         until: end of the run, s.
         step: step of the vehicle, s.
         above: initial height of the feet above the runway, m.
-        latency: time from Betaflight's answer until it arrives at the motors, s.
+        transport: time from Betaflight's answer until it arrives at the motors, s.
         program: path of Betaflight's program; by default that of the package ``betaflight``.
     """
     out = rt.Scenario("betaflight", until=until)
@@ -89,7 +89,12 @@ def scenario(
         "channels": "radio.channels",
     }  # fmt: skip
     out.controller(
-        "betaflight", controller, period=PERIOD, compute=_ANSWERS, transport=latency, inputs=inputs
+        "betaflight",
+        controller,
+        period=PERIOD,
+        compute=_ANSWERS,
+        transport=transport,
+        inputs=inputs,
     )
     out.connect("betaflight.throttle", "quadcopter.throttle")
     return out

@@ -75,7 +75,7 @@ def _moment(recording: Recording, loop: rt.Scenario, ns: int) -> Checkpoint:
 def test_programs_that_cannot_be_restored(program: Make, tmp_path: Path) -> None:
     loop = loop_with(program("silent", "2"))
     _, (*_, last) = _cut(loop, tmp_path)
-    with pytest.raises(ControllerError, match="its 6 steps were repeated and gave other answers"):
+    with pytest.raises(ControllerError, match="its 7 steps were repeated and gave other answers"):
         rt.simulate(loop_with(program("plain")), start=last, until=0.1)
     loop.faults({"name": "f", "where": "node.to_program", "kind": "drop", "at": 1})
     with pytest.raises(ControllerError, match="faults act on it or its packets; replay the rec"):

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hitl.building.store import hash_of
-from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout
+from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout, Requests
 from hitl.programs.library import ProgramError
 from hitl.programs.process import LOOK_NS, Datagram, VirtualProcess
-from rtsim.components.frames import FrameCodec, FrameError, read_frames
+from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag, to_ns
@@ -24,12 +24,14 @@ from rtsim.core.tag import NS_PER_S, Tag, to_ns
 class ProgramPort(NamedTuple):
     """A port of a program, and how often a frame is sent to it."""
 
-    port: int
+    port: int | str
+    """The port that the program opens, or the name of a received frame: the frame is then sent to
+    the socket from which the program sends that frame."""
     every: int = 1
     """The frame is sent at each tick whose number is a multiple of ``every``."""
 
 
-_Port = int | ProgramPort
+_Port = int | str | ProgramPort
 _OTHER_PORT = "which is not the port of a frame that the controller receives"
 
 
@@ -49,7 +51,8 @@ class Program:
     Args:
         command: The program, or the program and its arguments.
         frames: File that describes the frames, or their codecs by name.
-        send: Ports of the program by the names of the frames that are sent to it.
+        send: Ports of the program by the names of the frames that are sent to it. The name of a
+            received frame, instead of a port, means the socket from which the program sends it.
         receive: Ports to which the program sends, by the names of the frames.
         clock_fields: Fields of sent frames that contain the time of the run, s, instead of a
             signal.
@@ -125,29 +128,28 @@ class Program:
             name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in send.items()
         }
         self._from = dict(receive)
-        for port in (*(p.port for p in self._to.values()), *self._from.values(), *self._opens):
+        for port in (*self._listens(), *self._from.values(), *self._opens):
             if not 0 < port < 65536:
                 raise ScenarioError(f"{self.name}: the port {port} is not between 1 and 65535")
-        for name, to in self._to.items():
-            if to.every < 1:
-                raise ScenarioError(f"{self.name}: every={to.every} of {name}; give 1 or more")
-        self._sends = Layout.of([codecs[name] for name in send], prefix)
+        self._requests = Requests(
+            Layout.of([codecs[name] for name in send], prefix),
+            {name: to.every for name, to in self._to.items()},
+            clock_fields,
+            self.name,
+        )
         self._receives = Layout.of([codecs[name] for name in receive], prefix)
-        self._clock = self._clock_columns(tuple(clock_fields))
-        self._inputs = np.ones(self._sends.signals.size, np.bool_)
-        for place in self._clock.values():
-            self._inputs[place] = False
-        self.inputs = Signals(*(s for s in self._sends.signals if s.name not in self._clock))
+        self.inputs = self._requests.inputs
         self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
         self.process: VirtualProcess | None = None
         """The running program; None before a run."""
 
-    def _clock_columns(self, fields: tuple[str, ...]) -> dict[str, slice]:
-        signals = self._sends.signals
-        for field in fields:
-            if field not in signals.names:
-                raise UnknownName("field", field, signals.names, f"the frames sent to {self.name}")
-        return {field: signals.slice(field) for field in fields}
+    def _listens(self) -> list[int]:
+        """Return the ports that the program opens for frames."""
+        ports = [to.port for to in self._to.values()]
+        for port in ports:
+            if isinstance(port, str) and port not in self._from:
+                raise UnknownName("received frame", port, self._from, self.name)
+        return [port for port in ports if isinstance(port, int)]
 
     def fresh(self) -> Program:
         """Return a copy with a started program, for one run.
@@ -173,7 +175,7 @@ class Program:
     def start(self, folder: Path) -> VirtualProcess:
         """Start the program in its working folder ``folder``."""
         return VirtualProcess(
-            self.command, [*(p.port for p in self._to.values()), *self._opens],
+            self.command, [*self._listens(), *self._opens],
             [*self._from.values(), *self._opens], folder=folder,
             environment=self._environment, look_ns=self._look_ns, other_ports=self._other_ports,
             log=None if self._log is None else Path(self._log),
@@ -191,6 +193,8 @@ class Program:
         self._pending: list[Datagram] = []
         self._missing: set[str] = set()
         self._arrived: set[str] = set()
+        self._callers: dict[str, int] = {}
+        """Ports from which the program has sent its frames, by their names."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames, by reason."""
 
@@ -215,39 +219,59 @@ class Program:
         if not self.process.threads:
             raise self.process.ended()
 
+    addressed = False
+    """True if the identifier of a received frame decides which frame it is."""
+
+    def packed(self, frame: Frame) -> bytes:
+        """Return the bytes that are sent for a frame; protocols with packets add their header."""
+        return frame.data
+
+    def unpacked(self, data: bytes) -> Iterable[Frame | FrameError]:
+        """Yield the frames in received data, and an error for each malformed part."""
+        yield Frame(data)
+
+    def _datagram(self, codec: FrameCodec, data: bytes, at_ns: int) -> Datagram:
+        port = self._to[codec.name].port
+        data = self.packed(Frame(data, codec.identifier, codec.extended))
+        if isinstance(port, str):
+            return Datagram(at_ns, self._callers.get(port, 0), data, self._from[port])
+        return Datagram(at_ns, port, data)
+
     def _take(self, datagram: Datagram) -> None:
         if datagram.port in self._opens:
             return
+        for frame in self.unpacked(datagram.data):
+            reason = str(frame) if isinstance(frame, FrameError) else self._decode(frame, datagram)
+            if reason:
+                self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+    def _decode(self, frame: Frame, datagram: Datagram) -> str:
+        """Take the values of a frame; return the reason if it is malformed."""
         reason = f"data for port {datagram.port}, {_OTHER_PORT}"
         for codec, place in zip(self._receives.codecs, self._receives.places, strict=True):
             if self._from[codec.name] != datagram.port:
                 continue
+            if self.addressed and codec.identifier != frame.identifier:
+                reason = ""
+                continue
             try:
-                codec.decode(datagram.data, self._values[place])
+                codec.decode(frame.data, self._values[place])
             except FrameError as error:
                 reason = str(error)
                 continue
             self._missing.discard(codec.name)
             self._arrived.add(codec.name)
-            return
-        self.malformed[reason] = self.malformed.get(reason, 0) + 1
+            self._callers[codec.name] = datagram.source
+            return ""
+        return reason
 
     # -- the steps
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        values = np.full(self._sends.signals.size, tag.ns / NS_PER_S)
-        values[self._inputs] = inputs
         if self._answer == AWAITED:
             self._missing = set(self._from)
-        for codec, place in zip(self._sends.codecs, self._sends.places, strict=True):
-            to = self._to[codec.name]
-            if self._tick % to.every:
-                continue
-            try:
-                data = codec.encode(values[place])
-            except FrameError as error:
-                raise ControllerError(f"{error} (at {tag})") from None
-            self._pending.append(Datagram(self._program_ns(tag), to.port, data))
+        for codec, data in self._requests.due(self._tick, tag, inputs):
+            self._pending.append(self._datagram(codec, data, self._program_ns(tag)))
         self._tick += 1
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
@@ -308,7 +332,9 @@ class Program:
             "sha256": hash_of(self.command[0]),
             "answer": self._answer,
             "boot_ns": self._boot_ns,
-            "sends": {codec.name: list(self._to[codec.name]) for codec in self._sends.codecs},
+            "sends": {
+                codec.name: list(self._to[codec.name]) for codec in self._requests.layout.codecs
+            },
             "receives": self._from,
         }
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from hitl.boards.contract import BoardError
 from hitl.boards.serial_port import SerialLink
@@ -28,6 +28,7 @@ from rtsim.core.tag import NS_PER_S
 
 DIALECT = "common"
 BAUD = 921_600
+T = TypeVar("T")
 _MOST_READ = 1 << 16
 _SYSTEM, _COMPONENT = 1, 200
 """Identity of the simulator; 200 is MAV_COMP_ID_SYSTEM_CONTROL."""
@@ -237,7 +238,7 @@ class _Serial:
         self._port.close()
 
 
-def _failing(call: Callable[[], Any]) -> Any:
+def _failing(call: Callable[[], T]) -> T:
     try:
         return call()
     except BoardError as error:

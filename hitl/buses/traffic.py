@@ -99,8 +99,9 @@ class Requests:
     ) -> None:
         self.layout = layout
         self._every = [every.get(codec.name, 1) for codec in layout.codecs]
+        known = [codec.name for codec in layout.codecs]
         for name in every:
-            if name not in (known := [codec.name for codec in layout.codecs]):
+            if name not in known:
                 raise UnknownName("frame", name, known, f"the frames sent to {owner}")
             if every[name] < 1:
                 raise ScenarioError(f"{owner}: every={every[name]} of {name}; give 1 or more")
@@ -108,8 +109,8 @@ class Requests:
         self._given = np.ones(layout.signals.size, np.bool_)
         for field in clocks:
             if field not in layout.signals.names:
-                known = layout.signals.names
-                raise UnknownName("field", field, known, f"the frames sent to {owner}")
+                names = layout.signals.names
+                raise UnknownName("field", field, names, f"the frames sent to {owner}")
             self._given[layout.signals.slice(field)] = False
         self.inputs = Signals(*(s for s in layout.signals if s.name not in clocks))
         """The signals of the frames without the time."""

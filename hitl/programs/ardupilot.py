@@ -212,7 +212,7 @@ class ArduPilot(Program):
 
     Each step sends the state of the vehicle, and ArduPilot answers with its servo outputs.
     Channel 7 of the radio above 1800 us arms the motors. ArduPilot starts with the run, and can be
-    armed some 20 s later. The magnetic field is ArduPilot's own, computed from attitude and position.
+    armed some 20 s later. ArduPilot computes the magnetic field from attitude and position.
 
     Args:
         program: Path of ArduPilot's program; by default, the program of the airframe on ``PATH``.

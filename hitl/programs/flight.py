@@ -73,9 +73,7 @@ def scenario(
     )
     loop.plant(
         "quad",
-        Quadcopter(
-            position=state[:3], velocity=state[3:6], attitude=state[6:10], rates=state[10:]
-        ),
+        Quadcopter(position=state[:3], velocity=state[3:6], attitude=state[6:10], rates=state[10:]),
         step=0.0025,
     )
     loop.source("radio", rt.Signals(rt.Signal("channels", "us", shape=(16,))))

@@ -30,12 +30,14 @@ DIALECT = "common"
 BAUD = 921_600
 T = TypeVar("T")
 _MOST_READ = 1 << 16
+_MARKER, _HEADER, _HEADER_1 = 0xFD, 10, 6
+"""First byte of MAVLink 2, and bytes before the payload in MAVLink 2 and 1."""
 _SYSTEM, _COMPONENT = 1, 200
 """Identity of the simulator; 200 is MAV_COMP_ID_SYSTEM_CONTROL."""
 _GAP = "packets are missing or out of order: a gap in the sequence numbers"
 _LOOK_S = 0.05
 _UNITS = {
-    "us": ("s", 1e-6), "ms": ("s", 1e-3), "m/s/s": ("m/s2", 1.0), "gauss": ("T", 1e-4),
+    "us": ("us", 1.0), "ms": ("ms", 1.0), "m/s/s": ("m/s2", 1.0), "gauss": ("T", 1e-4),
     "hPa": ("Pa", 100.0), "degE7": ("deg", 1e-7), "mm": ("m", 1e-3), "cm": ("m", 1e-2),
     "cm/s": ("m/s", 1e-2), "cdeg": ("deg", 1e-2), "m": ("m", 1.0), "m/s": ("m/s", 1.0),
     "rad": ("rad", 1.0), "rad/s": ("rad/s", 1.0), "deg": ("deg", 1.0), "mV": ("V", 1e-3),
@@ -134,15 +136,19 @@ class Packets:
                 yield FrameError(_reason(message.reason))
                 continue
             sender = message.get_srcSystem(), message.get_srcComponent()
-            number = message.get_seq()
-            last = self._sequence.get(sender)
+            kind = self._classes.get(message.get_msgId())
+            if kind is None:  # of another dialect: its checksum cannot be checked
+                self._sequence.pop(sender, None)
+                continue
+            packet = bytes(message.get_msgbuf())
+            header = _HEADER if packet[0] == _MARKER else _HEADER_1
+            number, last = message.get_seq(), self._sequence.get(sender)
             self._sequence[sender] = number
             if last is not None and number != (last + 1) % 256:
                 yield FrameError(_GAP)
-            payload = bytes(message.get_payload())
-            kind = self._classes.get(message.get_msgId())
-            length = len(payload) if kind is None else kind.unpacker.size
-            yield Frame(payload[:length].ljust(length, b"\0"), message.get_msgId(), True)
+            payload = packet[header : header + packet[1]]
+            length = kind.unpacker.size
+            yield Frame(payload[:length].ljust(length, b"\0"), kind.id, True)
 
 
 def _reason(said: str) -> str:

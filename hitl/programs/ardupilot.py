@@ -7,10 +7,9 @@ vehicle as a line of JSON. The time in this line is ArduPilot's clock. The inter
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,7 @@ from typing import Any
 import numpy as np
 
 from hitl.buses.traffic import AWAITED
-from hitl.programs.axes import (
-    BODY,
-    HEXA_X,
-    NED,
-    QUAD_PLUS,
-    QUAD_X,
-    QUATERNION,
-    Actuator,
-    Axes,
-    Sense,
-)
+from hitl.programs.axes import HEXA_X, QUAD_PLUS, QUAD_X, SENSES, Actuator, Axes
 from hitl.programs.library import ProgramError
 from hitl.programs.program import Program, ProgramPort
 from rtsim.components.frames import FrameCodec, FrameError
@@ -41,13 +30,6 @@ _JSON, _RADIO, _SERIAL = 9002, 5501, range(5760, 5770)
 _MAGIC = 18458
 _CHANNELS = 16
 _WIDTH = 25
-SENSES = (
-    Sense("gyro", "rate", BODY, "rad/s"),
-    Sense("acceleration", "specific force", BODY, "m/s2"),
-    Sense("attitude", "quaternion", QUATERNION),
-    Sense("velocity", "velocity", NED, "m/s"),
-    Sense("position", "position", NED, "m"),
-)
 _COMMON = {
     "ARMING_CHECK": 0, "LOG_BACKEND_TYPE": 0, "RC7_OPTION": 153, "FS_THR_ENABLE": 0,
     "BRD_SAFETY_DEFLT": 0,
@@ -117,75 +99,64 @@ AIRFRAMES: ExtensionPoint[Airframe] = ExtensionPoint(
 """Airframes of :class:`ArduPilot` by name."""
 
 
-_MOTION = {"gyro": "gyro", "accel_body": "acceleration"}
-_PLACE = {"position": "position", "quaternion": "attitude", "velocity": "velocity",
-          "airspeed": "airspeed"}  # fmt: skip
-"""Keys of the line of JSON, in its object ``imu`` and beside it, and the names of the signals."""
+_M_PER_DEG = 111_318.84502145034
+"""Length of a degree of latitude in ArduPilot's ``Location``, m."""
 
 
 class JsonState:
-    """The codec of the state of a vehicle, one line of JSON with a fixed length."""
+    """The codec of the state of a vehicle, a line of JSON, which is only sent.
+
+    ArduPilot wants a position relative to its home; the codec computes the position from latitude,
+    longitude and altitude, as ArduPilot computes them from the position.
+    """
 
     name, identifier, extended, period_ns = "state", 0, False, 0
 
-    def __init__(self, airspeed: bool = False) -> None:
-        def vector(name: str, unit: str, *initial: float) -> Signal:
-            value: Any = initial or Undeclared(0.0)
-            start = value if initial else (value,) * 3
-            return Signal(name, unit, shape=(len(start),), initial=start)
-
+    def __init__(self, home: tuple[float, float, float, float]) -> None:
+        self._home = home
         self.signals = Signals(
             Signal("time", "s"),
-            vector("gyro", "rad/s"),
-            vector("acceleration", "m/s2"),
-            vector("position", "m"),
-            vector("attitude", "1", 1.0, 0.0, 0.0, 0.0),
-            vector("velocity", "m/s"),
-            *([Signal("airspeed", "m/s")] if airspeed else []),
-        )
+            *(Signal(name, unit, shape=(count,), initial=(Undeclared(0.0),) * count)
+              for name, unit, count in (("rates", "rad/s", 3), ("specific_force", "m/s2", 3),
+                                        ("attitude_ned", "1", 4))),
+            *(Signal(f"velocity_{name}", "m/s") for name in ("north", "east", "down")),
+            Signal("latitude", "rad"), Signal("longitude", "rad"), Signal("altitude", "m"),
+        )  # fmt: skip
         self.length = len(self.encode(self.signals.initial()))
 
     def encode(self, values: Vector) -> bytes:
         if not np.isfinite(values).all():
             name = self.signals.columns[int(np.argmin(np.isfinite(values)))]
             raise FrameError(f"frame {self.name}: {name} is not finite")
-
-        def text(name: str) -> str:
-            part = np.atleast_1d(values[self.signals.slice(name)]).tolist()
-            said = [f"{value: .16e}".rjust(_WIDTH) for value in part]
-            return said[0] if len(said) == 1 else f"[{','.join(said)}]"
-
-        def entries(keys: Mapping[str, str]) -> str:
-            known = {key: name for key, name in keys.items() if name in self.signals.names}
-            return ",".join(f'"{key}":{text(name)}' for key, name in known.items())
-
-        imu, rest = entries(_MOTION), entries(_PLACE)
-        line = f'{{"timestamp":{text("time")},"imu":{{{imu}}},{rest},"no_time_sync":1}}'
+        time, *rest = values.tolist()
+        latitude, longitude, altitude, _ = self._home
+        north, east = math.degrees(rest[13]) - latitude, math.degrees(rest[14]) - longitude
+        east = (east + 180.0) % 360.0 - 180.0
+        east *= max(0.01, math.cos(math.radians(latitude + north / 2)))
+        position = _M_PER_DEG * north, _M_PER_DEG * east, altitude - rest[15]
+        line = (
+            f'{{"timestamp":{_text(time)},"imu":{{"gyro":{_texts(rest[0:3])},'
+            f'"accel_body":{_texts(rest[3:6])}}},"position":{_texts(position)},'
+            f'"quaternion":{_texts(rest[6:10])},"velocity":{_texts(rest[10:13])},"no_time_sync":1}}'
+        )
         return f"\n{line}\n".encode()
 
-    def decode(self, data: bytes, into: Vector) -> None:
-        if len(data) != self.length:
-            raise FrameError(
-                f"frame {self.name} has {len(data)} bytes; its description says {self.length}"
-            )
-        try:
-            found = json.loads(data)
-            flat = {**found.pop("imu"), **found}
-            values = np.empty(self.signals.size)
-            for key, name in {"timestamp": "time", **_MOTION, **_PLACE}.items():
-                if name in self.signals.names:
-                    values[self.signals.slice(name)] = np.asarray(flat[key], float)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise FrameError(f"frame {self.name} is malformed: {error!r}") from None
-        if not np.isfinite(values).all():
-            raise FrameError(f"frame {self.name} is malformed: a value is not finite")
-        into[:] = values
+    def decode(self, data: bytes, into: Vector) -> None:  # noqa: ARG002
+        raise FrameError(f"frame {self.name} is never received")
 
     def __repr__(self) -> str:
-        return f"JsonState({self.signals.names})"
+        return f"JsonState({self._home})"
 
 
-def _frames(airframe: Airframe, airspeed: bool) -> dict[str, FrameCodec]:
+def _text(value: float) -> str:
+    return f"{value: .16e}".rjust(_WIDTH)
+
+
+def _texts(values: Sequence[float]) -> str:
+    return f"[{','.join(map(_text, values))}]"
+
+
+def _frames(airframe: Airframe, home: tuple[float, float, float, float]) -> dict[str, FrameCodec]:
     fields: dict[str, dict[str, Any]] = {
         "magic": {"type": "uint16", "value": _MAGIC},
         "frame_rate": {"type": "uint16", "unit": "Hz"},
@@ -204,7 +175,7 @@ def _frames(airframe: Airframe, airspeed: bool) -> dict[str, FrameCodec]:
     structs = described_structs(
         {"servos": {"fields": fields}, "radio": {"fields": radio}}, "ArduPilot JSON"
     )
-    return {**structs, "state": JsonState(airspeed)}
+    return {**structs, "state": JsonState(home)}
 
 
 class ArduPilot(Program):
@@ -218,9 +189,7 @@ class ArduPilot(Program):
         program: Path of ArduPilot's program; by default, the program of the airframe on ``PATH``.
         frame: Name of the airframe, such as ``quad_x``, ``hexa_x`` or ``plane``.
         parameters: ArduPilot's parameters, such as ``{"ATC_RAT_RLL_P": 0.1}``.
-        home: Latitude and longitude (deg), altitude (m) and heading (deg) of position 0.
-        airspeed: If True, the controller has the input ``airspeed``; by default, ArduPilot computes
-            the airspeed from the velocity and its own wind.
+        home: Latitude and longitude (deg), altitude (m) and heading (deg) at the start.
         radio_every: The radio sends at every so many ticks.
         log: File for the output of ArduPilot.
 
@@ -236,8 +205,7 @@ class ArduPilot(Program):
         *,
         frame: str = "quad_x",
         parameters: Mapping[str, float] | None = None,
-        home: tuple[float, float, float, float] = (47.3, 8.5, 400.0, 0.0),
-        airspeed: bool = False,
+        home: tuple[float, float, float, float] = (36.0176, -75.6713, 0.0, 0.0),
         radio_every: int = 8,
         log: str | Path | None = None,
     ) -> None:
@@ -254,7 +222,7 @@ class ArduPilot(Program):
         super().__init__(
             [_found(program, airframe), "--model", "JSON", "--home", place, "--speedup", "1",
              "--defaults", _DEFAULTS, "--serial0", "tcp:0"],
-            frames=_frames(airframe, airspeed),
+            frames=_frames(airframe, home),
             send={"state": "servos", "radio": ProgramPort(_RADIO, radio_every)},
             receive={"servos": _JSON},
             clock_fields=("time",),

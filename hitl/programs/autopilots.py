@@ -13,8 +13,7 @@ from rtsim.core.extension_point import ExtensionPoint
 class Autopilot(ControllerProtocol, Protocol):
     """A controller that knows the directions of its inputs and outputs."""
 
-    @property
-    def axes(self) -> Axes: ...
+    axes: Axes
 
 
 def _checked(name: str, made: object) -> type[Autopilot]:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.core.signals import Vector
 
 DIRECTIONS: dict[str, tuple[float, float, float]] = {
     "forward": (1, 0, 0), "right": (0, 1, 0), "down": (0, 0, 1),
@@ -22,14 +19,10 @@ DIRECTIONS: dict[str, tuple[float, float, float]] = {
 """Unit vector of each direction: in body axes, or in the axes of the earth."""
 BODY = ("forward", "right", "down")
 NED = ("north", "east", "down")
-ENU = ("east", "north", "up")
 QUATERNION = ("scalar", "roll", "pitch", "yaw")
 EULER = ("roll", "pitch", "yaw")
-QUANTITIES = {
-    "rate": "about", "specific force": "along", "velocity": "to the", "position": "to the",
-    "quaternion": "from earth to body axes:", "euler": "angle of",
-}  # fmt: skip
-"""Measured quantities, and the words between the quantity and its direction."""
+QUANTITIES = ("rate", "specific force", "velocity", "position", "quaternion", "euler")
+"""Measured quantities. A specific force is the acceleration minus gravity."""
 MOTIONS = {
     "roll": ("to the right", "to the left"),
     "pitch": ("nose up", "nose down"),
@@ -38,6 +31,12 @@ MOTIONS = {
     "surge": ("forward", "backward"),
 }
 """Motions of a vehicle; the words for a positive and for a negative motion."""
+
+
+def said(motion: str, sign: int) -> str:
+    """Return a motion in words, such as ``roll to the left``."""
+    positive, negative = MOTIONS[motion]
+    return f"{motion} {positive if sign > 0 else negative}"
 
 
 @dataclass(frozen=True)
@@ -68,14 +67,25 @@ class Sense:
             if name not in own:
                 raise UnknownName("direction", name, own, f"{self.quantity} at {self.signal}")
 
-    @property
-    def matrix(self) -> Vector:
-        """Rows of unit vectors, shape (n, 3), for quantities with directions."""
-        return np.array([DIRECTIONS[name] for name in self.directions], float)
-
     def words(self, k: int) -> str:
         """Return what element ``k`` is, in words."""
-        return f"{self.quantity} {QUANTITIES[self.quantity]} {self.directions[k]}"
+        about = " about the axis" if self.quantity == "rate" else ""
+        return f"{self.quantity}{about} {self.directions[k]}"
+
+
+SENSES = (
+    Sense("rates", "rate", BODY, "rad/s"),
+    Sense("specific_force", "specific force", BODY, "m/s2"),
+    Sense("attitude_ned", "quaternion", QUATERNION),
+    Sense("velocity_north", "velocity", ("north",), "m/s"),
+    Sense("velocity_east", "velocity", ("east",), "m/s"),
+    Sense("velocity_down", "velocity", ("down",), "m/s"),
+    Sense("latitude", "position", ("north",), "rad", scaled=False),
+    Sense("longitude", "position", ("east",), "rad", scaled=False),
+    Sense("altitude", "position", ("up",), "m"),
+    Sense("pressure", "position", ("down",), "Pa", scaled=False),
+)
+"""Inputs of rtsim's autopilots, which have the names of the outputs of rtsim's vehicles."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,11 @@ class Actuator:
                 raise ScenarioError(
                     f"actuator {self.name}: the sign of {name} is {sign}; give 1 or -1"
                 )
+
+    @property
+    def reactions(self) -> list[str]:
+        """The declared effects in words."""
+        return [said(motion, sign) for motion, sign in self.effects.items()]
 
     def at(self, signal: str, element: int, low: float = 0.0, high: float = 1.0) -> Actuator:
         """Return the actuator as an element of an output with values from ``low`` to ``high``."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from hitl.programs.axes import BODY, ENU, QUAD_X, QUATERNION, Axes, Sense
+from hitl.programs.axes import QUAD_X, SENSES, Axes
 from hitl.programs.library import ProgramError
 from hitl.programs.process import Datagram, VirtualProcess
 from hitl.programs.program import Program, ProgramPort
@@ -62,17 +62,7 @@ class Betaflight(Program):
         log: File for the output of Betaflight.
     """
 
-    axes = Axes(
-        senses=(
-            Sense("gyro", "rate", BODY, "rad/s"),
-            Sense("acceleration", "specific force", BODY, "m/s2"),
-            Sense("attitude", "quaternion", QUATERNION),
-            Sense("velocity", "velocity", ENU, "m/s"),
-            Sense("place", "position", ENU, "deg, deg, m", scaled=False),
-            Sense("pressure", "position", ("down",), "Pa", scaled=False),
-        ),
-        actuators=tuple(rotor.at("throttle", k) for k, rotor in enumerate(QUAD_X)),
-    )
+    axes = Axes(SENSES, tuple(rotor.at("throttle", k) for k, rotor in enumerate(QUAD_X)))
 
     def __init__(
         self,

@@ -7,13 +7,14 @@ dialect ``common`` (https://mavlink.io/en/messages/common.html), with SI units.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hitl.buses.mavlink_link import Packets, mavlink_frames
 from hitl.buses.traffic import AWAITED, LATEST, FrameController
-from hitl.programs.axes import BODY, NED, QUAD_X, Axes, Sense
+from hitl.programs.axes import QUAD_X, SENSES, Axes
 from hitl.programs.program import Program, ProgramPort
 from rtsim.components.frames import Frame, FrameCodec, FrameError
 from rtsim.core.signals import Vector
@@ -25,29 +26,33 @@ EVERY = {SENSOR: 1, GPS: 50, HEARTBEAT: 250}
 """Ticks between two messages of each kind: 5 Hz and 1 Hz for sensors at 250 Hz."""
 _ALL_UPDATED = 0x1FFF
 _LOCKSTEP = 1
+_SECONDS = {"unit": "s", "scale": 1e-6}
+DEG = math.pi / 180
 _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
     SENSOR: {
-        "time_usec": {"name": "sensor_time"},
-        "xacc": {"name": "acceleration", "count": 3},
-        "xgyro": {"name": "gyro", "count": 3},
-        "xmag": {"name": "magnetic_field", "count": 3, "initial": 0.0},
-        "abs_pressure": {"name": "pressure", "initial": 101_325.0},
-        "diff_pressure": {"name": "dynamic_pressure", "initial": 0.0},
-        "pressure_alt": {"name": "pressure_altitude", "unit": "m", "initial": 0.0},
-        "temperature": {"unit": "degC", "initial": 15.0},
+        "time_usec": {"name": "sensor_time", **_SECONDS},
+        "xacc": {"name": "specific_force", "count": 3},
+        "xgyro": {"name": "rates", "count": 3},
+        "xmag": {"name": "magnetic_field", "count": 3, "initial": 0.0, "optional": True},
+        "abs_pressure": {"name": "pressure", "initial": 101_325.0, "optional": True},
+        "diff_pressure": {"name": "dynamic_pressure", "initial": 0.0, "optional": True},
+        "pressure_alt": {"name": "pressure_altitude", "unit": "m", "initial": 0.0, "optional": True},
+        "temperature": {"unit": "K", "bias": 273.15, "initial": 288.15, "optional": True},
         "fields_updated": {"value": _ALL_UPDATED},
         "id": {"value": 0},
     },
     GPS: {
-        "time_usec": {"name": "gps_time"},
-        "lat": {"name": "latitude"},
-        "lon": {"name": "longitude"},
+        "time_usec": {"name": "gps_time", **_SECONDS},
+        "lat": {"name": "latitude", "unit": "rad", "scale": 1e-7 * DEG},
+        "lon": {"name": "longitude", "unit": "rad", "scale": 1e-7 * DEG},
         "alt": {"name": "altitude"},
         "eph": {"value": 100},
         "epv": {"value": 100},
-        "vel": {"name": "ground_speed", "initial": 0.0},
-        "vn": {"name": "velocity", "count": 3},
-        "cog": {"name": "course", "initial": 0.0},
+        "vel": {"name": "ground_speed", "initial": 0.0, "optional": True},
+        "vn": {"name": "velocity_north"},
+        "ve": {"name": "velocity_east"},
+        "vd": {"name": "velocity_down"},
+        "cog": {"name": "course", "unit": "rad", "scale": 0.01 * DEG, "initial": 0.0, "optional": True},
         "fix_type": {"value": 3},
         "satellites_visible": {"value": 10},
         "id": {"value": 0},
@@ -55,7 +60,7 @@ _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
     },
     RADIO: {
         "chan1_raw": {"name": "channels", "count": 8},
-        "chan9_raw": {"name": "further_channels", "count": 10, "initial": 0.0},
+        "chan9_raw": {"name": "further_channels", "count": 10, "initial": 0.0, "optional": True},
         "target_system": {"value": 1},
         "target_component": {"value": 1},
     },
@@ -63,20 +68,12 @@ _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
         "custom_mode": {"value": 0}, "type": {"value": 6}, "autopilot": {"value": 8},
         "base_mode": {"value": 0}, "system_status": {"value": 4}, "mavlink_version": {"value": 3},
     },
-    ACTUATORS: {"time_usec": {"name": "actuator_time"}},
+    ACTUATORS: {"time_usec": {"name": "actuator_time", **_SECONDS}},
 }  # fmt: skip
 CLOCKS = {SENSOR: "sensor_time", GPS: "gps_time"}
 AXES = Axes(
-    senses=(
-        Sense("gyro", "rate", BODY, "rad/s"),
-        Sense("acceleration", "specific force", BODY, "m/s2"),
-        Sense("velocity", "velocity", NED, "m/s"),
-        Sense("pressure", "position", ("down",), "Pa", scaled=False),
-        Sense("latitude", "position", ("north",), "deg", scaled=False),
-        Sense("longitude", "position", ("east",), "deg", scaled=False),
-        Sense("altitude", "position", ("up",), "m"),
-    ),
-    actuators=tuple(rotor.at("controls", k) for k, rotor in enumerate(QUAD_X)),
+    tuple(sense for sense in SENSES if sense.signal != "attitude_ned"),
+    tuple(rotor.at("controls", k) for k, rotor in enumerate(QUAD_X)),
 )
 """Axes of the messages, and the order of the motors of PX4's quadcopter (x)."""
 

@@ -60,6 +60,7 @@ _FIELD = {
     "overflow": text(None),
     "value": Key(default=None),
     "initial": number(default=None),
+    "optional": flag(),
     "description": text("", empty=True),
 }
 _EXAMPLE = 'lines such as roll = { type = "int16", scale = 0.01 }'
@@ -123,7 +124,9 @@ class StructCodec:
         shape = () if row["count"] is None else (count,)
         start: float | tuple[float, ...] = (initial,) * count if shape else initial
         with row.checking():
-            signal = Signal(name, row["unit"] or "1", shape=shape, initial=start)
+            signal = Signal(
+                name, row["unit"] or "1", shape=shape, initial=start, optional=row["optional"]
+            )
         return _Field(raw, count, _CODES[kind]), signal
 
     def encode(self, values: Vector) -> bytes:

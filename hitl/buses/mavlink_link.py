@@ -30,8 +30,8 @@ DIALECT = "common"
 BAUD = 921_600
 T = TypeVar("T")
 _MOST_READ = 1 << 16
-_MARKER, _HEADER, _HEADER_1 = 0xFD, 10, 6
-"""First byte of MAVLink 2, and bytes before the payload in MAVLink 2 and 1."""
+_MARKER, _MARKER_1, _HEADER, _HEADER_1 = 0xFD, 0xFE, 10, 6
+"""First bytes of packets of MAVLink 2 and 1, and bytes before the payload in both."""
 _SYSTEM, _COMPONENT = 1, 200
 """Identity of the simulator; 200 is MAV_COMP_ID_SYSTEM_CONTROL."""
 _GAP = "packets are missing or out of order: a gap in the sequence numbers"
@@ -131,24 +131,34 @@ class Packets:
 
     def unpack(self, data: bytes) -> Iterable[Frame | FrameError]:
         """Yield the frames that ``data`` completes, and an error for each malformed part."""
-        for message in self._mavlink.parse_buffer(data) or ():
-            if message.get_type() == "BAD_DATA":
+        parser = self._mavlink
+        message = parser.parse_char(data)
+        while message is not None:
+            if message.get_type() != "BAD_DATA":
+                yield from self._payload(message)
+            else:
                 yield FrameError(_reason(message.reason))
-                continue
-            sender = message.get_srcSystem(), message.get_srcComponent()
-            kind = self._classes.get(message.get_msgId())
-            if kind is None:  # of another dialect: its checksum cannot be checked
-                self._sequence.pop(sender, None)
-                continue
-            packet = bytes(message.get_msgbuf())
-            header = _HEADER if packet[0] == _MARKER else _HEADER_1
-            number, last = message.get_seq(), self._sequence.get(sender)
-            self._sequence[sender] = number
-            if last is not None and number != (last + 1) % 256:
-                yield FrameError(_GAP)
-            payload = packet[header : header + packet[1]]
-            length = kind.unpacker.size
-            yield Frame(payload[:length].ljust(length, b"\0"), kind.id, True)
+                if message.data[0] in (_MARKER, _MARKER_1):  # a packet can begin in the rest of it
+                    at = parser.buf_index
+                    parser.buf[at:at] = message.data[1:]
+            message = parser.parse_char(b"")
+
+    def _payload(self, message: Any) -> Iterable[Frame | FrameError]:
+        """Yield the frame of a packet, after an error if packets before this one are missing."""
+        sender = message.get_srcSystem(), message.get_srcComponent()
+        kind = self._classes.get(message.get_msgId())
+        if kind is None:  # of another dialect: its checksum cannot be checked
+            self._sequence.pop(sender, None)
+            return
+        packet = bytes(message.get_msgbuf())
+        header = _HEADER if packet[0] == _MARKER else _HEADER_1
+        number, last = message.get_seq(), self._sequence.get(sender)
+        self._sequence[sender] = number
+        if last is not None and number != (last + 1) % 256:
+            yield FrameError(_GAP)
+        payload = packet[header : header + packet[1]]
+        length = kind.unpacker.size
+        yield Frame(payload[:length].ljust(length, b"\0"), kind.id, True)
 
 
 def _reason(said: str) -> str:

@@ -26,6 +26,7 @@ EVERY = {SENSOR: 1, GPS: 50, HEARTBEAT: 250}
 """Ticks between two messages of each kind: 5 Hz and 1 Hz for sensors at 250 Hz."""
 _ALL_UPDATED = 0x1FFF
 _LOCKSTEP = 1
+_ZERO: dict[str, Any] = {"initial": 0.0, "optional": True}
 _SECONDS = {"unit": "s", "scale": 1e-6}
 DEG = math.pi / 180
 _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
@@ -33,10 +34,10 @@ _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
         "time_usec": {"name": "sensor_time", **_SECONDS},
         "xacc": {"name": "specific_force", "count": 3},
         "xgyro": {"name": "rates", "count": 3},
-        "xmag": {"name": "magnetic_field", "count": 3, "initial": 0.0, "optional": True},
+        "xmag": {"name": "magnetic_field", "count": 3, **_ZERO},
         "abs_pressure": {"name": "pressure", "initial": 101_325.0, "optional": True},
-        "diff_pressure": {"name": "dynamic_pressure", "initial": 0.0, "optional": True},
-        "pressure_alt": {"name": "pressure_altitude", "unit": "m", "initial": 0.0, "optional": True},
+        "diff_pressure": {"name": "dynamic_pressure", **_ZERO},
+        "pressure_alt": {"name": "pressure_altitude", "unit": "m", **_ZERO},
         "temperature": {"unit": "K", "bias": 273.15, "initial": 288.15, "optional": True},
         "fields_updated": {"value": _ALL_UPDATED},
         "id": {"value": 0},
@@ -48,11 +49,11 @@ _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
         "alt": {"name": "altitude"},
         "eph": {"value": 100},
         "epv": {"value": 100},
-        "vel": {"name": "ground_speed", "initial": 0.0, "optional": True},
+        "vel": {"name": "ground_speed", **_ZERO},
         "vn": {"name": "velocity_north"},
         "ve": {"name": "velocity_east"},
         "vd": {"name": "velocity_down"},
-        "cog": {"name": "course", "unit": "rad", "scale": 0.01 * DEG, "initial": 0.0, "optional": True},
+        "cog": {"name": "course", "unit": "rad", "scale": 0.01 * DEG, **_ZERO},
         "fix_type": {"value": 3},
         "satellites_visible": {"value": 10},
         "id": {"value": 0},
@@ -60,7 +61,7 @@ _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
     },
     RADIO: {
         "chan1_raw": {"name": "channels", "count": 8},
-        "chan9_raw": {"name": "further_channels", "count": 10, "initial": 0.0, "optional": True},
+        "chan9_raw": {"name": "further_channels", "count": 10, **_ZERO},
         "target_system": {"value": 1},
         "target_component": {"value": 1},
     },

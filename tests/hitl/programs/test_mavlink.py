@@ -244,6 +244,16 @@ def test_a_million_random_bytes_change_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert len(running.traffic.malformed) < 10
 
 
+def test_a_packet_within_rejected_bytes_is_found() -> None:
+    codec = hil_frames([HEARTBEAT])[HEARTBEAT]
+    sent = Frame(codec.encode(np.zeros(0)), 0, True)
+    cut_off = common.MAVLink_statustext_message(6, b"x" * 50).pack(common.MAVLink(None))[:20]
+    data = cut_off + Packets().pack(sent) + bytes(300)
+    frames, bad = _read(MavlinkLink("cut off", _Bytes(data)))
+    assert frames == [sent]
+    assert bad >= 1
+
+
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_packets_are_found_in_parts_of_any_size(size: int) -> None:
     codec = hil_frames([ACTUATORS])[ACTUATORS]

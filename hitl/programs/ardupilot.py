@@ -211,8 +211,8 @@ class ArduPilot(Program):
     ) -> None:
         airframe = AIRFRAMES.get_or_raise(frame, type(self).__name__)
         self.axes = Axes(SENSES, airframe.actuators)
-        self.parameters = {**_COMMON, **airframe.parameters, **(parameters or {})}
-        for name, value in self.parameters.items():
+        self.settings = {**_COMMON, **airframe.parameters, **(parameters or {})}
+        for name, value in self.settings.items():
             if not math.isfinite(value) or len(name) > 16 or not name.isascii() or " " in name:
                 raise ScenarioError(
                     f"{name} = {value} is not a parameter of ArduPilot; give a name of up to 16 "
@@ -234,11 +234,11 @@ class ArduPilot(Program):
 
     def prepare(self, folder: Path) -> None:
         """Write the parameters to a file, which ArduPilot reads at its start."""
-        lines = [f"{name} {value:.9g}\n" for name, value in self.parameters.items()]
+        lines = [f"{name} {value:.9g}\n" for name, value in self.settings.items()]
         (folder / _DEFAULTS).write_text("".join(lines), encoding="ascii")
 
     def describe(self) -> dict[str, object]:
-        return {**super().describe(), "parameters": self.parameters}
+        return {**super().describe(), "parameters": self.settings}
 
 
 _DEFAULTS = "rtsim.parm"

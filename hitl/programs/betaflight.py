@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hitl.programs.axes import QUAD_X, SENSES, Axes
 from hitl.programs.library import ProgramError
 from hitl.programs.process import VirtualProcess
 from hitl.programs.program import VIRTUAL, Program, ProgramPort
@@ -61,7 +62,10 @@ class Betaflight(Program):
             be armed.
         clock: ``"virtual"``, or ``"real"`` in a run with a pace.
         keep: Patterns of files that Betaflight writes, which are kept beside the recording.
+        log: File for the output of Betaflight, instead of a file beside the recording.
     """
+
+    axes = Axes(SENSES, tuple(rotor.at("throttle", k) for k, rotor in enumerate(QUAD_X)))
 
     def __init__(
         self,
@@ -72,6 +76,7 @@ class Betaflight(Program):
         boot: float = 5.0,
         clock: str = VIRTUAL,
         keep: Sequence[str] = (),
+        log: str | Path | None = None,
     ) -> None:
         self.settings = (*_SETTINGS, *settings)
         super().__init__(
@@ -84,6 +89,7 @@ class Betaflight(Program):
             boot=boot,
             clock=clock,
             keep=keep,
+            log=log,
         )
 
     def found(self) -> Sequence[str | Path]:

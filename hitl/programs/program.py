@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from hitl.building.store import hash_of
-from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout
+from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout, Requests
 from hitl.programs.library import ProgramError
 from hitl.programs.packets import ENDS, FROM_PROGRAM, PROGRAM, TO_PROGRAM, kept_files, strike
 from hitl.programs.process import LOOK_NS, VirtualProcess
 from hitl.programs.real_process import RealProcess
 from hitl.programs.started import PATIENCE_S, Datagram, StartedProgram
-from rtsim.components.frames import FrameCodec, FrameError, read_frames
+from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.components.request_log import RequestLog, steps_of
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
@@ -35,13 +35,15 @@ _FILES, _OUTPUT = "files", "output.txt"
 class ProgramPort(NamedTuple):
     """A port of a program, and how often a frame is sent to it."""
 
-    port: int
+    port: int | str
+    """The port that the program opens, or the name of a received frame: the frame is then sent to
+    the socket from which the program sends that frame."""
     every: int = 1
     """The frame is sent at each tick whose number is a multiple of ``every``, or is expected to
     arrive within so many ticks."""
 
 
-_Port = int | ProgramPort
+_Port = int | str | ProgramPort
 _arrival = attrgetter("at_ns")
 _OTHER_PORT = "which is not the port of a frame that the controller receives"
 
@@ -63,7 +65,8 @@ class Program:
     Args:
         command: The program, or the program and its arguments.
         frames: File that describes the frames, or their codecs by name.
-        send: Ports of the program by the names of the frames that are sent to it.
+        send: Ports of the program by the names of the frames that are sent to it. The name of a
+            received frame, instead of a port, means the socket from which the program sends it.
         receive: Ports to which the program sends, by the names of the frames. A program that sends
             a frame less often than it receives has ``ProgramPort(port, every=8)``.
         clock: ``"virtual"``, or ``"real"`` for a program on the wall clock in a run with a pace.
@@ -77,6 +80,7 @@ class Program:
         environment: Environment variables of the program.
         keep: Patterns of files that the program writes, such as ``"logs/*.bbl"``. They are kept
             beside the recording, as is the output of the program.
+        log: File for the output of the program, instead of a file beside the recording.
         opens: Further ports that the program opens or to which it sends; nothing is sent to them,
             and what they send is ignored.
         other_ports: If True, the program can use other ports of the network, in real time. By
@@ -113,6 +117,7 @@ class Program:
         folder: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
         keep: Iterable[str] = (),
+        log: str | Path | None = None,
         opens: Iterable[int] = (),
         other_ports: bool = False,
         silence: float = 1.0,
@@ -149,35 +154,44 @@ class Program:
         self._folder = None if folder is None else Path(folder)
         self._opens, self._other_ports = tuple(opens), other_ports
         self._environment, self._keep = dict(environment or {}), tuple(keep)
+        self._log_file = None if log is None else Path(log)
         self._to, self._from = (
             {name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in one.items()}
             for one in (send, receive)
         )
-        both = [*self._to.items(), *self._from.items()]
-        for port in (*(p.port for _, p in both), *self._opens):
+        for port in (*self._listens(), *self._calls(), *self._opens):
             if not 0 < port < 65536:
                 raise ScenarioError(f"{self.name}: the port {port} is not between 1 and 65535")
-        for name, to in both:
-            if to.every < 1:
-                raise ScenarioError(f"{self.name}: every={to.every} of {name}; give 1 or more")
-        self._sends = Layout.of([codecs[name] for name in send], prefix)
+        for name, at in self._from.items():
+            if at.every < 1:
+                raise ScenarioError(f"{self.name}: every={at.every} of {name}; give 1 or more")
+        self._requests = Requests(
+            Layout.of([codecs[name] for name in send], prefix),
+            {name: to.every for name, to in self._to.items()},
+            clock_fields,
+            self.name,
+        )
         self._receives = Layout.of([codecs[name] for name in receive], prefix)
-        self._clock = self._clock_columns(tuple(clock_fields))
-        self._inputs = np.ones(self._sends.signals.size, np.bool_)
-        for place in self._clock.values():
-            self._inputs[place] = False
-        self.inputs = Signals(*(s for s in self._sends.signals if s.name not in self._clock))
+        self.inputs = self._requests.inputs
         self.outputs = self._receives.signals + Signals(Signal(MALFORMED), Signal(UNANSWERED))
         self.process: StartedProgram | None = None
         """The running program; None before a run."""
         self._line: LineFaults | None = None
 
-    def _clock_columns(self, fields: tuple[str, ...]) -> dict[str, slice]:
-        signals = self._sends.signals
-        for field in fields:
-            if field not in signals.names:
-                raise UnknownName("field", field, signals.names, f"the frames sent to {self.name}")
-        return {field: signals.slice(field) for field in fields}
+    def _listens(self) -> list[int]:
+        """Return the ports that the program opens for frames."""
+        ports = [to.port for to in self._to.values()]
+        for port in ports:
+            if isinstance(port, str) and port not in self._from:
+                raise UnknownName("received frame", port, self._from, self.name)
+        return [port for port in ports if isinstance(port, int)]
+
+    def _calls(self) -> list[int]:
+        """Return the ports to which the program sends frames."""
+        for name, at in self._from.items():
+            if not isinstance(at.port, int):
+                raise ScenarioError(f"{self.name}: the port of {name} is {at.port!r}, no number")
+        return [at.port for at in self._from.values() if isinstance(at.port, int)]
 
     def found(self) -> Sequence[str | Path]:
         """Return the command; a derived class can search the program when it is started."""
@@ -213,22 +227,24 @@ class Program:
             (self._work / _FILES).mkdir()
         else:
             shutil.copytree(self._folder, self._work / _FILES)
+        if self._log_file is not None:
+            self._log_file.write_bytes(b"")
         self.prepare(self._work / _FILES)
 
     def _started(self) -> StartedProgram:
         assert self._work is not None
-        return self.start(self._work / _FILES, self._work / _OUTPUT)
+        return self.start(self._work / _FILES, self._log_file or self._work / _OUTPUT)
 
     def start(self, folder: Path, log: Path) -> StartedProgram:
         """Start the program in the folder ``folder``, and append its output to ``log``."""
-        calls = [p.port for p in self._from.values()]
+        calls = self._calls()
         if self.paced:
             return RealProcess(
                 self.command, calls, folder=folder, environment=self._environment, log=log,
                 patience=self.patience,
             )  # fmt: skip
         return VirtualProcess(
-            self.command, [*(p.port for p in self._to.values()), *self._opens],
+            self.command, [*self._listens(), *self._opens],
             [*calls, *self._opens], folder=folder, environment=self._environment,
             look_ns=self._look_ns, other_ports=self._other_ports, log=log, patience=self.patience,
         )  # fmt: skip
@@ -267,6 +283,8 @@ class Program:
         self._missing: set[str] = set()
         self._arrived: set[str] = set()
         self._unanswered = 0
+        self._callers: dict[str, int] = {}
+        """Ports from which the program has sent its frames, by their names."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames, by reason."""
         self._notes: list[str] = []
@@ -275,7 +293,7 @@ class Program:
         """Step and patience (ns) of each ``receive``."""
         self._forgotten = ""
         """Why the program cannot be brought to its present state by the same inputs."""
-        self._packets: dict[str, FaultyTransport] = {}
+        self._faulty: dict[str, FaultyTransport] = {}
 
     def _program_ns(self, tag: Tag) -> int:
         return self._boot_ns + self._drift_ns + tag.ns
@@ -304,7 +322,7 @@ class Program:
 
     def _take_all(self, sent: Iterable[Datagram]) -> None:
         """Decode what the program has sent, as far as it has arrived."""
-        faulty = self._packets.get(FROM_PROGRAM)
+        faulty = self._faulty.get(FROM_PROGRAM)
         if faulty is None:
             for datagram in sent:
                 self._take(datagram)
@@ -329,25 +347,54 @@ class Program:
         self._line = line
         for end in (TO_PROGRAM, FROM_PROGRAM):
             if line.at(end):
-                self._packets[end] = line.transport(end)
+                self._faulty[end] = line.transport(end)
+
+    addressed = False
+    """True if the identifier of a received frame decides which frame it is."""
+
+    def packed(self, frame: Frame) -> bytes:
+        """Return the bytes that are sent for a frame; protocols with packets add their header."""
+        return frame.data
+
+    def unpacked(self, data: bytes) -> Iterable[Frame | FrameError]:
+        """Yield the frames in received data, and an error for each malformed part."""
+        yield Frame(data)
+
+    def _datagram(self, codec: FrameCodec, data: bytes, at_ns: int) -> Datagram:
+        port = self._to[codec.name].port
+        data = self.packed(Frame(data, codec.identifier, codec.extended))
+        if isinstance(port, str):
+            return Datagram(at_ns, self._callers.get(port, 0), data, int(self._from[port].port))
+        return Datagram(at_ns, port, data)
 
     def _take(self, datagram: Datagram) -> None:
         if datagram.port in self._opens:
             return
+        for frame in self.unpacked(datagram.data):
+            reason = str(frame) if isinstance(frame, FrameError) else self._decode(frame, datagram)
+            if reason:
+                self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+    def _decode(self, frame: Frame, datagram: Datagram) -> str:
+        """Take the values of a frame; return the reason if it is malformed."""
         reason = f"data for port {datagram.port}, {_OTHER_PORT}"
         for codec, place in zip(self._receives.codecs, self._receives.places, strict=True):
             if self._from[codec.name].port != datagram.port:
                 continue
+            if self.addressed and codec.identifier != frame.identifier:
+                reason = ""
+                continue
             try:
-                codec.decode(datagram.data, self._values[place])
+                codec.decode(frame.data, self._values[place])
             except FrameError as error:
                 reason = str(error)
                 continue
             self._missing.discard(codec.name)
             self._arrived.add(codec.name)
             self._since[codec.name] = 0
-            return
-        self.malformed[reason] = self.malformed.get(reason, 0) + 1
+            self._callers[codec.name] = datagram.source
+            return ""
+        return reason
 
     # -- the steps
 
@@ -360,22 +407,13 @@ class Program:
             for activity in self._line.at(PROGRAM):
                 strike(activity, self._line, tag.ns, process)
         self._log.add(tag, inputs)
-        values = np.full(self._sends.signals.size, tag.ns / NS_PER_S)
-        values[self._inputs] = inputs
         if self._answer == AWAITED:
             self._missing = set(self._from)
         for name in self._since:
             self._since[name] += 1
-        faulty = self._packets.get(TO_PROGRAM)
-        for codec, place in zip(self._sends.codecs, self._sends.places, strict=True):
-            to = self._to[codec.name]
-            if self._tick % to.every:
-                continue
-            try:
-                data = codec.encode(values[place])
-            except FrameError as error:
-                raise ControllerError(f"{error} (at {tag})") from None
-            one = Datagram(self._program_ns(tag), to.port, data)
+        faulty = self._faulty.get(TO_PROGRAM)
+        for codec, data in self._requests.due(self._tick, tag, inputs):
+            one = self._datagram(codec, data, self._program_ns(tag))
             self._pending += [one] if faulty is None else self._spoiled(faulty, one)
         self._tick += 1
         if self.paced:
@@ -506,7 +544,9 @@ class Program:
             "answer": self._answer,
             "boot_ns": self._boot_ns,
             "clock": REAL if self.paced else VIRTUAL,
-            "sends": {codec.name: list(self._to[codec.name]) for codec in self._sends.codecs},
+            "sends": {
+                codec.name: list(self._to[codec.name]) for codec in self._requests.layout.codecs
+            },
             "receives": {name: list(port) for name, port in self._from.items()},
         }
 

@@ -79,9 +79,10 @@ class RealProcess(StartedProgram):
         self, until_ns: int, datagrams: Iterable[Datagram] = (), *, first: bool = False
     ) -> list[Datagram]:
         """Send the datagrams, and read what the program sends until its time is ``until_ns``."""
+        by_port = {port: opened for opened, port in self._ports.items()}
         for one in datagrams:
             try:
-                self._out.sendto(one.data, (_HOST, one.port))
+                by_port.get(one.source, self._out).sendto(one.data, (_HOST, one.port))
             except OSError:  # the program has not opened the port, or has closed it
                 continue
         sent: list[Datagram] = []

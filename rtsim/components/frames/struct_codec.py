@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from rtsim.core.tag import to_ns
 from rtsim.core.toml import (
     Entries,
     Key,
+    Place,
     choice,
     flag,
     named,
@@ -59,6 +60,7 @@ _FIELD = {
     "overflow": text(None),
     "value": Key(default=None),
     "initial": number(default=None),
+    "optional": flag(),
     "description": text("", empty=True),
 }
 _EXAMPLE = 'lines such as roll = { type = "int16", scale = 0.01 }'
@@ -122,7 +124,9 @@ class StructCodec:
         shape = () if row["count"] is None else (count,)
         start: float | tuple[float, ...] = (initial,) * count if shape else initial
         with row.checking():
-            signal = Signal(name, row["unit"] or "1", shape=shape, initial=start)
+            signal = Signal(
+                name, row["unit"] or "1", shape=shape, initial=start, optional=row["optional"]
+            )
         return _Field(raw, count, _CODES[kind]), signal
 
     def encode(self, values: Vector) -> bytes:
@@ -191,17 +195,32 @@ def read_structs(path: Path, overflow: str = "error") -> dict[str, StructCodec]:
     Raises :class:`ScenarioError` for a mistake in the file.
     """
     file = open_toml(path, "a file of frames", "frames.toml")
-    frames = read(file.data, dict.fromkeys(file.data, _FILE), file.place)
     source = f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    return described_structs(file.data, source, overflow, file.place)
+
+
+def described_structs(
+    data: Mapping[str, Any], source: str, overflow: str = "error", place: Place | None = None
+) -> dict[str, StructCodec]:
+    """Return the codecs of all frames in ``data``, a table with the contents of a TOML file.
+
+    ``source`` identifies the table in recordings. Raises :class:`ScenarioError` for a mistake in
+    ``data``.
+    """
+    place = Place(source) if place is None else place
+    frames = read(data, dict.fromkeys(data, _FILE), place)
     out = {}
     for name, frame in frames.items():
         if not name.isidentifier():
             raise frame.error("", "the name of a frame must have letters, digits and _ only")
         out[name] = StructCodec(name, frame, overflow, source)
     if not out:
-        raise ScenarioError(f"{path} describes no frames; write a table [NAME.fields] for each")
+        raise ScenarioError(
+            f"{place.file} describes no frames; write a table [NAME.fields] for each"
+        )
     check_identifiers(
-        path, (out[name] for name, frame in frames.items() if "identifier" in frame.given)
+        Path(place.file),
+        (out[name] for name, frame in frames.items() if "identifier" in frame.given),
     )
     return out
 

@@ -10,6 +10,10 @@ from rtsim.models.quadcopter_by_hand import PERIOD, STICK, add_quadcopter
 _ANSWERS = 0.0005
 """Time from the sample until Betaflight's answer, s (own choice; a program answers later)."""
 
+_SETTINGS = ("set angle_feedforward = 0",)
+"""Commands for Betaflight. With its default of 50, the vehicle rolls 0.35 rad to the other side
+after a stick that was released at once, because its rotors are slower than those of a racer."""
+
 
 class Radio(rt.Plant):
     """Transmitter: stick and switches as channels of 1000 to 2000 us, in the order of Betaflight.
@@ -74,7 +78,7 @@ def scenario(
         program: path of Betaflight's program; by default that of the package ``betaflight``.
     """
     out = rt.Scenario("betaflight", until=until)
-    controller = Betaflight(program or None)
+    controller = Betaflight(program or None, settings=_SETTINGS)
     add_quadcopter(out, step, above)
     out.plant(Radio(), step=step)
     out.plant(Receiver(), step=step)

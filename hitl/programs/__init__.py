@@ -9,8 +9,9 @@ from rtsim.core.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from hitl.programs.betaflight import Betaflight
     from hitl.programs.library import ProgramError
-    from hitl.programs.process import Datagram, VirtualProcess
+    from hitl.programs.process import VirtualProcess
     from hitl.programs.program import Program, ProgramPort
+    from hitl.programs.started import Datagram
 
 __all__ = ["Betaflight", "Datagram", "Program", "ProgramError", "ProgramPort", "VirtualProcess"]
 

@@ -1,93 +1,94 @@
-"""A flight of Betaflight: the quadcopter above the runway, with the sticks of a radio."""
+"""The quadcopter of :mod:`rtsim.models.quadcopter_by_hand`, flown by Betaflight and a stick."""
 
 from __future__ import annotations
 
-import numpy as np
-
 import rtsim as rt
 from hitl.programs.betaflight import Betaflight
-from rtsim.models.body import drawn, initial_state
-from rtsim.models.quadcopter import STANDS, Quadcopter
-from rtsim.models.terrain import AIRFIELD
-from rtsim.models.units import DEG
+from rtsim.core.tag import Duration
+from rtsim.models.quadcopter_by_hand import PERIOD, STICK, add_quadcopter
 
-CENTRE, LOW, HIGH, ARMED = 1500, 1000, 2000, 1800
-"""Channels of the radio, us: sticks in the middle, at their ends, and switches that are on."""
-HOVER = 1545
-"""Channel of the throttle at which the quadcopter climbs slowly, us."""
-_ARM_S, _TAKE_OFF_S, _STEP_S, _BACK_S = 0.5, 1.0, 4.0, 5.0
-_LONGEST_S = 1.5
-"""Longest time between two random movements of the sticks, s."""
+_ANSWERS = 0.0005
+"""Time from the sample until Betaflight's answer, s (own choice; a program answers later)."""
 
 
-def channels(
-    roll: int = CENTRE, pitch: int = CENTRE, throttle: int = LOW, yaw: int = CENTRE,
-    *, arm: int = ARMED, angle: int = ARMED,
-) -> list[int]:  # fmt: skip
-    """Return the 16 channels of the radio, us."""
-    return [roll, pitch, throttle, yaw, arm, angle, *[LOW] * 10]
+class Radio(rt.Plant):
+    """Transmitter: stick and switches as channels of 1000 to 2000 us, in the order of Betaflight.
+
+    Auxiliary channel 1 arms the motors, auxiliary channel 2 selects angle mode.
+    """
+
+    stick_roll, stick_pitch, stick_yaw = rt.input(shape=(3,))
+    stick_throttle = rt.input()
+    stick_arm = rt.input()
+    stick_angle = rt.input()
+    channels = rt.output("us", shape=(16,))
+
+    def outputs(self) -> None:
+        self.channels[0] = 1500.0 + 500.0 * self.stick_roll
+        self.channels[1] = 1500.0 - 500.0 * self.stick_pitch
+        self.channels[2] = 1000.0 + 1000.0 * self.stick_throttle
+        self.channels[3] = 1500.0 + 500.0 * self.stick_yaw
+        self.channels[4] = 1000.0 + 1000.0 * self.stick_arm
+        self.channels[5] = 1000.0 + 1000.0 * self.stick_angle
+        for k in range(6, 16):
+            self.channels[k] = 1000.0
 
 
-def _sticks(loop: rt.Scenario, flight: int, seconds: float, angle: int) -> None:
-    """Move the sticks: take off, and then a step in roll, or random movements."""
-    loop.at(_ARM_S, "radio.channels", channels(angle=angle))
-    loop.at(_TAKE_OFF_S, "radio.channels", channels(throttle=HOVER + 55, angle=angle))
-    if not flight:
-        loop.at(_STEP_S - 1, "radio.channels", channels(throttle=HOVER))
-        loop.at(_STEP_S, "radio.channels", channels(CENTRE + 200, throttle=HOVER))
-        loop.at(_BACK_S, "radio.channels", channels(throttle=HOVER))
-        return
-    draw = np.random.default_rng(flight)
-    time = 2.0
-    while time < seconds:
-        roll, pitch, yaw = (int(v) for v in draw.integers(CENTRE - 150, CENTRE + 151, 3))
-        throttle = int(draw.integers(HOVER - 40, HOVER + 81))
-        loop.at(round(time, 3), "radio.channels", channels(roll, pitch, throttle, yaw, angle=angle))
-        time += float(draw.uniform(0.2, _LONGEST_S))
+class Receiver(rt.Plant):
+    """Position and velocity of the GPS, with the names of a vehicle's outputs."""
+
+    fix_latitude = rt.input("rad")
+    fix_longitude = rt.input("rad")
+    fix_altitude = rt.input("m")
+    fix_velocity = rt.input("m/s", shape=(3,))
+    latitude = rt.output("rad")
+    longitude = rt.output("rad")
+    altitude = rt.output("m")
+    velocity_north = rt.output("m/s")
+    velocity_east = rt.output("m/s")
+    velocity_down = rt.output("m/s")
+
+    def outputs(self) -> None:
+        self.latitude = self.fix_latitude
+        self.longitude = self.fix_longitude
+        self.altitude = self.fix_altitude
+        self.velocity_north = self.fix_velocity[0]
+        self.velocity_east = self.fix_velocity[1]
+        self.velocity_down = self.fix_velocity[2]
 
 
 def scenario(
-    delay: float = 0.0,
-    flight: int = 0,
-    acro: bool = False,
-    p_roll: int = 45,
-    d_roll: int = 30,
-    seconds: float = 20.0,
+    until: Duration = 3600,
+    step: Duration = PERIOD,
+    above: float = 0.0,
+    latency: float = 0.0,
     program: str = "",
 ) -> rt.Scenario:
-    """Return a flight of 20 s.
+    """Fly the quadcopter with Betaflight, in acro or angle mode.
 
     Args:
-        delay: Time that a command needs to the motors, s.
-        flight: Number of a flight with random sticks; 0 is a step in roll, at 4 s.
-        acro: If True, the sticks of a random flight set rates instead of angles.
-        p_roll: Gains of the roll rate, as Betaflight's command line names them.
-        d_roll: As ``p_roll``.
-        seconds: Length of the flight, s.
-        program: Path of Betaflight's SITL program, instead of the package ``betaflight``.
+        until: end of the run, s.
+        step: step of the vehicle, s.
+        above: initial height of the feet above the runway, m.
+        latency: time from Betaflight's answer until it arrives at the motors, s.
+        program: path of Betaflight's program; by default that of the package ``betaflight``.
     """
-    loop = rt.Scenario("betaflight", until=seconds)
-    latitude, longitude, course = (value * DEG for value in AIRFIELD)
-    state = initial_state(
-        latitude=latitude, longitude=longitude, altitude=STANDS, euler=(0.0, 0.0, course)
+    out = rt.Scenario("betaflight", until=until)
+    controller = Betaflight(program or None)
+    add_quadcopter(out, step, above)
+    out.plant(Radio(), step=step)
+    out.plant(Receiver(), step=step)
+    out.connect("gps", "receiver")
+    for name in STICK.names:
+        out.connect(f"stick.{name}", f"radio.stick_{name}")
+    inputs = {
+        "rates": "imu.gyro", "specific_force": "imu.acceleration",
+        "attitude_ned": "quadcopter.attitude_ned", "pressure": "barometer.static_pressure",
+        "channels": "radio.channels",
+    }  # fmt: skip
+    out.controller(
+        "betaflight", controller, period=PERIOD, compute=_ANSWERS, transport=latency, inputs=inputs
     )
-    loop.plant(
-        "quad",
-        Quadcopter(position=state[:3], velocity=state[3:6], attitude=state[6:10], rates=state[10:]),
-        step=0.0025,
-    )
-    loop.source("radio", rt.Signals(rt.Signal("channels", "us", shape=(16,))))
-    loop.at(0, "radio.channels", channels(arm=LOW))
-    settings = (f"set p_roll = {int(p_roll)}", f"set d_roll = {int(d_roll)}")
-    loop.controller(
-        "fc",
-        Betaflight(program or None, settings=settings),
-        period=0.0025,
-        compute=rt.Fixed(0.0005),
-        transport=rt.Fixed(delay),
-        inputs={"channels": "radio.channels"},
-    )
-    loop.connect("quad", "fc")
-    _sticks(loop, int(flight), seconds, LOW if acro and flight else ARMED)
-    loop.show(drawn("quad", "quadcopter", 0.5))
-    return loop
+    out.connect("receiver", "betaflight")
+    out.connect("betaflight.throttle", "quadcopter.throttle")
+    return out

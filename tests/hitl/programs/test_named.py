@@ -13,7 +13,8 @@ from program_runs import MS, Compile, run_to_end
 
 from hitl.building.toolchain import find_toolchain
 from hitl.programs.library import ProgramError, check_program, virtual_time
-from hitl.programs.process import MOST_BYTES, Datagram, VirtualProcess
+from hitl.programs.process import MOST_BYTES, VirtualProcess
+from hitl.programs.started import Datagram
 
 resource = pytest.importorskip("resource", reason="a module of POSIX")
 _OF_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a property of x86-64")

@@ -225,7 +225,7 @@ class ArduPilot(Program):
             [_found(program, airframe), "--model", "JSON", "--home", place, "--speedup", "1",
              "--defaults", _DEFAULTS, "--serial0", "tcp:0"],
             frames=_frames(airframe, home),
-            send={"state": "servos", "radio": ProgramPort(_RADIO, radio_every)},
+            send={"state": "servos", "radio": ProgramPort(_RADIO, radio_every, opens_late=True)},
             receive={"servos": _JSON},
             clock_fields=("time",),
             answer=AWAITED,

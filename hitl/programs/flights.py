@@ -15,7 +15,9 @@ CENTRE, LOW, HIGH, ARMED = 1500, 1000, 2000, 1800
 """Channels of the radio, us: sticks in the middle, at their ends, and switches that are on."""
 HOVER = 1545
 """Channel of the throttle at which the quadcopter climbs slowly, us."""
-_ARM_S, _TAKE_OFF_S, _STEP_S, _BACK_S = 0.5, 1.0, 4.0, 5.0
+_ARM_S, _TAKE_OFF_S, _MOVES_S, _STEP_S, _BACK_S = 0.5, 1.0, 1.3, 4.0, 5.0
+_RADIO_S = 0.02
+"""Period of the radio, s."""
 _LONGEST_S = 1.5
 """Longest time between two random movements of the sticks, s."""
 
@@ -38,7 +40,7 @@ def _sticks(loop: rt.Scenario, flight: int, seconds: float, angle: int) -> None:
         loop.at(_BACK_S, "radio.channels", channels(throttle=HOVER))
         return
     draw = np.random.default_rng(flight)
-    time = 2.0
+    time = _MOVES_S
     while time < seconds:
         roll, pitch, yaw = (int(v) for v in draw.integers(CENTRE - 150, CENTRE + 151, 3))
         throttle = int(draw.integers(HOVER - 40, HOVER + 81))
@@ -53,9 +55,10 @@ def scenario(
     p_roll: int = 45,
     d_roll: int = 30,
     seconds: float = 20.0,
+    period: float = 0.0025,
     program: str = "",
 ) -> rt.Scenario:
-    """Return a flight of 20 s.
+    """Return a flight of the Hummingbird with Betaflight.
 
     Args:
         delay: Time that a command needs to the motors, s.
@@ -64,6 +67,7 @@ def scenario(
         p_roll: Gains of the roll rate, as Betaflight's command line names them.
         d_roll: As ``p_roll``.
         seconds: Length of the flight, s.
+        period: Period of the packets of the vehicle, s.
         program: Path of Betaflight's SITL program, instead of the package ``betaflight``.
     """
     loop = rt.Scenario("betaflight", until=seconds)
@@ -74,15 +78,17 @@ def scenario(
     loop.plant(
         "quad",
         Quadcopter(position=state[:3], velocity=state[3:6], attitude=state[6:10], rates=state[10:]),
-        step=0.0025,
+        step=period,
     )
     loop.source("radio", rt.Signals(rt.Signal("channels", "us", shape=(16,))))
     loop.at(0, "radio.channels", channels(arm=LOW))
     settings = (f"set p_roll = {int(p_roll)}", f"set d_roll = {int(d_roll)}")
     loop.controller(
         "fc",
-        Betaflight(program or None, settings=settings),
-        period=0.0025,
+        Betaflight(
+            program or None, settings=settings, radio_every=max(1, round(_RADIO_S / period))
+        ),
+        period=period,
         compute=rt.Fixed(0.0005),
         transport=rt.Fixed(delay),
         inputs={"channels": "radio.channels"},

@@ -549,10 +549,8 @@ class Program:
             "answer": self._answer,
             "boot_ns": self._boot_ns,
             "clock": REAL if self.paced else VIRTUAL,
-            "sends": {
-                codec.name: list(self._to[codec.name]) for codec in self._requests.layout.codecs
-            },
-            "receives": {name: list(port) for name, port in self._from.items()},
+            "sends": {name: [to.port, to.every] for name, to in self._to.items()},
+            "receives": {name: [to.port, to.every] for name, to in self._from.items()},
         }
 
     def close(self) -> None:

@@ -125,7 +125,7 @@ def test_a_program_ends(compiled_program: Compile, subject: str, said: str) -> N
 def test_a_killed_program(compiled_program: Compile) -> None:
     process = VirtualProcess([compiled_program("sockets.c"), "fills"], [4000])
     process.run(MS)
-    os.kill(process._process.pid, 9)
+    os.kill(process._running.pid, 9)
     with pytest.raises(ProgramError, match=r"was ended by SIGKILL, at 0.001 s of its time"):
         process.run(2 * MS)
     process.close()

@@ -64,7 +64,9 @@ def mavlink_frames(
     Field names, types and units are those of the dialect ``common``. ``messages`` changes fields of
     a message. A change can contain ``name`` (name of the signal), ``count`` (join this field and
     the following ones to one array), and the keys of a field in a TOML file of frames, such as
-    ``value`` and ``initial``. Units of MAVLink become those of rtsim, for example degE7 deg.
+    ``value`` and ``initial``. With ``first``, the first elements of an array become signals of
+    their own: ``{"first": {"throttle": 4}}``. Units of MAVLink become those of rtsim, such as deg
+    instead of degE7.
 
     Example:
         mavlink_frames({"ATTITUDE": {"time_boot_ms": {"value": 0}, "roll": {"name": "phi"}}})
@@ -100,6 +102,9 @@ def _fields(message: Any, changes: Mapping[str, Mapping[str, Any]]) -> dict[str,
         if length := message.array_lengths[place]:
             field["count"] = length
         signal = change.pop("name", name)
+        for part, count in change.pop("first", {}).items():
+            out[part] = {**field, "count": count}
+            field["count"] = length = length - count
         joined = change.get("count", 1) - 1
         if "value" in change:
             field = {"type": kind, **({"count": length} if length else {})}

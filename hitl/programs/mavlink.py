@@ -1,7 +1,8 @@
 """Autopilots that speak MAVLink HIL: over a link, or PX4 as a program in virtual time.
 
 The simulator sends HIL_SENSOR at each tick, and HIL_GPS, radio channels and HEARTBEAT less often.
-The autopilot answers with HIL_ACTUATOR_CONTROLS. Fields, units and axes are those of MAVLink's
+The autopilot answers with HIL_ACTUATOR_CONTROLS, whose first four elements are the output
+``throttle``; the other twelve are ``controls``. Fields, units and axes are those of MAVLink's
 dialect ``common`` (https://mavlink.io/en/messages/common.html), with SI units.
 """
 
@@ -69,12 +70,15 @@ _FIELDS: dict[str, dict[str, dict[str, Any]]] = {
         "custom_mode": {"value": 0}, "type": {"value": 6}, "autopilot": {"value": 8},
         "base_mode": {"value": 0}, "system_status": {"value": 4}, "mavlink_version": {"value": 3},
     },
-    ACTUATORS: {"time_usec": {"name": "actuator_time", **_SECONDS}},
+    ACTUATORS: {
+        "time_usec": {"name": "actuator_time", **_SECONDS},
+        "controls": {"first": {"throttle": 4}},
+    },
 }  # fmt: skip
 CLOCKS = {SENSOR: "sensor_time", GPS: "gps_time"}
 AXES = Axes(
     tuple(sense for sense in SENSES if sense.signal != "attitude_ned"),
-    tuple(rotor.at("controls", k) for k, rotor in enumerate(QUAD_X)),
+    tuple(rotor.at("throttle", k) for k, rotor in enumerate(QUAD_X)),
 )
 """Axes of the messages, and the order of the motors of PX4's quadcopter (x)."""
 

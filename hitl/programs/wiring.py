@@ -98,17 +98,37 @@ def check_wiring(scenario: Scenario, name: str | None = None, body: str | None =
     Raises:
         ScenarioError: The scenario has no such autopilot or body.
     """
-    name, axes = _autopilot(scenario, name)
-    drawn = _body(scenario, body)
-    still = _Run(scenario, name, axes, drawn, None)
-    moved = [_Run(scenario, name, axes, drawn, one) for one in axes.actuators]
-    component = scenario.of(ControllerComponent)[name]
-    findings: list[Finding] = []
-    for sense in axes.senses:
-        if sense.signal in component.controller.inputs:
-            findings += _of_sense(name, sense, still, moved)
-    findings += _of_actuators(name, axes.actuators, still, moved)
-    return Wiring(name, tuple(findings))
+    return Movements(scenario, name, body).findings()
+
+
+class Movements:
+    """Runs of a scenario with a movement of each actuator; the arguments of :func:`check_wiring`.
+
+    Attributes:
+        axes: The axes of the autopilot.
+        still: The run without a movement.
+        moved: The runs with a movement, in the order of the actuators.
+    """
+
+    def __init__(
+        self, scenario: Scenario, name: str | None = None, body: str | None = None
+    ) -> None:
+        self.name, self.axes = _autopilot(scenario, name)
+        drawn = _body(scenario, body)
+        self.inputs = scenario.of(ControllerComponent)[self.name].controller.inputs
+        self.still = Movement(scenario, self.name, self.axes, drawn, None)
+        self.moved = [
+            Movement(scenario, self.name, self.axes, drawn, one) for one in self.axes.actuators
+        ]
+
+    def findings(self) -> Wiring:
+        """Return the verdicts on all inputs and actuators of the axes."""
+        out: list[Finding] = []
+        for sense in self.axes.senses:
+            if sense.signal in self.inputs:
+                out += _of_sense(self.name, sense, self.still, self.moved)
+        out += _of_actuators(self.name, self.axes.actuators, self.still, self.moved)
+        return Wiring(self.name, tuple(out))
 
 
 def _autopilot(scenario: Scenario, name: str | None) -> tuple[str, Axes]:
@@ -144,7 +164,7 @@ def _body(scenario: Scenario, name: str | None) -> Body:
     return next(iter(known.values())) if name is None else known[name]
 
 
-class _Run:
+class Movement:
     """A run with a movement of one actuator, or of none: its signals, and the true motion."""
 
     def __init__(
@@ -255,11 +275,11 @@ def _script(
     return PythonController(law, inputs, outputs, name="wiring")
 
 
-def _of_sense(name: str, sense: Sense, still: _Run, moved: Sequence[_Run]) -> list[Finding]:
+def _of_sense(name: str, sense: Sense, still: Movement, moved: Sequence[Movement]) -> list[Finding]:
     """Compare the changes of one input with those of the true quantity."""
     after = still.after
 
-    def changes(read: Callable[[_Run], Vector]) -> Vector:
+    def changes(read: Callable[[Movement], Vector]) -> Vector:
         return np.concatenate([(read(run) - read(still))[:, after] for run in moved], axis=1)
 
     found = changes(lambda run: run.input(sense))
@@ -333,7 +353,7 @@ def _cosine(one: Vector, other: Vector) -> float:
 
 
 def _of_actuators(
-    name: str, actuators: Sequence[Actuator], still: _Run, moved: Sequence[_Run]
+    name: str, actuators: Sequence[Actuator], still: Movement, moved: Sequence[Movement]
 ) -> list[Finding]:
     """Compare the reaction to each actuator with its declared effects."""
     rest = still.motion()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 
 from pymavlink.dialects.v20 import common
 
@@ -26,4 +25,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from hitl.programs.mavlink import (
     RADIO,
     SENSOR,
     MavlinkHil,
+    Px4,
     hil_frames,
 )
 from hitl.testing import check_frame_link
@@ -42,12 +45,12 @@ class Roll(rt.Plant):
     """A body that turns about its axis forward."""
 
     rate = rt.state("rad/s", 0.5)
-    controls = rt.input("1", shape=(16,))
+    throttle = rt.input("1", shape=(4,))
     rates = rt.output("rad/s", shape=(3,))
     specific_force = rt.output("m/s2", shape=(3,))
 
     def derivative(self, d: Any) -> None:
-        d.rate = self.controls[0]
+        d.rate = self.throttle[0]
 
     def outputs(self) -> None:
         self.rates[0] = self.rate
@@ -64,13 +67,13 @@ PLACE = {
 }  # fmt: skip
 
 
-def flight(controller: Any, steps: int = 40) -> rt.Scenario:
+def flight(controller: Any, steps: int = 40, compute: float = 0.0) -> rt.Scenario:
     loop = rt.Scenario("roll", until=0.004 * steps)
     loop.plant("roll", Roll(), step=0.004)
     given: dict[str, Any] = {k: v for k, v in PLACE.items() if k in controller.inputs}
     if "channels" in controller.inputs:
         given["channels"] = [1500.0, 1500.0, 1000.0, 1500.0, 1800.0, 1000.0, 1000.0, 1000.0]
-    loop.controller("fc", controller, period=0.004, inputs=given)
+    loop.controller("fc", controller, period=0.004, inputs=given, compute=rt.Fixed(compute))
     loop.connect("fc", "roll")
     return loop
 
@@ -131,7 +134,7 @@ def reference() -> rt.PythonController:
 
     inputs = rt.Signals(rt.Signal("rates", "rad/s", shape=(3,)),
                         rt.Signal("specific_force", "m/s2", shape=(3,)))  # fmt: skip
-    outputs = rt.Signals(rt.Signal("controls", shape=(16,)))
+    outputs = rt.Signals(rt.Signal("throttle", shape=(4,)))
     return rt.PythonController(law, inputs, outputs)
 
 
@@ -329,3 +332,23 @@ def test_messages_that_do_not_exist() -> None:
         mavlink_frames({"HIL_SENSORS": {}})
     with pytest.raises(UnknownName, match="xacc"):
         mavlink_frames({SENSOR: {"acc": {}}})
+
+
+SITE = sysconfig.get_paths()["purelib"]
+STAND_IN = Path(__file__).with_name("mavlink_stand_in.py")
+
+
+@pytest.fixture
+def px4(compiled_program: Callable[..., Path]) -> Px4:
+    compiled_program("answers.c")  # skips without virtual time
+    return Px4([sys.executable, "-S", STAND_IN], environment={"PYTHONPATH": SITE})
+
+
+def test_a_program_that_connects_as_px4_does(px4: Px4) -> None:
+    """The program of this test is not PX4: it answers each HIL_SENSOR by a law of one line."""
+    expected = rt.simulate(flight(reference(), compute=0.001))["roll.rate"]
+    result = rt.simulate(flight(px4, compute=0.001))
+    np.testing.assert_array_equal(result["roll.rate"], expected)
+    again = rt.simulate(flight(px4, compute=0.001))
+    assert again.recording().digest() == result.recording().digest()
+    assert not result.recording().messages["fc"]["malformed"].any()

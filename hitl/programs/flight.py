@@ -39,23 +39,14 @@ class Radio(rt.Plant):
 
 
 class Receiver(rt.Plant):
-    """Position and velocity of the GPS, with the names of a vehicle's outputs."""
+    """Velocity of the GPS, with the names of a vehicle's outputs."""
 
-    fix_latitude = rt.input("rad")
-    fix_longitude = rt.input("rad")
-    fix_altitude = rt.input("m")
     fix_velocity = rt.input("m/s", shape=(3,))
-    latitude = rt.output("rad")
-    longitude = rt.output("rad")
-    altitude = rt.output("m")
     velocity_north = rt.output("m/s")
     velocity_east = rt.output("m/s")
     velocity_down = rt.output("m/s")
 
     def outputs(self) -> None:
-        self.latitude = self.fix_latitude
-        self.longitude = self.fix_longitude
-        self.altitude = self.fix_altitude
         self.velocity_north = self.fix_velocity[0]
         self.velocity_east = self.fix_velocity[1]
         self.velocity_down = self.fix_velocity[2]
@@ -82,13 +73,14 @@ def scenario(
     add_quadcopter(out, step, above)
     out.plant(Radio(), step=step)
     out.plant(Receiver(), step=step)
-    out.connect("gps", "receiver")
+    out.connect("gps.fix_velocity", "receiver.fix_velocity")
     for name in STICK.names:
         out.connect(f"stick.{name}", f"radio.stick_{name}")
     inputs = {
         "rates": "imu.gyro", "specific_force": "imu.acceleration",
         "attitude_ned": "quadcopter.attitude_ned", "pressure": "barometer.static_pressure",
-        "channels": "radio.channels",
+        "latitude": "gps.fix_latitude", "longitude": "gps.fix_longitude",
+        "altitude": "gps.fix_altitude", "channels": "radio.channels",
     }  # fmt: skip
     out.controller(
         "betaflight", controller, period=PERIOD, compute=_ANSWERS, transport=latency, inputs=inputs

@@ -61,9 +61,16 @@ def multicopter(rotors: tuple[Actuator, ...], frame_class: int, frame_type: int)
         "arducopter",
         {"throttle": (len(rotors), 0.0, 1.0)},
         tuple(rotor.at("throttle", k) for k, rotor in enumerate(rotors)),
-        {"FRAME_CLASS": frame_class, "FRAME_TYPE": frame_type, "MOT_PWM_MIN": 1000,
-         "MOT_PWM_MAX": 2000},
+        {
+            "FRAME_CLASS": frame_class,
+            "FRAME_TYPE": frame_type,
+            "MOT_PWM_MIN": 1000,
+            "MOT_PWM_MAX": 2000,
+        },
     )
+
+
+_WIDTHS = {"MIN": 1000, "MAX": 2000}
 
 
 def _surface(name: str, motion: str) -> Actuator:
@@ -76,7 +83,7 @@ PLANE = Airframe(
      "rudder": (1, -1.0, 1.0)},
     (_surface("aileron", "roll"), _surface("elevator", "pitch"), _surface("rudder", "yaw"),
      Actuator("throttle", "throttle", effects={"surge": 1}, rest=0.5)),
-    {f"SERVO{k}_{end}": value for k in range(1, 5) for end, value in (("MIN", 1000), ("MAX", 2000))},
+    {f"SERVO{k}_{end}": width for k in range(1, 5) for end, width in _WIDTHS.items()},
 )  # fmt: skip
 """ArduPlane: a larger value rolls to the right, pitches the nose up and yaws to the right."""
 

@@ -147,6 +147,12 @@ def _autopilot(scenario: Scenario, name: str | None) -> tuple[str, Axes]:
     for one in axes.actuators:
         if one.signal not in outputs:
             raise UnknownName("output", one.signal, outputs.names, f"axes of {found}")
+        size = int(np.prod(outputs[one.signal].shape))
+        if not 0 <= one.element < size:
+            raise ScenarioError(
+                f"axes of {found}: actuator {one.name} is element {one.element} of {one.signal}, "
+                f"which has {size}"
+            )
     if not axes.actuators:
         raise ScenarioError(f"the axes of {found} name no actuators, so nothing can be moved")
     return found, axes
@@ -177,6 +183,14 @@ class Movement:
         copy.of(ControllerComponent)[name].initial_outputs = {}
         self.name, self.moves = name, moves
         self.run: SignalsByName = simulate(copy)
+        times = self.run.time
+        if times[-1] < END_S - 1e-9:
+            raise ScenarioError(
+                f"scenario {scenario.name} ended at {times[-1]:g} s, and the check moves the "
+                f"actuators until {END_S:g} s; remove what ends the run, or let the vehicle start "
+                "in the air"
+            )
+        self.time = np.linspace(0.0, END_S, 1 + round(END_S / float(np.median(np.diff(times)))))
         units = {
             f"{owner}.{signal.name}": signal.unit
             for owner, component in copy.components.items()
@@ -184,14 +198,17 @@ class Movement:
         }
         place = np.array([self._term(*term) for term in body.terms(body.where, units)])
         turned = np.array([self._term(*term) for term in body.terms(body.turned, units)])
-        self.time = self.run.time
         self.after = self.time >= START_S
         self.position = _to_ned(place) if body.geodetic else place
         self.euler = np.unwrap(_to_euler(turned) if body.quaternion else turned, axis=1)
 
     def _term(self, signal: str, factor: float) -> Vector:
-        times = self.run.time
-        return np.full(times.size, factor) if not signal else self.run[signal] * factor
+        return self._series(signal)[0] * factor if signal else np.full(self.time.size, factor)
+
+    def _series(self, name: str) -> Vector:
+        """Return a signal at :attr:`time`, shape (elements, n); each run has the same times."""
+        values = np.atleast_2d(self.run[name].T)
+        return np.array([np.interp(self.time, self.run.time, row) for row in values])
 
     @cached_property
     def cosines(self) -> NDArray[np.float64]:
@@ -232,7 +249,7 @@ class Movement:
 
     def input(self, sense: Sense) -> Vector:
         """Return the input of the autopilot, shape (elements, n)."""
-        values = np.atleast_2d(self.run[f"{self.name}.{sense.signal}"].T)
+        values = self._series(f"{self.name}.{sense.signal}")
         if sense.quantity == "quaternion":
             return values * np.where(values[0] < 0, -1.0, 1.0)
         return values

@@ -207,6 +207,9 @@ def test_scenarios_that_cannot_be_checked() -> None:
     unknown.axes = Axes(actuators=(QUAD_X[0].at("thrust", 0),))
     with pytest.raises(UnknownName, match="unknown output 'thrust'"):
         check_wiring(quad(unknown))
+    unknown.axes = Axes(actuators=(QUAD_X[0].at("throttle", 4),))
+    with pytest.raises(ScenarioError, match="is element 4 of throttle, which has 4"):
+        check_wiring(quad(unknown))
     unknown.axes = Axes()
     with pytest.raises(ScenarioError, match="name no actuators"):
         check_wiring(quad(unknown))

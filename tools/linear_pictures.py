@@ -135,7 +135,7 @@ def draw_roll_step(path: Path, save: Save) -> None:
         if latency in _SHOWN_MS:
             shown = (time > 3.5) & (time < 8)
             left.plot(time[shown], roll[shown], color=_SHOWN_MS[latency], linewidth=1,
-                      label=f"{latency:g} ms", zorder=-latency)  # fmt: skip
+                      label=f"{latency:g} ms", zorder=3 - latency / 100)  # fmt: skip
     left.set_xlabel("time (s)")
     left.set_ylabel("roll (deg)")
     left.legend(title="latency", frameon=False)

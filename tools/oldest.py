@@ -68,6 +68,7 @@ SAMPLE = {
     "setuptools": ("tests/project/test_wheel.py",),
     "simpy": ("tests/discrete/test_discrete_processes.py",),
     "sybil": ("docs/scenario.md",),
+    "pygeomag": ("tests/models/test_sensors.py",),
     "trimesh": ("tests/pilot/test_meshes_and_ground.py",),
     "tree-sitter": ("tests/hitl/stimuli/test_stimuli.py",),
     "tree-sitter-c": ("tests/hitl/stimuli/test_stimuli.py",),

@@ -35,6 +35,7 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.can_pictures import draw_can
 from tools.cockpit import draw_cockpit
+from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin, draw_roll_step
@@ -277,6 +278,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "wiring.svg": load_scenario("f16").draw().save,
     "latency.svg": draw_latency,
     "tasks.svg": lambda path: draw_tasks(path, save),
+    "drones.svg": lambda path: draw_drones(path, save),
     "wind.svg": lambda path: draw_wind(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
     "betaflight-roll.svg": lambda path: draw_roll_step(path, save),

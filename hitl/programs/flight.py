@@ -10,6 +10,10 @@ from rtsim.models.quadcopter_by_hand import PERIOD, STICK, add_quadcopter
 _ANSWERS = 0.0005
 """Time from the sample until Betaflight's answer, s (own choice; a program answers later)."""
 
+_SETTINGS = ("set angle_feedforward = 0",)
+"""Commands for Betaflight. With its default of 50, the vehicle rolls 0.35 rad to the other side
+after a stick that was released at once, because its rotors are slower than those of a racer."""
+
 
 class Radio(rt.Plant):
     """Transmitter: stick and switches as channels of 1000 to 2000 us, in the order of Betaflight.
@@ -35,23 +39,14 @@ class Radio(rt.Plant):
 
 
 class Receiver(rt.Plant):
-    """Position and velocity of the GPS, with the names of a vehicle's outputs."""
+    """Velocity of the GPS, with the names of a vehicle's outputs."""
 
-    fix_latitude = rt.input("rad")
-    fix_longitude = rt.input("rad")
-    fix_altitude = rt.input("m")
     fix_velocity = rt.input("m/s", shape=(3,))
-    latitude = rt.output("rad")
-    longitude = rt.output("rad")
-    altitude = rt.output("m")
     velocity_north = rt.output("m/s")
     velocity_east = rt.output("m/s")
     velocity_down = rt.output("m/s")
 
     def outputs(self) -> None:
-        self.latitude = self.fix_latitude
-        self.longitude = self.fix_longitude
-        self.altitude = self.fix_altitude
         self.velocity_north = self.fix_velocity[0]
         self.velocity_east = self.fix_velocity[1]
         self.velocity_down = self.fix_velocity[2]
@@ -74,17 +69,18 @@ def scenario(
         program: path of Betaflight's program; by default that of the package ``betaflight``.
     """
     out = rt.Scenario("betaflight", until=until)
-    controller = Betaflight(program or None)
+    controller = Betaflight(program or None, settings=_SETTINGS)
     add_quadcopter(out, step, above)
     out.plant(Radio(), step=step)
     out.plant(Receiver(), step=step)
-    out.connect("gps", "receiver")
+    out.connect("gps.fix_velocity", "receiver.fix_velocity")
     for name in STICK.names:
         out.connect(f"stick.{name}", f"radio.stick_{name}")
     inputs = {
         "rates": "imu.gyro", "specific_force": "imu.acceleration",
         "attitude_ned": "quadcopter.attitude_ned", "pressure": "barometer.static_pressure",
-        "channels": "radio.channels",
+        "latitude": "gps.fix_latitude", "longitude": "gps.fix_longitude",
+        "altitude": "gps.fix_altitude", "channels": "radio.channels",
     }  # fmt: skip
     out.controller(
         "betaflight", controller, period=PERIOD, compute=_ANSWERS, transport=latency, inputs=inputs

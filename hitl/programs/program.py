@@ -80,8 +80,8 @@ class Program:
         folder: Folder whose files the program finds in its working folder, for example parameters.
             Each run has a copy.
         environment: Environment variables of the program.
-        keep: Patterns of files that the program writes, such as ``"logs/*.bbl"``. They are kept
-            beside the recording, as is the output of the program.
+        keep: Patterns of files that the program writes, such as ``"logs/*.bbl"``, to keep in
+            a folder beside the recording. The output of the program is always kept there.
         log: File for the output of the program, instead of a file beside the recording.
         opens: Further ports that the program opens or to which it sends; nothing is sent to them,
             and what they send is ignored.
@@ -252,7 +252,7 @@ class Program:
         )  # fmt: skip
 
     def start_again(self, tag: Tag) -> None:
-        """Start the program anew at ``tag``; its time before the run passes during the run."""
+        """Start the program again at ``tag``; its time before the run passes during the run."""
         process = self._live()
         self._notes += process.notes
         process.close()

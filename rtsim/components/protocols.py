@@ -151,7 +151,7 @@ class Replayed(Protocol):
 
 @runtime_checkable
 class StartedAgain(Protocol):
-    """A controller that can be started anew during a run, after it has failed."""
+    """A controller that can be started again during a run, after it has failed."""
 
     def start_again(self, tag: Tag) -> None:
         """Start the controller at ``tag``, without its memory."""

@@ -39,7 +39,7 @@ def limited(value: float, most: float) -> float:
     return max(-most, min(most, value))
 
 
-class AttitudeController(rt.Controller):
+class AttitudeController(rt.Controller, compile=True):
     """Controller of roll and pitch angle, with a damper of the yaw rate.
 
     The gains follow from the roll and pitch dynamics of the linear model in chapter 5 of Beard and
@@ -151,9 +151,9 @@ def _show(out: rt.Scenario) -> None:
         drawn("aerosonde", "aircraft", 2.9),
         Ground(ground_grid(), AIRFIELD[0], AIRFIELD[1]),
         STALL,
-        Hud("pitot.indicated_airspeed", unit="m/s", digits=1),
+        Hud("pitot.indicated_airspeed", text="airspeed", unit="m/s", digits=1),
         Hud("aerosonde.height", unit="m", side="right"),
-        Hud("aerosonde.motor_current", unit="A", digits=1),
+        Hud("aerosonde.motor_current", text="motor", unit="A", digits=1),
         Sound(
             "propeller", "aerosonde.propeller_speed", pitch=((0.0, 40.0), (700.0, 220.0)),
             level=((0.0, 0.0), (100.0, 0.1), (700.0, 0.4)), harmonics=(1.0, 0.7, 0.5, 0.3),

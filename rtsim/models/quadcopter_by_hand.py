@@ -39,7 +39,7 @@ def limited(value: float, low: float, high: float) -> float:
     return max(low, min(high, value))
 
 
-class RateController(rt.Controller):
+class RateController(rt.Controller, compile=True):
     """Controller of the body rates with integrators, and in angle mode of roll and pitch.
 
     The angles are those of the vehicle: the controller has no estimator of its own.

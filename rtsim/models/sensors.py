@@ -7,7 +7,9 @@ the latest measurement::
     loop.connect(vehicle, imu)
 
 :func:`sampled` gives a sensor its own rate. The random numbers belong to the name of the plant, so
-runs with the same seed have the same noise, and further sensors do not change it.
+runs with the same seed have the same noise, and further sensors do not change it. A controller that
+samples at the instant of a measurement reads the measurement before, because both occur in the same
+microstep.
 
 Sources of the figures:
 
@@ -173,6 +175,8 @@ class Gps(Sensor):
     The error of the position is a Gauss-Markov process, whose deviation after 1 s is ``wander`` and
     whose time constant is ``correlation``. The error starts at a random value with the stationary
     deviation, wander / sqrt(1 - exp(-2 s / correlation)): 4.9 m horizontally, 9.4 m in altitude.
+    The receiver holds its inputs between its steps, so that a fix with a latency is older than the
+    latency by up to one ``step`` of the receiver.
     """
 
     latitude = rt.input("rad", kind="angle")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from program_runs import Make, events, loop_with
 
 import rtsim as rt
+from hitl.programs.started import ProgramStopped
 from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
@@ -140,6 +145,28 @@ def test_a_program_that_crashes_again_and_again(program: Make, tmp_path: Path) -
     output = tmp_path / "run.mcap.files" / "node" / "output.txt"
     assert output.read_text() == 3 * "mode dies\n"  # the fourth has not run
     assert compare_exact(recording, rerun(recording, loop)) is None
+
+
+@pytest.mark.live
+def test_a_program_that_computes_for_ever(program: Make) -> None:
+    loop = loop_with(program("hangs", "3", patience=0.5), failure="restart")
+    recording = rt.simulate(loop).recording()
+    (failed,) = events(recording, "Failed")
+    assert "answers has not used its time within 0.5 s: a thread computes" in failed
+    assert recording.messages["node"]["count"].tolist() == [1, 2, 3, 1, 2]
+    assert compare_exact(recording, rerun(recording, loop)) is None
+
+
+def test_a_signal_from_outside_stops_the_program(program: Make) -> None:
+    controller = program("plain", patience=0.5).fresh()
+    try:
+        assert controller.process is not None
+        os.kill(controller.process._running.pid, signal.SIGSTOP)
+        controller.send(Tag(0, 0), np.array([1.0, 1.0]))
+        with pytest.raises(ProgramStopped, match=r"was stopped \(SIGSTOP, or a debugger\), at 1 s"):
+            controller.receive(Tag(0, 0), 0.001)
+    finally:
+        controller.close()
 
 
 def test_a_controller_that_cannot_be_started_again() -> None:

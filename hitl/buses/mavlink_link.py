@@ -37,7 +37,7 @@ _SYSTEM, _COMPONENT = 1, 200
 _GAP = "packets are missing or out of order: a gap in the sequence numbers"
 _LOOK_S = 0.05
 _UNITS = {
-    "us": ("us", 1.0), "ms": ("ms", 1.0), "m/s/s": ("m/s2", 1.0), "gauss": ("T", 1e-4),
+    "us": ("us", 1.0), "ms": ("ms", 1.0), "m/s/s": ("m/s2", 1.0), "gauss": ("nT", 1e5),
     "hPa": ("Pa", 100.0), "degE7": ("deg", 1e-7), "mm": ("m", 1e-3), "cm": ("m", 1e-2),
     "cm/s": ("m/s", 1e-2), "cdeg": ("deg", 1e-2), "m": ("m", 1.0), "m/s": ("m/s", 1.0),
     "rad": ("rad", 1.0), "rad/s": ("rad/s", 1.0), "deg": ("deg", 1.0), "mV": ("V", 1e-3),

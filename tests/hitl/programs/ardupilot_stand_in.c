@@ -1,5 +1,6 @@
 /* Speaks the JSON interface of ArduPilot, and flies nothing: after the line of JSON, its outputs
- * follow the throttle channel, the first by the roll rate.  Its socket has no declared port. */
+ * follow the throttle channel, the first by the roll rate.  Its socket has no declared port, and it
+ * opens the port of the radio after the first state, as ArduPilot does. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -32,17 +33,18 @@ int main(int argc, char **argv) {
     while (file && fscanf(file, "%39s %f", frame, &value) == 2)
         if (!strcmp(frame, "FRAME_CLASS")) frame_class = value;
     int radio = socket(AF_INET, SOCK_DGRAM, 0), json = socket(AF_INET, SOCK_DGRAM, 0);
-    if (!file || bind(radio, (struct sockaddr *)&here, sizeof here)) return 1;
+    if (!file) return 1;
     there.sin_port = htons(9002);
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     struct timeval patience = {1, 0};
     setsockopt(json, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     for (;;) {
-        while (recv(radio, channels, sizeof channels, MSG_DONTWAIT) == sizeof channels);
+        while (servos.count && recv(radio, channels, sizeof channels, MSG_DONTWAIT) == sizeof channels);
         sendto(json, &servos, sizeof servos, 0, (struct sockaddr *)&there, sizeof there);
         ssize_t n = recv(json, line, sizeof line - 1, 0);
         if (n <= 0) continue; /* the state is missing: send the outputs again */
         line[n] = 0;
+        if (!servos.count && bind(radio, (struct sockaddr *)&here, sizeof here)) return 1;
         double rate = number(line, "\"gyro\":["), time = number(line, "\"timestamp\":");
         double down = number(strstr(line, "\"position\":[") + 12 + 2 * 26, "");
         for (int k = 0; k < 16; k++) servos.pwm[k] = channels[2];

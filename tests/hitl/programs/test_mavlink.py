@@ -61,7 +61,8 @@ class Roll(rt.Plant):
         self.specific_force[2] = -9.80665
 
 
-PLACE = {
+PLACE: dict[str, Any] = {
+    "magnetic_field": [20_000.0, 0.0, 43_000.0],
     "latitude": 0.8, "longitude": 0.15, "altitude": 400.0, "velocity_north": 1.0,
     "velocity_east": -2.0, "velocity_down": 0.25,
 }  # fmt: skip
@@ -163,6 +164,7 @@ def test_units_and_constants_of_the_messages_that_are_sent() -> None:
     sensor, gps, radio = got[SENSOR][1], got[GPS][0], got[RADIO][1]
     assert (sensor.time_usec, sensor.zacc) == (4000, np.float32(-9.80665))
     assert (sensor.abs_pressure, sensor.temperature) == (np.float32(1013.25), 15.0)
+    assert (sensor.xmag, sensor.zmag) == (np.float32(0.2), np.float32(0.43))  # gauss
     assert (sensor.fields_updated, sensor.id) == (0x1FFF, 0)
     assert (gps.lat, gps.lon, gps.alt) == (458366236, 85943669, 400_000)
     assert (gps.vn, gps.ve, gps.vd, gps.fix_type) == (100, -200, 25, 3)

@@ -50,6 +50,7 @@ SAMPLE = {
     "pygame": ("tests/pilot/test_pilot_devices.py", "tests/pilot/test_pilot_display.py"),
     "pyarrow": ("tests/studies/test_study_runs.py",),
     "pyserial": ("tests/hitl/boards/test_emulated_board_urls.py",),
+    "pymavlink": ("tests/hitl/programs/test_mavlink.py",),
     "pytest": (f"{_PLUGIN}::test_a_repository_of_ten_lines_passes_on_two_workers",),
     "pytest-cov": (),  # make coverage
     "python-can": ("tests/hitl/rigs/test_frame_nodes.py",),

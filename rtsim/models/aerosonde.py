@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from rtsim.models.body import (
 from rtsim.models.vehicle import Loads, Vehicle
 from rtsim.models.wind import MOVING_AIR
 
-_CONTROLS = ("elevator", "aileron", "rudder", "throttle")
+CONTROLS = ("elevator", "aileron", "rudder", "throttle")
 _LOWEST = 0.15
 """Height of the centre of mass above the ground in a crash, m (own choice)."""
 
@@ -186,52 +187,57 @@ AEROSONDE = Aerosonde.model()
 """The aircraft as a :class:`rtsim.Model`."""
 
 
-def trim(
-    *,
-    latitude: float,
-    longitude: float,
-    altitude: float,
-    speed: float = 25.0,
-    course: float = 0.0,
-    climb: float = 0.0,
-    parameters: Mapping[str, float] | None = None,
-) -> Trim:
-    """Return the steady flight along ``course`` without change of heading, in still air.
+@dataclass(frozen=True, kw_only=True)
+class SteadyFlight:
+    """A flight along a course without change of heading, in still air.
 
     Angles are in rad, ``altitude`` in m, ``speed`` over the Earth in m/s; ``parameters`` replaces
-    defaults of the aircraft. Raises :class:`ModelError` if there is no such flight.
+    defaults of the aircraft.
 
     Example:
-        flight = trim(latitude=0.6, longitude=0.0, altitude=100.0)
+        flight = SteadyFlight(latitude=0.6, longitude=0.0, altitude=100.0).trim()
         loop.plant(Aerosonde(), step=0.005)
         flight.set_in(loop, "aerosonde")
     """
-    given = dict(parameters or {})
-    earth_rate = given.get("earth_rate", EARTH_RATE)
-    flat = speed * math.cos(climb)
-    velocity = (flat * math.cos(course), flat * math.sin(course), -speed * math.sin(climb))
 
-    def place(free: Mapping[str, float]) -> dict[str, object]:
-        euler = (free["roll"], free["pitch"], course)
+    latitude: float
+    longitude: float
+    altitude: float
+    speed: float = 25.0
+    course: float = 0.0
+    climb: float = 0.0
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def states(self, roll: float, pitch: float) -> dict[str, object]:
+        """Return the states by name for a roll and a pitch angle (rad)."""
+        flat = self.speed * math.cos(self.climb)
+        down = -self.speed * math.sin(self.climb)
         x = initial_state(
-            latitude=latitude, longitude=longitude, altitude=altitude,
-            velocity_ned=velocity, euler=euler, parameters=given,
+            latitude=self.latitude, longitude=self.longitude, altitude=self.altitude,
+            velocity_ned=(flat * math.cos(self.course), flat * math.sin(self.course), down),
+            euler=(roll, pitch, self.course), parameters=self.parameters,
         )  # fmt: skip
-        states = {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
-        inputs = {name: free[name] for name in _CONTROLS}
-        return {**states, **inputs}
+        return {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
 
-    def residual(point: Point, dx: Vector, y: Vector) -> Vector:  # noqa: ARG001
-        moves = acceleration_over_earth(point.x, dx, earth_rate)
-        return np.concatenate((moves, dx[BODY_STATES.slice("rates")]))
+    def trim(self) -> Trim:
+        """Find roll, pitch, throttle and surfaces; raise :class:`ModelError` if there are none."""
+        earth_rate = self.parameters.get("earth_rate", EARTH_RATE)
 
-    start = {"roll": 0.0, "pitch": 0.05 + climb, "throttle": 0.6}
-    return find_trim(
-        AEROSONDE,
-        free={**start, "elevator": -0.1, "aileron": 0.0, "rudder": 0.0},
-        bounds={"throttle": (0.0, 1.0)},
-        fixed=given,
-        place=place,
-        residual=residual,
-        tolerance=1e-8,
-    )
+        def place(free: Mapping[str, float]) -> dict[str, object]:
+            inputs = {name: free[name] for name in CONTROLS}
+            return {**self.states(free["roll"], free["pitch"]), **inputs}
+
+        def residual(point: Point, dx: Vector, y: Vector) -> Vector:  # noqa: ARG001
+            moves = acceleration_over_earth(point.x, dx, earth_rate)
+            return np.concatenate((moves, dx[BODY_STATES.slice("rates")]))
+
+        start = {"roll": 0.0, "pitch": 0.05 + self.climb, "throttle": 0.6}
+        return find_trim(
+            AEROSONDE,
+            free={**start, "elevator": -0.1, "aileron": 0.0, "rudder": 0.0},
+            bounds={"throttle": (0.0, 1.0)},
+            fixed=self.parameters,
+            place=place,
+            residual=residual,
+            tolerance=1e-8,
+        )

@@ -9,10 +9,11 @@ import rtsim as rt
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import compiled
-from rtsim.models.aerosonde import Aerosonde, trim
+from rtsim.models.aerosonde import CONTROLS, Aerosonde, SteadyFlight
 from rtsim.models.body import drawn
 from rtsim.models.piloting.task import Untouched
-from rtsim.models.sensors import Barometer, Gps, Imu, Magnetometer, Pitot, sampled
+from rtsim.models.sampling import sampled
+from rtsim.models.sensors import Barometer, Gps, Imu, Magnetometer, Pitot
 from rtsim.models.terrain import AIRFIELD, ground_grid
 from rtsim.models.units import DEG
 from rtsim.models.wind import DRYDEN_OUTPUTS, dryden
@@ -23,6 +24,12 @@ PERIOD = 0.01
 """Period of the controller and of the inertial unit, s."""
 _BEFORE_M, _EARTH_M = 600.0, 6371000.0
 _MOST = 25.0 * DEG
+_LEVEL = {
+    "roll": -0.0008019656939300618, "pitch": 0.05378433084429755, "throttle": 0.7739681468732724,
+    "elevator": -0.13522065652932666, "aileron": 0.005927882962779736,
+    "rudder": -0.000990481728826126,
+}  # fmt: skip
+"""The trim of the default height and speed, so that the scenario needs no search."""
 STICK = Signals(
     Signal("roll", low=-1.0, high=1.0, description="positive to the right"),
     Signal("pitch", low=-1.0, high=1.0, description="positive aft: nose up"),
@@ -105,12 +112,14 @@ def scenario(
     out = rt.Scenario("aerosonde", until=until)
     latitude, longitude, course = (angle * DEG for angle in AIRFIELD)
     before = _BEFORE_M / _EARTH_M
-    flight = trim(
+    flight = SteadyFlight(
         latitude=latitude - before * math.cos(course),
         longitude=longitude - before * math.sin(course) / math.cos(latitude),
         altitude=height, speed=speed, course=course,
     )  # fmt: skip
-    plane = out.plant(Aerosonde(), step=step)
+    level = _LEVEL if (height, speed) == (100.0, 25.0) else flight.trim().free
+    states = flight.states(level["roll"], level["pitch"])
+    plane = out.plant(Aerosonde(**states), step=step)
     sensors = {
         "imu": sampled(Imu, PERIOD), "pitot": sampled(Pitot, 0.02), "gps": sampled(Gps, 0.2),
         "barometer": sampled(Barometer, 0.02), "compass": sampled(Magnetometer, 0.02),
@@ -129,18 +138,17 @@ def scenario(
         out.connect(plane.pitch, air.pitch)
         for name in DRYDEN_OUTPUTS.names:
             out.connect(f"air.{name}", f"aerosonde.{name}")
-    throttle = {"throttle": flight["throttle"]}
+    throttle = {"throttle": level["throttle"]}
     stick = Signals(*(replace(s, initial=throttle.get(s.name, 0.0)) for s in STICK))
     out.external_input("stick", stick, Untouched())
-    commands = {name: flight[name] for name in ("elevator", "aileron", "rudder", "throttle")}
+    commands = {name: level[name] for name in CONTROLS}
     controller = out.controller(
-        AttitudeController(trim_elevator=flight["elevator"], trim_pitch=flight["pitch"], **commands)
+        AttitudeController(trim_elevator=level["elevator"], trim_pitch=level["pitch"], **commands)
     )
     out.connect("imu.gyro", controller.gyro)
     out.connect(plane, controller)
     for name in STICK.names:
         out.connect(f"stick.{name}", f"attitude_controller.stick_{name}")
-    flight.set_in(out, "aerosonde")
     _show(out)
     return out
 

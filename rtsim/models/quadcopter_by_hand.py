@@ -13,7 +13,8 @@ from rtsim.equations.compiling import compiled
 from rtsim.models.body import BODY_STATES, drawn, initial_state
 from rtsim.models.piloting.task import Untouched
 from rtsim.models.quadcopter import STANDS, Quadcopter
-from rtsim.models.sensors import Barometer, Gps, Imu, sampled
+from rtsim.models.sampling import sampled
+from rtsim.models.sensors import Barometer, Gps, Imu
 from rtsim.models.terrain import AIRFIELD, ground_grid
 from rtsim.models.units import DEG
 from rtsim.scenario.body import Ground

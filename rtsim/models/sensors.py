@@ -6,10 +6,10 @@ the latest measurement::
     imu = loop.plant("imu", sampled(Imu, 0.001)(), step=0.001)
     loop.connect(vehicle, imu)
 
-:func:`sampled` gives a sensor its own rate. The random numbers belong to the name of the plant, so
-runs with the same seed have the same noise, and further sensors do not change it. A controller that
-samples at the instant of a measurement reads the measurement before, because both occur in the same
-microstep.
+:func:`rtsim.models.sampling.sampled` gives a sensor its own rate. The random numbers belong to the
+name of the plant, so runs with the same seed have the same noise, and further sensors do not change
+it. A controller that samples at the instant of a measurement reads the measurement before, because
+both occur in the same microstep.
 
 Sources of the figures:
 
@@ -27,16 +27,14 @@ Sources of the figures:
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any, TypeVar, cast
 
 import rtsim as rt
 from rtsim.core.errors import ModelError
 from rtsim.core.extras import needs
-from rtsim.core.tag import Duration, Period
 from rtsim.equations.compiling import compiled
 from rtsim.equations.earth import EQUATORIAL_RADIUS
 from rtsim.models.atmosphere import SEA_LEVEL_DENSITY
+from rtsim.models.sampling import Sampled
 from rtsim.models.units import DEG
 
 _G = 9.8
@@ -48,14 +46,7 @@ def clipped(value: float, most: float) -> float:
     return max(-most, min(most, value))
 
 
-class Sensor(rt.Plant):
-    """Base class of sensors; a derived class has a memory ``normal``, and overrides ``sample``."""
-
-    def sample(self, period: float) -> None:
-        """Store a measurement; ``period`` is the sample period, s."""
-
-
-class Imu(Sensor):
+class Imu(Sampled):
     """Gyroscopes and accelerometers in the centre of mass, along the body axes.
 
     A measurement is the true value, plus a bias, plus white noise, within the range. The white
@@ -103,7 +94,7 @@ class Imu(Sensor):
         self.gyro[2] = clipped(yaw, most)
 
 
-class Barometer(Sensor):
+class Barometer(Sampled):
     """Sensor of the static pressure with a bias, and white noise of each sample."""
 
     pressure = rt.input("Pa")
@@ -116,7 +107,7 @@ class Barometer(Sensor):
         self.static_pressure = self.pressure + self.bias + self.noise * self.normal[0]
 
 
-class Pitot(Sensor):
+class Pitot(Sampled):
     """Pitot tube: sensor of the impact pressure, from which the indicated airspeed follows."""
 
     dynamic_pressure = rt.input("Pa")
@@ -136,7 +127,7 @@ class Pitot(Sensor):
         self.indicated_airspeed = math.sqrt(2.0 * self.impact_pressure / SEA_LEVEL_DENSITY)
 
 
-class Magnetometer(Sensor):
+class Magnetometer(Sampled):
     """Sensor of the magnetic field along the body axes.
 
     The field of the Earth is constant during a run; :func:`earth_field` computes its components.
@@ -169,7 +160,7 @@ class Magnetometer(Sensor):
         self.field[2] = clipped(z, self.range)
 
 
-class Gps(Sensor):
+class Gps(Sampled):
     """Receiver of a satellite navigation system: position and velocity as they were earlier.
 
     The error of the position is a Gauss-Markov process, whose deviation after 1 s is ``wander`` and
@@ -219,33 +210,6 @@ class Gps(Sensor):
         self.fix_velocity[0] = self.past_north + self.velocity_noise * self.normal[3]
         self.fix_velocity[1] = self.past_east + self.velocity_noise * self.normal[4]
         self.fix_velocity[2] = self.past_down + self.velocity_noise * self.normal[5]
-
-
-S = TypeVar("S", bound=Sensor)
-
-
-def sampled(sensor: type[S], period: Duration | Period) -> type[S]:
-    """Return a class like ``sensor`` that samples every ``period`` s, first at the start.
-
-    The memory ``normal`` of ``sensor`` receives new random numbers from N(0, 1) before each sample.
-
-    Example:
-        loop.plant("gps", sampled(Gps, 0.2)(latency=0.1), step=0.01)
-    """
-    found: type[S] = _ticking(cast(Any, sensor), Period.of(period))
-    return found
-
-
-@cache
-def _ticking(sensor: Any, ticks: Period) -> Any:
-    seconds = ticks.seconds
-
-    class Ticking(sensor, name=sensor.default_name()):  # type: ignore[call-arg, misc]
-        @rt.every(ticks, draws=("normal",))
-        def tick(self) -> None:
-            self.sample(seconds)
-
-    return Ticking
 
 
 def earth_field(

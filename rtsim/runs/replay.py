@@ -346,7 +346,7 @@ def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
     }
     out = [(tag, "Request", "") for tag in tags]
     out += [(e.tag, e.kind, e.text) for e in recording.events if e.source == name]
-    order = {"Request": 1, FAILED: 2, "Missed": 3}
+    order = {"Request": 1, "Failed": 2, "Missed": 3}
     return sorted(out, key=lambda one: (one[0], order.get(one[1], 0)))
 
 

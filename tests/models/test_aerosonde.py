@@ -16,7 +16,7 @@ from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
 from rtsim.equations.earth import EQUATORIAL_RADIUS
 from rtsim.linear.trimming import Trim
-from rtsim.models.aerosonde import AEROSONDE, lift_coefficient, trim
+from rtsim.models.aerosonde import AEROSONDE, SteadyFlight, lift_coefficient
 from rtsim.models.aerosonde_by_hand import scenario
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import BODY_STATES, acceleration_over_earth, initial_state
@@ -41,7 +41,7 @@ PUBLISHED = {
 
 @pytest.fixture(scope="module")
 def level() -> Trim:
-    return trim(latitude=0.0, longitude=0.0, altitude=LOW, speed=25.0, parameters=BOOK)
+    return SteadyFlight(latitude=0.0, longitude=0.0, altitude=LOW, parameters=BOOK).trim()
 
 
 def test_the_trim_is_that_of_the_programs_of_the_book(level: Trim) -> None:
@@ -94,7 +94,7 @@ def test_the_longitudinal_model_is_that_of_the_programs_of_the_book(level: Trim)
 
 def test_there_is_no_flight_beyond_the_power_of_the_motor() -> None:
     with pytest.raises(ModelError, match="throttle"):
-        trim(latitude=0.0, longitude=0.0, altitude=100.0, speed=60.0)
+        SteadyFlight(latitude=0.0, longitude=0.0, altitude=100.0, speed=60.0).trim()
 
 
 def test_the_lift_becomes_that_of_a_flat_plate() -> None:
@@ -108,6 +108,16 @@ def test_the_lift_becomes_that_of_a_flat_plate() -> None:
     assert (high, back) == pytest.approx((plate, -plate), abs=1e-9)
     flat = 2.0 * math.sin(0.47) ** 2 * math.cos(0.47)
     assert middle == pytest.approx(0.5 * (0.23 + 5.61 * 0.47 + flat), rel=1e-6)
+
+
+def test_the_flight_by_stick_begins_in_trim() -> None:
+    """At the default height, whose trim is stored, and at another one, which is searched."""
+    for height in (100.0, 150.0):
+        run = simulate(scenario(until=1.0, height=height))
+        assert np.abs(run["aerosonde.rates"]).max() < 0.05
+        assert np.ptp(run["aerosonde.height"]) < 0.05
+        assert run["aerosonde.airspeed"][-1] == pytest.approx(25.0, abs=0.05)
+        assert abs(run["aerosonde.velocity_down"][0]) < 1e-3
 
 
 def banked() -> rt.Scenario:

@@ -20,15 +20,8 @@ from rtsim.core.errors import ModelError
 from rtsim.equations.compiling import plainly
 from rtsim.models.atmosphere import SEA_LEVEL_DENSITY
 from rtsim.models.body import euler_matrix
-from rtsim.models.sensors import (
-    Barometer,
-    Gps,
-    Imu,
-    Magnetometer,
-    Pitot,
-    earth_field,
-    sampled,
-)
+from rtsim.models.sampling import sampled
+from rtsim.models.sensors import Barometer, Gps, Imu, Magnetometer, Pitot, earth_field
 from rtsim.runs.simulation import simulate
 
 CHANCE = 1e-5

@@ -37,7 +37,10 @@ def _loop(
 def _replayed(loop: rt.Scenario, until: float = 0.06) -> Recording:
     """Return the recording of a run, after a check of its replay and of a second run."""
     recording = rt.simulate(loop, until=until).recording()
-    assert compare_exact(recording, rerun(recording, loop)) is None
+    again = rerun(recording, loop)
+    assert compare_exact(recording, again) is None
+    kinds = ("Fault", "FaultEnded", "Failed", "Restarted")
+    assert events(again, *kinds) == events(recording, *kinds)
     assert rt.simulate(loop, until=until).recording().digest() == recording.digest()
     return recording
 
@@ -130,6 +133,8 @@ def test_a_program_that_is_killed_or_stopped(program: Make, kind: str, said: str
     assert events(recording, "Restarted") == ["node is started again (restart 1)"]
     assert recording.messages["node"]["count"].tolist() == [1, 2, 1, 2, 3]
     assert recording.messages["node"]["echo"].tolist() == [0, 0.01, 0.03, 0.04, 0.05]
+    clock = recording.messages["node"]["clock"][2]  # of the new process, from 0.021 s on
+    assert clock == pytest.approx(0.009, abs=1e-5)
     assert "restarts of controllers: 1" in rt.simulate(again).warnings
 
 

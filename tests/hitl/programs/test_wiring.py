@@ -19,7 +19,7 @@ from hitl.programs.betaflight import Betaflight
 from hitl.programs.mavlink import MavlinkHil
 from hitl.programs.wiring import OK, OPEN, WRONG, Movement, Movements, Wiring, check_wiring
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.models.aerosonde import Aerosonde, trim
+from rtsim.models.aerosonde import Aerosonde, SteadyFlight
 from rtsim.models.body import drawn, initial_state
 from rtsim.models.quadcopter import STANDS, Quadcopter
 
@@ -264,7 +264,8 @@ def test_an_aeroplane_with_other_directions_than_ardupilot() -> None:
     given: dict[str, Any] = dict(CHANNELS)
     loop.controller("fc", controller, period=0.02, inputs=given)
     loop.connect("plane", "fc")
-    trim(latitude=0.6, longitude=0.0, altitude=200.0).set_in(loop, "plane")
+    level = SteadyFlight(latitude=0.6, longitude=0.0, altitude=200.0).trim()
+    level.set_in(loop, "plane")
     loop.show(drawn("plane", "aircraft", 2.9))
     assert _wrong(check_wiring(loop)) == [
         "elevator (fc.elevator[0]): pitch nose down", "rudder (fc.rudder[0]): yaw nose left",

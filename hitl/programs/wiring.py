@@ -43,17 +43,16 @@ OK, WRONG, OPEN = "ok", "wrong", "open"
 """Verdicts: the sign is right, wrong, or not decided."""
 START_S, HALF_S, END_S = 1.0, 0.15, 2.5
 """Begin of a movement, its duration in one direction, and end of the run, s."""
-_SETTLED_S = 0.05
 AMOUNT = 0.1
 """Size of a movement, as a fraction of the actuator's range."""
 _G = 9.80665
 _EARTH_RADIUS = 6_378_137.0
 _LEAST = {
-    "rate": 0.02, "specific force": 0.05, "velocity": 0.05, "position": 0.02, "quaternion": 0.005,
-    "euler": 0.01,
+    "rate": 0.005, "specific force": 0.02, "velocity": 0.01, "position": 0.005,
+    "quaternion": 0.002, "euler": 0.004,
 }  # fmt: skip
 """Smallest root mean square of a quantity's change with which its sign is decided, SI units."""
-_LEAST_MOTION = {"roll": 0.01, "pitch": 0.01, "yaw": 1e-3, "climb": 2e-3, "surge": 2e-3}
+_LEAST_MOTION = {"roll": 1e-3, "pitch": 1e-3, "yaw": 1e-4, "climb": 2e-4, "surge": 2e-4}
 _SURE, _OTHER, _FACTOR = 0.7, 0.9, 2.0
 _PART = 0.1
 """An actuator has no effect on a motion if its effect is below this part of the largest one."""
@@ -260,11 +259,12 @@ class Movement:
         return out
 
     def motion(self) -> dict[str, float]:
-        """Return each motion during the movement: integrals of rates in rad, distances in m.
+        """Return each motion while the actuator is up: integrals of rates in rad, distances in m.
 
         Euler angles would mix the motions: a roll and a pitch together also turn the yaw angle.
+        The movement in the other direction is left out, because an aircraft turns back with it.
         """
-        within = (self.time >= START_S) & (self.time <= START_S + 2 * HALF_S + _SETTLED_S)
+        within = (self.time >= START_S) & (self.time <= START_S + HALF_S)
         roll, pitch, yaw = self._integral(self.truth("rate"), within)
         moved = self.position[:, within]
         surge = self.cosines[within][0][0] @ (moved[:, -1] - moved[:, 0])

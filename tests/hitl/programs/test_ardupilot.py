@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from hitl.programs.axes import rotors
 from hitl.programs.library import ProgramError
 from rtsim.components.frames import FrameError
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.models.body import initial_state
+from rtsim.models.quadcopter import STANDS, Quadcopter
 
 HOME = 36.0176, -75.6713, 0.0, 0.0
 DEG = math.pi / 180
@@ -127,3 +130,33 @@ def test_wrong_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ProgramError, match="arduplane is not on PATH; in ArduPilot's source"):
         ArduPilot(frame="plane")
+
+
+@pytest.mark.long
+def test_ardupilot_flies_the_quadcopter() -> None:
+    """With ArduPilot on PATH: the quadcopter takes off, and two flights are equal."""
+    if shutil.which("arducopter") is None:
+        pytest.skip("arducopter is not on PATH")
+    first, second = (rt.simulate(_take_off()) for _ in range(2))
+    assert first["quad.height"][-1] > 3.0
+    assert np.abs(first["quad.roll"]).max() > 0.1
+    assert first.recording().digest() == second.recording().digest()
+
+
+def _take_off() -> rt.Scenario:
+    def channels(roll: int = 1500, throttle: int = 1000, arm: int = 1900) -> list[int]:
+        return [roll, 1500, throttle, 1500, 1000, 1000, arm, *[1000] * 9]
+
+    loop = rt.Scenario("flight", until=12)
+    state = initial_state(latitude=HOME[0] * DEG, longitude=HOME[1] * DEG, altitude=STANDS)
+    names = ("position", "velocity", "attitude", "rates")
+    parts = np.split(state, [3, 6, 10])
+    loop.plant("quad", Quadcopter(**dict(zip(names, parts, strict=True))), step=0.0025)
+    loop.source("radio", rt.Signals(rt.Signal("channels", "us", shape=(16,))))
+    sticks = channels(arm=1000), channels(), channels(throttle=1600), channels(1700, 1550)
+    for at, moved in zip((0, 6, 8, 11), sticks, strict=True):
+        loop.at(at, "radio.channels", moved)
+    inputs = {"channels": "radio.channels"}
+    loop.controller("fc", ArduPilot(home=HOME), period=0.0025, inputs=inputs)
+    loop.connect("quad", "fc")
+    return loop

@@ -19,6 +19,7 @@ from hitl.programs.betaflight import Betaflight
 from hitl.programs.mavlink import MavlinkHil
 from hitl.programs.wiring import OK, OPEN, WRONG, Movement, Movements, Wiring, check_wiring
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.models.aerosonde import Aerosonde, SteadyFlight
 from rtsim.models.body import drawn, initial_state
 from rtsim.models.quadcopter import STANDS, Quadcopter
 
@@ -245,3 +246,27 @@ def test_directions_that_do_not_exist() -> None:
         Actuator("one", effects={"roll": 2})
     with pytest.raises(ScenarioError, match="seen from above"):
         rotor("one", 1, 1, "clockwise")
+
+
+class Servos(Aerosonde):
+    """The Aerosonde with servos from -1 to 1, in the directions of Beard and McLain."""
+
+    elevator = rt.input("1")
+    aileron = rt.input("1")
+    rudder = rt.input("1")
+
+
+def test_an_aeroplane_with_other_directions_than_ardupilot() -> None:
+    """The book's elevator pitches the nose down, and its rudder yaws to the left."""
+    loop = rt.Scenario("plane", until=10)
+    loop.plant("plane", Servos(), step=0.005)
+    controller = ArduPilot("/bin/true", frame="plane")
+    given: dict[str, Any] = dict(CHANNELS)
+    loop.controller("fc", controller, period=0.02, inputs=given)
+    loop.connect("plane", "fc")
+    level = SteadyFlight(latitude=0.6, longitude=0.0, altitude=200.0).trim()
+    level.set_in(loop, "plane")
+    loop.show(drawn("plane", "aircraft", 2.9))
+    assert _wrong(check_wiring(loop)) == [
+        "elevator (fc.elevator[0]): pitch nose down", "rudder (fc.rudder[0]): yaw nose left",
+    ]  # fmt: skip

@@ -143,7 +143,6 @@ def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
 
 
 def _has_vectors(board: BoardDescription, found: int) -> bool:
-    """Return True if an image for ``board`` can begin with exactly ``found`` jump instructions."""
     jumps_follow = board.memory.flash > _NEAR_BYTES and found > board.vectors
     return found == board.vectors or jumps_follow
 

@@ -111,7 +111,6 @@ class Timing:
 
     @property
     def in_words(self) -> str:
-        """Description of the timing in one sentence."""
         return (
             f"{self.rate:.4f} board seconds per second; at most {self.behind_ns / 1e6:.2f} ms "
             f"behind the clock, bytes at most {self.late_ns / 1e6:.2f} ms late; slipped "
@@ -195,7 +194,6 @@ class PacedLine:
         self._clock.wait_until(self._ns(until) + 1, wake)
 
     def state(self) -> Timing:
-        """Return the timing up to now."""
         self.timing.wall_ns = self._clock.now() - self._began
         self.timing.board_ns = self._ns(self._board.cycles - self._first)
         return self.timing
@@ -371,7 +369,6 @@ class PacedBoard:
 
     @property
     def pid(self) -> int:
-        """Id of the process that serves the board."""
         return self._process.pid
 
     def status(self) -> Status:
@@ -393,7 +390,6 @@ class PacedBoard:
             self._tell(b"reset\n")
 
     def count_anew(self) -> None:
-        """Restart the timing statistics."""
         with self._asking:
             self._tell(b"anew\n")
 
@@ -419,7 +415,6 @@ class PacedBoard:
             self._process.stdin.flush()
 
     def _answer(self) -> dict[str, Any]:
-        """Return the next JSON line from the process."""
         assert self._process.stdout is not None
         source = self._process.stdout.fileno()
         end = stopwatch() + int(self._patience * 1e9)

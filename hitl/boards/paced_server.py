@@ -96,7 +96,6 @@ class Terminal:
         self.unread += len(data) - taken
 
     def close(self) -> None:
-        """Close the port and remove its link."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 if os.readlink(self._link) == self.port:
@@ -119,7 +118,6 @@ class Terminal:
                     os.close(far)
 
     def _point(self, link: Path) -> None:
-        """Create the link to the port, and replace a broken link of a killed server."""
         try:
             if link.is_symlink() and not link.exists():
                 link.unlink()

@@ -88,7 +88,6 @@ class Input:
 
 
 def frame(kind: str, body: bytes) -> bytes:
-    """Return the message of kind ``kind`` with ``body`` as bytes."""
     return HEAD.pack(len(body), ord(kind)) + body
 
 

@@ -206,7 +206,6 @@ def hash_of(path: str | Path) -> str:
 
 
 def _names_of(folder: str | Path) -> str:
-    """Return the SHA-256 of the names in a folder, or "" if the folder cannot be read."""
     try:
         return hashlib.sha256("\0".join(sorted(os.listdir(folder))).encode()).hexdigest()
     except OSError:
@@ -306,7 +305,6 @@ class Read:
         return Snapshot.of(present, absent, linked, self.unknown, self.libraries)
 
     def _tested(self) -> Iterator[str]:
-        """Yield the headers that ``__has_include`` searches in the files."""
         for path in self.files:
             text = _text_of(path)
             self.note(text, path)
@@ -410,7 +408,6 @@ def libraries_of(flags: Sequence[str], here: Path) -> list[Path]:
 
 
 def headers_of(flags: Sequence[str], here: Path) -> list[Path]:
-    """Return the header folders in ``flags``."""
     return list(searched_by(flags, here, _SEARCHED))
 
 

@@ -164,7 +164,6 @@ class Toolchain:
         return next((f"{path} is a script, which may read other files" for path in scripts), "")
 
     def _programs(self) -> list[str]:
-        """Return the files that the command names, and the programs that the compiler starts."""
         found = [path for word in self.command if (path := shutil.which(word) or _a_file(word))]
         if self.family != "zig":  # its parts have the version of its package
             variables = json.dumps(_environment())
@@ -336,7 +335,6 @@ def _is_program(path: str) -> bool:
 
 
 def _file(path: str) -> list[object]:
-    """Return the properties of a program that change when the program is replaced."""
     real = os.path.realpath(path)
     with suppress(OSError):
         now = os.stat(real)

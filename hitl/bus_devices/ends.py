@@ -63,7 +63,6 @@ class _End:
         self.origin_ns = self._ns(self._board.cycles)
 
     def why_idle(self, fault: BusFault) -> str:
-        """Return why ``fault`` changed no bus operation, or "" if the fault had an effect."""
         ran_ns = self._ns(self._board.cycles) - self.origin_ns
         return "" if self.acted[fault] else why_idle(fault, ran_ns)
 

@@ -122,7 +122,6 @@ def pitl(
 def _with_shipped(
     controllers: tuple[str, ...], reference: str, scenario: Scenario
 ) -> tuple[str, ...]:
-    """Return ``controllers``, or by default the interface file shipped for the scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
     if not controllers and name in scenario.components:
         return (f"{name}={interface}",)

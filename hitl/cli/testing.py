@@ -367,7 +367,6 @@ def test(
 def _stimuli(
     built: Mapping[str, SilController], files: Sequence[str], none: bool
 ) -> dict[str, Stimuli]:
-    """Return the stimuli by controller name; ``files`` have the form ``[NAME=]FILE``."""
     if none and files:
         raise StimuliError("--stimuli and --no-stimuli exclude each other; leave one out")
     given: dict[str, Path] = {}

@@ -202,14 +202,12 @@ class _Stepping:
         return Sides(self.below.name, self.above.name)
 
     def drive(self, name: str, source: Recording) -> OpenLoop:
-        """Run the open loop of the controller ``name`` with its recorded inputs from ``source``."""
         conditions = self.conditions
         conditions.watch.phase(f"{name}: {self.above.name} step by step")
         layout = self.below.controllers[name].inputs
         return self._driven(name, *inputs_of(source, name, layout, conditions.until_ns))
 
     def stimulate(self, name: str, stimuli: Stimuli) -> Stimulated:
-        """Run an open loop of controller ``name`` for each of ``stimuli``."""
         self.conditions.watch.phase(f"{name}: {self.above.name} on generated stimuli")
         period, layout = self.conditions.component(name).period, self.below.controllers[name].inputs
         return Stimulated.of(name, stimuli, layout, period, partial(self._driven, name))
@@ -338,7 +336,6 @@ def _in_loop(
 def _execution(
     started: Mapping[str, ControllerProtocol], periods: Mapping[str, Period | None]
 ) -> dict[str, Execution]:
-    """Return the execution times of each controller that measures its steps, by name."""
     out = {}
     for name, controller in started.items():
         took = took_ns_of(controller) or ()
@@ -352,7 +349,6 @@ def _execution(
 
 
 def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
-    """Return how often each fault of the run acted; without a run, return the declared faults."""
     if result is not None:
         described = events.described(result.recording.header)
         return tuple(events.rows(result.recording.events, described))

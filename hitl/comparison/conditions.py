@@ -67,7 +67,6 @@ class LoopRun(NamedTuple):
     """True if the run was paced by the wall clock."""
 
     def count(self, kind: str) -> int:
-        """Return the number of recorded events of ``kind``."""
         return sum(event.kind == kind for event in self.recording.events)
 
 
@@ -143,11 +142,9 @@ class Conditions:
 
     @property
     def watch(self) -> ProgressWatch:
-        """The callbacks that report the progress."""
         return self.request.watch
 
     def latency(self, name: str) -> Allowed | None:
-        """Return the requested latency of controller ``name``, or None."""
         return latency_of(name, self.request.latency)
 
     def _refuse_changes(self) -> None:
@@ -302,7 +299,6 @@ def _remembered(
 def _started_by(
     controller: ControllerProtocol, make: Callable[[], ControllerProtocol]
 ) -> ControllerProtocol:
-    """Return a copy of ``controller`` with the function ``make`` as its method ``fresh``."""
     if not hasattr(controller, "fresh"):
         return controller
     out = copy(controller)
@@ -356,7 +352,6 @@ def inputs_of(
 
 
 def signals_of(recording: Recording) -> list[str]:
-    """Return the names of all signals that a comparison compares."""
     return [
         f"{t.name}.{s.name}"
         for t in recording.tracks.values()
@@ -441,7 +436,6 @@ def _pending(run: LoopRun) -> Iterator[int]:
 
 
 def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[EnvironmentFailure]:
-    """Yield a failure of the environment if the host was too slow in a paced run."""
     late = [
         e
         for e in run.recording.events

@@ -250,7 +250,6 @@ class OnTarget:
 
 
 def _clock(one: Any) -> str:
-    """Return the clock that measures the exchanges with a board."""
     if one.paced:
         return MODELLED
     # An emulated board in lockstep measures time in its cycles.
@@ -267,7 +266,6 @@ def _exchanges(one: Any) -> NDArray[np.int64]:
 
 
 def hello(board: HelloReply) -> str:
-    """Return a board's reply to HELLO as one line of text."""
     return (
         f"protocol {board.version}, build {board.build:08x}, schema {board.schema:016x}, "
         f"{board.clock_hz / 1e6:g} MHz, double of {board.double_bytes} bytes, payload up to "

@@ -71,7 +71,6 @@ class Exercise:
 
     @property
     def nothing(self) -> str:
-        """A sentence on why nothing was exercised."""
         if self.never_finite:
             return (
                 f"in these steps of the reference model, {' and '.join(self.idle)}, so there is "

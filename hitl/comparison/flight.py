@@ -136,7 +136,6 @@ def _end(recording: Recording) -> int:
 
 
 def _had_rows(recording: Recording, signal: str) -> bool:
-    """Return True if the track of ``signal`` (the part before the last dot) has rows."""
     track = recording.tracks.get(signal.rpartition(".")[0])
     return track is not None and len(track) > 0
 
@@ -214,7 +213,6 @@ def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]
 
 
 def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each id, the number of equal ids before it."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     starts = np.searchsorted(ordered, ordered)
@@ -290,7 +288,6 @@ class LoopComparison(Judged):
 
     @property
     def _charged(self) -> list[SignalResult]:
-        """The failures that the environment did not cause."""
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:
@@ -316,7 +313,6 @@ class LoopComparison(Judged):
 
     @property
     def first(self) -> SignalResult | None:
-        """The failure with the earliest tag."""
         failed = [r for r in self.comparison.failures if r.first_failed is not None]
         return min(failed, key=lambda r: r.first_failed or (0, 0), default=None)
 

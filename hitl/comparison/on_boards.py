@@ -52,7 +52,6 @@ class OnBoards(NamedTuple):
 
     @property
     def board(self) -> Stage:
-        """The stage of the board."""
         return self.stages[-1]
 
     @property
@@ -170,7 +169,6 @@ def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOAR
 
 
 def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
-    """Return the variants of an interface file that the board supports."""
     out = []
     for variant in tomllib.loads(interface.path.read_text(encoding="utf-8")).get("variants", {}):
         try:
@@ -226,7 +224,6 @@ class Difference(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """A sentence with both values."""
         apart = self.board - self.host
         by = f"a difference of {apart:.6g}" if apart else "other bits of the same value"
         return (
@@ -283,7 +280,6 @@ class OfBoards(Judged):
 
     @property
     def differing(self) -> list[OnOneBoard]:
-        """The boards on which an output differs."""
         return [row for row in self.rows if row.equal < row.steps]
 
     @property

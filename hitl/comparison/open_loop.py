@@ -284,7 +284,6 @@ class OpenLoop(Judged):
 
     @property
     def steps(self) -> int:
-        """Number of steps, whether answered or not."""
         return len(self.inputs)
 
     @property
@@ -295,7 +294,6 @@ class OpenLoop(Judged):
 
     @property
     def failures(self) -> list[OutputResult]:
-        """The outputs that fail."""
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
@@ -303,7 +301,6 @@ class OpenLoop(Judged):
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
-        """Return the tag of a step."""
         return Tag(int(self.tags[step][0]), int(self.tags[step][1]))
 
     def moment(self, signal: OutputResult, step: int) -> StepMoment:
@@ -324,7 +321,6 @@ class OpenLoop(Judged):
 
     @property
     def first_moment(self) -> StepMoment | None:
-        """The first failure with its values."""
         first = self.first
         if first is None:
             return None
@@ -332,7 +328,6 @@ class OpenLoop(Judged):
 
     @property
     def in_words(self) -> str:
-        """A sentence that states that all steps agree, or that describes the first failure."""
         if self.error:
             return f"{self.name}: {self.error}"
         problems = [_about_it(self.name, check.problem) for check in self.checks if check.problem]
@@ -588,7 +583,6 @@ def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
 
 
 def closed(controller: ControllerProtocol) -> ControllerError | None:
-    """Close the controller, and return the error of closing it, or ``None``."""
     try:
         controller.close()
     except ControllerError as error:

@@ -60,7 +60,6 @@ class Sides(NamedTuple):
 
 
 def displayed(side: str) -> str:
-    """Return the name that messages display for ``side``."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 
@@ -126,7 +125,6 @@ class StepMoment(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The output with its step and time."""
         return f"{self.signal} at step {self.step} ({short(self.tag)})"
 
     @property
@@ -142,7 +140,6 @@ class StepMoment(NamedTuple):
 
     @property
     def inputs_in_words(self) -> str:
-        """The inputs as ``name=value, ...``."""
         return ", ".join(f"{name}={value:.9g}" for name, value in self.inputs.items())
 
     def to_json(self) -> dict[str, Any]:
@@ -201,7 +198,6 @@ def _pair(
 
 
 def missing(column: str, unit: str) -> OutputResult:
-    """Return the failed result for an output that only the reference has."""
     return OutputResult(column, unit, reason="missing in the translation", share=math.inf)
 
 
@@ -230,7 +226,6 @@ def ulps(a: Vector, b: Vector, type: str) -> Vector:
 
 
 def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the rank of each value among all floats; 0 and -0 have equal ranks."""
     bits = np.ascontiguousarray(values).view(whole).astype(np.int64)
     return np.where(bits < 0, np.int64(np.iinfo(whole).min) - bits, bits)
 

@@ -52,7 +52,6 @@ class RequiredOfRuns:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """The outcome of each requirement on each run."""
         return [one.result for each in self.runs.values() for one in each]
 
     @property

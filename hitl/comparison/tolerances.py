@@ -173,14 +173,12 @@ def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
 
 
 def names_of(controller: str, column: str) -> tuple[str, ...]:
-    """Return the names by which a rule can match an output."""
     return column, f"{controller}.{column}", f"messages/{controller}.{column}"
 
 
 def of_output(
     rules: Mapping[str, Tolerance], controller: str, column: str, default: Tolerance
 ) -> Tolerance:
-    """Return the last rule that matches the output, or the default."""
     names = names_of(controller, column)
     fitting = [t for pattern, t in rules.items() if fnmatch.filter(names, pattern)]
     return fitting[-1] if fitting else default
@@ -209,7 +207,6 @@ def for_tracks(
 
 
 def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, Tolerance]:
-    """Return the rules that match one of ``names``."""
     known = list(names)
     return {pattern: t for pattern, t in rules.items() if fnmatch.filter(known, pattern)}
 

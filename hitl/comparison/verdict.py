@@ -132,7 +132,6 @@ class Stimulated(Judged):
 def _moved(
     columns: Sequence[str], still: Sequence[str], run: Table, stimuli: Sequence[Table]
 ) -> tuple[str, ...]:
-    """Return the columns that are constant in the run and have another value in a stimulus."""
     at = {name: columns.index(name) for name in still}
     return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))
 
@@ -186,7 +185,6 @@ def refuse_lack(error: str, interface: Interface) -> None:
 
 
 def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterator[str]:
-    """Yield a sentence if the latency is longer than the period."""
     if isinstance(latency, Fixed) and period is not None and latency.constant[0] > period.ns:
         yield (
             f"{name}: a latency of {latency.constant[0] / 1e9:g} s is longer than its period of "
@@ -237,7 +235,6 @@ class BackToBack(Judged):
         return (self,)
 
     def _judge(self) -> Outcome:
-        """Return the joint outcome of the comparison and of the requirements."""
         return Outcome.of_all([self.agreement, *self.required.outcomes])
 
     @property
@@ -255,7 +252,6 @@ class BackToBack(Judged):
 
     @property
     def first_failed(self) -> OpenLoop | None:
-        """The open loop with the earliest failure."""
         failed = [loop for loop in self.open.values() if loop.outcome is Outcome.FAILED]
         return min(failed, key=_when, default=None)
 
@@ -298,7 +294,6 @@ class BackToBack(Judged):
 
     @property
     def in_words(self) -> str:
-        """The verdict with the first failures of the open and the closed loop."""
         if self._judge() is Outcome.PASSED:
             how = f"{self.how}{self.required.met}"
             return f"{self.scenario}: {self.statement}{how}{reservation(self.reserved)}"
@@ -348,7 +343,6 @@ class BackToBack(Judged):
 
     @property
     def _still(self) -> list[str]:
-        """Clauses about outputs that prove nothing."""
         return [
             f"{name}.{words}" for name, loop in self.open.items() for words in loop.exercise.idle
         ]
@@ -408,7 +402,6 @@ class BackToBack(Judged):
 
     @property
     def unexercised(self) -> list[str]:
-        """Sentences on everything that was not exercised."""
         out = [
             f"{name}: {words}"
             for name, loop in self.open.items()
@@ -421,7 +414,6 @@ class BackToBack(Judged):
 
     @property
     def coverage(self) -> list[str]:
-        """Sentences on what was compared."""
         out = [f"open loop of {loop.covered}" for loop in self.open.values()]
         out += [one.covered for one in self.stimulated.values()]
         if self.flight is not None:
@@ -457,7 +449,6 @@ def headline(error: str) -> str:
 
 
 def _alike(error: str, other: str) -> bool:
-    """Return True if both errors are the same except for process and step."""
     return _WHICH.sub("", error) in _WHICH.sub("", other)
 
 
@@ -505,7 +496,6 @@ class ComparisonChain(Judged):
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
     def _judge(self) -> Outcome:
-        """Return the joint outcome of all pairs."""
         return Outcome.of_all(pair.outcome for pair in self.pairs)
 
     @property
@@ -515,7 +505,6 @@ class ComparisonChain(Judged):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes of all pairs, without repetitions."""
         return tuple(dict.fromkeys(note for pair in self.pairs for note in pair.notes))
 
     @property
@@ -535,7 +524,6 @@ class ComparisonChain(Judged):
 
     @property
     def in_words(self) -> str:
-        """The verdict, followed by the first failures in each comparison."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
         if all(pair.agreement is Outcome.PASSED for pair in self.pairs):

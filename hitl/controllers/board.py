@@ -71,7 +71,6 @@ class PacedLink:
         self.send, self.receive, self.wait = self._port.send, self._port.receive, self._port.wait
 
     def reset(self) -> None:
-        """Press the board's reset button."""
         self._served.reset()
 
     def restart(self) -> None:
@@ -89,11 +88,9 @@ class PacedLink:
 
     @property
     def pid(self) -> int:
-        """Process id of the emulator."""
         return self._served.pid
 
     def close(self) -> None:
-        """Close the port and end the emulator."""
         if self.pacing is None:
             with suppress(BoardError):  # the error of an ended emulator was already reported
                 self.pacing = self._served.status().timing
@@ -200,7 +197,6 @@ def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: fl
 
 
 def _allowed(controller: ControllerProtocol, inputs: Vector) -> Vector:
-    """Return the values nearest to ``inputs`` that the interface file of the controller allows."""
     interface = interface_of(controller)
     if interface is None:
         return inputs
@@ -510,7 +506,6 @@ class BoardController(LoggedController):
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 
     def _budgeted(self, execution_ns: int = 0) -> Budget:
-        """Return the time budget for the clock of the connected board."""
         assert self._session.board is not None
         clock_hz = self._session.board.clock_hz
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
@@ -608,7 +603,6 @@ def _reading(interface: Interface, url: str) -> int:
 
 
 def _with_clock(interface: Interface, first_step: bool) -> Interface:
-    """Return a copy of ``interface`` whose outputs are the bytes of a clock reading."""
     count = Codec(interface.output_fields).bytes
     names = [f"rtsim_byte_{k}" for k in range(count)]
     readings = [Field(Signal(name, type="uint8"), name, declared=True, line=0) for name in names]

@@ -71,7 +71,6 @@ class BoardLine(ABC):
         """Return the time until which the session waits for the answer to a request."""
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
-        """Return True if an answer that took ``modelled_ns`` is in time."""
         return True
 
     @abstractmethod
@@ -135,7 +134,6 @@ class CycleLine(BoardLine):
         return pieces
 
     def _left(self, until_ns: int) -> int:
-        """Return the number of cycles up to ``until_ns``."""
         return self._origin + until_ns * self._hz // NS_PER_S - self._board.cycles
 
 
@@ -244,7 +242,6 @@ class RetryingSession:
         self._baud = baud
 
     def ask(self, now_ns: int) -> None:
-        """Send the request that the session has prepared."""
         self.repeats, self._again_ns = 0, now_ns + self.repeat_ns
         self._rest = self._reply_bytes
         self.begun_ns.clear()
@@ -278,7 +275,6 @@ class RetryingSession:
             self.error = as_failure(error)
 
     def _next_ns(self) -> int:
-        """Return the time at which the request is repeated if nothing arrives."""
         if self.session.state is SessionState.CONNECTING:
             return self.line.now() + HELLO_EVERY_NS
         return self._again_ns if self.session.waiting else FAR

@@ -104,7 +104,6 @@ class ArduinoClock:
 
     @property
     def start_ms(self) -> int:
-        """Value of ``millis()`` at the reset."""
         if self.timer == AVR:
             return self.start_us // 1024 * 128 // 125
         return self.start_us // 1000
@@ -376,7 +375,6 @@ class Interface:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the interface file and its sources, in hexadecimal."""
         out = hashlib.sha256()
         for path in (self.path, *self.sources):
             out.update(hashlib.sha256(path.read_bytes()).digest())
@@ -546,7 +544,6 @@ class _Reader:
         return paths
 
     def _flags(self) -> tuple[str, ...]:
-        """Return the flags, with each response file (``@FILE``) replaced by its contents."""
         out: list[str] = []
         for element, option in enumerate(self.top["flags"]):
             given, files = [option], 0

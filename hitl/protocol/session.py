@@ -165,7 +165,6 @@ class PendingRequest(NamedTuple):
         return KINDS[type(self.message)].name
 
     def answered_by(self, frame: ProtocolFrame, message: Message) -> bool:
-        """Return True if ``frame``, decoded as ``message``, is the reply to this request."""
         reply = KINDS[type(self.message)] | REPLY
         if frame.sequence != self.sequence or frame.kind not in (reply, MessageKind.ERROR):
             return False
@@ -255,7 +254,6 @@ class InFlight:
 
 
 def of_version(version: int) -> OldFirmware:
-    """Return the error for a board with the protocol version ``version``."""
     return OldFirmware(
         f"the board has version {version} of the protocol, rtsim has version {VERSION}; "
         "build and flash the firmware again (rtsim flash)"
@@ -346,7 +344,6 @@ def forgot(what: str, counter: int) -> BoardReset:
 
 
 def refused(error: Error, request: str) -> BoardRefused:
-    """Return the error for a board that answered ``request`` with ``error``."""
     if error.code == Code.STACK_OVERFLOW:
         return BoardRefused(
             f"the board refused {request}: its stack of {error.detail} bytes overflowed into the "
@@ -428,12 +425,10 @@ class Session:
         return self._flight.counts
 
     def count_anew(self) -> None:
-        """Reset all counters to 0."""
         self._flight.counts = EventCounts()
 
     @property
     def waiting(self) -> bool:
-        """True while a request is pending."""
         return self._flight.pending is not None
 
     def outgoing(self) -> bytes:
@@ -605,7 +600,6 @@ class Session:
                 raise AssertionError(message)
 
     def _known(self, board: HelloReply) -> Event:
-        """Return the event for the answer to the first HELLO or to a probe."""
         before = self.board
         if before is not None and board.boot_nonce != before.boot_nonce:
             nonces = board.boot_nonce, before.boot_nonce

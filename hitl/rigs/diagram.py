@@ -70,7 +70,6 @@ def _about(rig: Rig) -> str:
 
 
 def _signals(pin: str, y: int, channels: list[Channel]) -> Iterable[str]:
-    """Yield the names and scales of the signals at a pin, and the arrow between signals and pin."""
     top = y - _LINE * len(channels) // 2
     for k, channel in enumerate(channels):
         unit = channel.field.signal.unit

@@ -116,12 +116,10 @@ class Generated:
 
     @property
     def failing(self) -> tuple[Stimulus, ...]:
-        """The stimuli on which the C code fails."""
         return tuple(one for one in self.stimuli.stimuli if one.fails)
 
     @property
     def in_words(self) -> str:
-        """A sentence on the reached branches."""
         count, some = len(self.branches), int(self.reached.sum())
         name = self.stimuli.controller
         if not count:
@@ -447,5 +445,4 @@ class Reach:
 
 
 def _unnumbered(text: str) -> str:
-    """Return the text of a goal without line numbers."""
     return _LINE.sub(r"\1", text)

@@ -70,7 +70,6 @@ class Reached(Judged):
 
     @property
     def in_words(self) -> str:
-        """A text about the failure of the C code, or about the answered steps if nothing failed."""
         return self.failure or f"{self.steps} steps were answered"
 
     @property
@@ -134,7 +133,6 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        """End the program."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
@@ -278,7 +276,6 @@ class _Job(Compilation):
         self.header = (SUPPORT / _HEADER).read_bytes()
 
     def best(self) -> Program:
-        """Return the program with the largest set of probes that the compiler accepts."""
         problem = ""
         for probes in _PROBES:
             try:
@@ -335,7 +332,6 @@ class _Job(Compilation):
         cpp: bool,
         before: list[str] | None = None,
     ) -> _Text:
-        """Preprocess ``source`` with the flags ``before``, if given, instead of ``flags``."""
         plain = self.work / f"{name}.i"
         self.run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
         return _Text(name, plain.read_bytes(), cpp, flags)

@@ -50,7 +50,6 @@ class Mutations:
         )  # fmt: skip
 
     def fresh(self) -> Table:
-        """Return a new random sequence."""
         rows = self._length()
         return np.tile([self.ranges.drawn(self.rng, c) for c in range(len(self.ranges))], (rows, 1))
 
@@ -121,7 +120,6 @@ class Mutations:
         return table
 
     def _longer(self, table: Table, sides: Vector | None) -> Table:  # noqa: ARG002
-        """Repeat the last row or other rows."""
         room = self.rows - len(table)
         if room < 1:
             return table
@@ -139,7 +137,6 @@ class Mutations:
         return np.delete(table, span, axis=0)
 
     def _pulse(self, table: Table, sides: Vector | None) -> Table:
-        """Change an input in one row only."""
         if len(table) < 2:
             table = self._longer(table, sides)
         column = self._column()
@@ -263,7 +260,6 @@ class Search:
         return True
 
     def _waiting(self, goals: list[int]) -> list[int]:
-        """Return the goals that were evaluated but not reached."""
         return [g for g in goals if not self.hits[g] and self._nearest[g]]
 
     def _round(self, count: int, goals: list[int]) -> None:
@@ -397,8 +393,6 @@ class Shortening:
         return None
 
     def _cut(self, trial: Trial) -> Trial:
-        """Remove the steps after the effect."""
-
         def does(rows: int) -> Trial | None:
             return self._first_good(trial, [trial.table[:rows]])
 
@@ -441,7 +435,6 @@ class Shortening:
         return trial
 
     def _off_the_tie(self, trial: Trial) -> Trial:
-        """Shift inputs slightly if a comparison is nearly a tie."""
         if trial.reached.tie >= NEAR_A_TIE or self.failure:
             return trial
         for nudge in _NUDGES:

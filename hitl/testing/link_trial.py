@@ -76,7 +76,6 @@ class LinkTrial(Judged):
 
     @property
     def in_words(self) -> str:
-        """Summary of answered requests and unexpected frames."""
         return (
             f"{len(self.trips)} of {self.sent} requests were answered; answers repeated: "
             f"{self.repeated}, malformed frames: {self.garbage}"

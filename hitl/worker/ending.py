@@ -136,7 +136,6 @@ class WorkerEnding(Judged):
 
     @property
     def in_words(self) -> str:
-        """A text that says how the process ended, such as ``ended with exit status 1``."""
         if self.stopped:
             return f"{_STOPPED}, so it did not end on request and was killed"
         if self.unresponsive:

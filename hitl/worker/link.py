@@ -350,7 +350,6 @@ class SharedLink:
         )
 
     def lost(self) -> bool:
-        """Return True if either end is closed."""
         # The memory of a closed end is no longer mapped, so the library cannot be called.
         self._lost = (
             self._lost or not self._close.alive or bool(self.library.rtsim_link_closed(self.end))
@@ -418,7 +417,6 @@ class SharedSteps:
 
 @cache
 def _loaded(library: Path) -> ctypes.CDLL:
-    """Load the library, and declare the 64-bit addresses and sizes of its functions."""
     out = ctypes.CDLL(str(library))
     handle, size = ctypes.c_void_p, ctypes.c_size_t
     out.rtsim_link_bytes.argtypes, out.rtsim_link_bytes.restype = [size], size

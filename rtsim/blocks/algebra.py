@@ -46,7 +46,6 @@ class Memoryless(Block):
         return {"y": Wire(kind, known[0].size if known else 1, self.unit_of(known))}
 
     def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
-        """Return the unit of the output."""
         return block.ANY
 
     def check(self, name: str, wires: Wires) -> None:

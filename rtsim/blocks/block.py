@@ -61,7 +61,6 @@ def same(a: str, b: str) -> bool:
 
 
 def times(a: str, b: str, power: int = 1) -> str:
-    """Return the unit of ``a * b^power``, or ``"1"`` if ``a`` or ``b`` is undeclared."""
     if ANY in (a, b):
         return ANY
     found = dict(exponents(a))
@@ -228,7 +227,6 @@ def each(size: int, text: str) -> str:
 
 
 def elements(name: str, size: int) -> list[str]:
-    """Return the names of the elements: ``name`` for a scalar, else ``name[0]`` and so on."""
     return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
 
 

@@ -284,7 +284,6 @@ class Layout:
     def _timer(
         self, known: dict[tuple[object, int], int], timer: Timer, draws: tuple[str, ...]
     ) -> int:
-        """Return the number of a timer; timers with equal ticks are merged."""
         key = timer.period, timer.offset_ns
         if key not in known:
             known[key] = len(self.timers)

@@ -122,7 +122,6 @@ def check(
 
 
 def _asked(path: Path, given: Sequence[Requirement]) -> Sequence[Requirement]:
-    """Return the requirements ``given``, or those of the run's scenario."""
     from rtsim.record.reading import Recording  # a run starts without it
 
     return given or required_by(Recording.open(path).header)
@@ -161,7 +160,6 @@ def _matrix(
     unchecked: Mapping[str, Mapping[Requirement, str]],
     folder: Path,
 ) -> Matrix:
-    """Return the matrix of all runs, with links to the recordings relative to ``folder``."""
     from urllib.parse import quote
 
     from rtsim.requirements.matrix import Matrix
@@ -323,7 +321,6 @@ def properties_of(one: RequirementResult) -> dict[str, object]:
 
 
 def csv_text(found: Mapping[str, Sequence[RequirementResult]]) -> str:
-    """Return a table with one row for each recording and requirement."""
     import csv
     import io
 

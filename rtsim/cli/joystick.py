@@ -125,7 +125,6 @@ def _points(right: int, up: int) -> str:
 
 
 def step_screen(calibration: Calibration, look: DeviceSample, said: str) -> RenderableType:
-    """Return the screen of a calibration step, with its question and all axes."""
     kind, name = calibration.step
     number, count = calibration.count
     signal = calibration.values[name] if name else None

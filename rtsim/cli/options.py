@@ -69,7 +69,6 @@ def scenario_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Return completions for SCENARIO: the names of 'rtsim scenarios', and file names."""
     from rtsim.scenario.loading import known_scenarios
 
     names = [CompletionItem(n) for n in sorted(known_scenarios()) if n.startswith(incomplete)]

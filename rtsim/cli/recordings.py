@@ -256,7 +256,6 @@ def print_comparison(
 
 
 def _print_undecided(verdict: Comparison) -> None:
-    """Print that no value differs, why the comparison is undecided, and which option can help."""
     if verdict.agreed:
         agreed = f"nothing differs in {len(verdict.agreed)} signals"
         click.echo(f"{agreed}: {verdict.covered}")
@@ -388,7 +387,6 @@ def check_page(target: Path) -> None:
 
 
 def say_cut_off(*recordings: Recording) -> None:
-    """Print a line for each recording that was cut off."""
     for recorded in recordings:
         if recorded.truncated:
             click.echo(f"the recording was cut off: {recorded.source}: {recorded.truncated}")

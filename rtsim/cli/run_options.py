@@ -228,7 +228,6 @@ class RunOptions:
 
     @property
     def paced(self) -> bool:
-        """True if the run follows the wall clock."""
         return self.pace != MAX
 
     @property

@@ -496,7 +496,6 @@ class RunSummary:
 
     @property
     def status(self) -> int:
-        """The exit status of the command."""
         if self.lost is not None:
             return FAILED
         if self._cut_short:
@@ -515,12 +514,10 @@ class RunSummary:
 
     @property
     def _requirements(self) -> list[RequirementResult]:
-        """The verdicts of the requirements, on the last segment of the run."""
         return self.result.requirements
 
     @property
     def _guard_failed(self) -> bool:
-        """True if a terminal guard that declares a failure ended the run."""
         return self.result.ending.failed and self.result.error is None
 
     @property

@@ -230,8 +230,6 @@ _WHERE = (
 
 
 def where_options(command: F) -> F:
-    """Add the options for workers to ``command``, as the argument ``where``."""
-
     @wraps(command)
     def collected(workers: int | None, cluster: str, scheduler_file: str, **options: Any) -> Any:
         if sum((workers is not None, bool(cluster), bool(scheduler_file))) > 1:

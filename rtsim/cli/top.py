@@ -177,7 +177,6 @@ def _figures(counts: Sequence[int]) -> dict[str, Any]:
 
 
 def _duration(us: int | None) -> str:
-    """Return the upper end of a histogram class as text."""
     if us is None:
         return "-"
     for unit, size in (("s", 1_000_000), ("ms", 1000)):

@@ -98,8 +98,6 @@ quiet_option = click.option(
 
 
 def window_options(command: F) -> F:
-    """Add the options of a window to ``command``, as the argument ``window``."""
-
     @wraps(command)
     def packed(
         headless: bool, frames: Path | None, every: float, fps: float, size: str,
@@ -242,7 +240,6 @@ def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
 
 
 def typed(option: str) -> bool:
-    """Return True if the user typed ``option``, and False if it has its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
 
@@ -250,7 +247,6 @@ def typed(option: str) -> bool:
 def viewer(
     window: Window | None, quiet: bool, outside: OutsideWindow | None = None
 ) -> Viewed | None:
-    """Return the viewer that the options ``--view``, ``--quiet`` and ``--flightgear`` request."""
     if quiet and (window is None or window.served is not None):
         raise ScenarioError(
             "--quiet works only with --view in a window on this machine; leave --quiet out"
@@ -398,7 +394,6 @@ def is_place(word: str) -> bool:
 
 
 def _folder(frames: Path | None) -> Path | None:
-    """Create the folder of ``--frames`` early, so that the command can report an error."""
     if frames is None:
         return None
     try:
@@ -497,7 +492,6 @@ class OutsideWindow:
         self.figures = process.figures
 
     def told(self) -> str:
-        """Return one line for the summary of the run."""
         if self.figures is None:
             return f"FlightGear at {self.address}: the process that sends to it ended early"
         lost = self.figures["lost"]
@@ -558,7 +552,6 @@ def view(
 
 
 def _chosen() -> RegisteredRun:
-    """Let the user at the terminal choose one of several runs."""
     known = runs(VIEWED)
     if not is_terminal():
         return find("", VIEWED)  # raises an error that lists the runs

@@ -50,7 +50,6 @@ _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*(:|\Z)")
 
 
 def names_a_model(text: str) -> bool:
-    """Return whether ``text`` names a latency model (``NAME`` or ``NAME:VALUES``)."""
     found = _NAMED.match(text)
     return found is not None and (found[2] == ":" or found[1] in LATENCY_MODELS)
 
@@ -113,7 +112,6 @@ Latencies = Allowed | Mapping[str, Allowed] | None
 
 
 def latency_of(name: str, latency: Latencies) -> Allowed | None:
-    """Return the allowed latency of controller ``name``."""
     return latency.get(name) if isinstance(latency, Mapping) else latency
 
 
@@ -133,7 +131,6 @@ def latency_in_words(latency: Latencies) -> str:
 
 
 def to_plain(latency: Allowed) -> str | dict[str, object]:
-    """Return ``latency`` as plain data for the header of a recording."""
     if isinstance(latency, Empirical):
         return {"source": latency.source, "samples": list(latency.samples)}
     return str(latency)

@@ -157,7 +157,6 @@ class Bus:
         return sent
 
     def _put(self, message: Message, copy: int = 0) -> None:
-        """Add ``message`` to the messages in transit; ``copy`` is the copy's number, from 0."""
         order = (message.arrival, message.source, message.topic, message.sequence, copy)
         heapq.heappush(self._flight, (*order, message))
 
@@ -257,7 +256,6 @@ class Bus:
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
-        """Remove and return the messages in transit on the topics ``names``."""
         taken = [e for e in self._flight if e[2] in names]
         self._flight = [e for e in self._flight if e[2] not in names]
         heapq.heapify(self._flight)

@@ -232,7 +232,6 @@ class CanFrame:
         return Transmission(priority, takes, whole - takes, failed, payload)
 
     def _positions(self, signals: Signals, codec: FrameCodec, topic: str) -> list[int]:
-        """For each element of a message, return its index in the vector that the codec encodes."""
         names = dict(self.names)
         for given in names:
             if given not in signals:
@@ -257,7 +256,6 @@ class CanFrame:
         return out
 
     def __repr__(self) -> str:
-        """Return a short text that identifies the bus and the frame."""
         told = hexadecimal(self.identifier, self.extended)
         what = f"{self.length} bytes" if self.codec is None else repr(self.codec)
         names = "".join(f", {a}={b}" for a, b in self.names)

@@ -325,7 +325,6 @@ class FedController:
         return said
 
     def describe(self) -> dict[str, Any]:
-        """Return the recorded description of the controller."""
         return self._about
 
     def functions(self) -> Sequence[Any]:

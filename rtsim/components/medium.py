@@ -207,7 +207,6 @@ class MediumQueue:
         heapq.heappush(self._waiting, (*order, entry))
 
     def waiting(self, ns: int) -> dict[str, int]:
-        """Return the number of waiting messages at ``ns``, by topic."""
         entries = [e[-1] for e in self._coming if e[0] <= ns] + [e[-1] for e in self._waiting]
         return dict(sorted(Counter(entry.parcel.topic for entry in entries).items()))
 

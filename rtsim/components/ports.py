@@ -186,7 +186,6 @@ def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
 def resolve(
     source: str, ports: Mapping[str, SignalPort], wanted_by: str
 ) -> tuple[SignalPort, slice]:
-    """Return the port and the slice of the signal ``source`` (``"component.signal"``)."""
     component, dot, signal = source.partition(".")
     if not dot:
         raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'component.signal'")

@@ -383,7 +383,6 @@ def silence_s(controller: ControllerProtocol) -> float:
 
 
 def parameters_of(controller: ControllerProtocol) -> Signals:
-    """Return the declared parameters of ``controller``, which can be empty."""
     return controller.parameters if isinstance(controller, Parametrised) else Signals()
 
 
@@ -394,12 +393,10 @@ def memory_of(controller: ControllerProtocol) -> Signals:
 
 
 def values_of(controller: ControllerProtocol) -> dict[str, object]:
-    """Return the parameter values of ``controller`` by name."""
     return controller.values if isinstance(controller, Assignable) else {}
 
 
 def functions_of(controller: ControllerProtocol) -> list[Any]:
-    """Return the functions or classes that ``controller`` uses in this process."""
     if isinstance(controller, Sourced):
         return list(controller.functions())
     return [] if controller.outside else [type(controller)]

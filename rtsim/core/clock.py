@@ -401,7 +401,6 @@ class WallClock:
         self.anchor(ns, own)
 
     def _bound_spin(self, ns: int, period_ns: int) -> None:
-        """Limit the busy-wait window to a share of the period on the wall clock."""
         self._bound_ns = _longest_tail(self._line.wall(ns + period_ns) - self._line.wall(ns))
         self._least_spin_ns = min(self._tuned_spin_ns, self._bound_ns)
         self.spin_ns = min(max(self.spin_ns, self._least_spin_ns), self._bound_ns)

@@ -159,7 +159,6 @@ def held_back() -> Iterator[None]:
 def on_ctrl_c(
     handler: Callable[[int, FrameType | None], object],
 ) -> AbstractContextManager[None]:
-    """Call ``handler`` for Ctrl-C (SIGINT) in this context."""
     return on_signals(handler, ENDING[:1])
 
 

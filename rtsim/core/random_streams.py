@@ -20,7 +20,6 @@ class RandomStreams:
         self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return the generator for ``name``, the same object at each call."""
         if name not in self._streams:
             digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
             key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)

@@ -326,6 +326,5 @@ class ProcessesTask:
         self._up_to(until_ns)
 
     def _up_to(self, ns: int) -> None:
-        """Process the events up to ``ns``, each at its own time."""
         while self._begun and self.next_ns <= ns:
             self._run(Tag(self.next_ns), ())

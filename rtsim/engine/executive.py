@@ -275,7 +275,6 @@ class Executive:
         return self._running_on()
 
     def _running_on(self) -> bool:
-        """Return False if a guard or a command has ended the run."""
         return not (self.ended_by or (self.handler is not None and self.handler.quitting))
 
     @property
@@ -290,7 +289,6 @@ class Executive:
 
     @property
     def told(self) -> tuple[Event, ...]:
-        """Events with values that guards reported."""
         return tuple(self._instant.told)
 
     def save(self) -> dict[str, Any]:
@@ -397,7 +395,6 @@ class Executive:
             self._trace.x_minus(plant)
 
     def _after_first(self) -> None:
-        """Take a first checkpoint, and pause if a command requested it."""
         ns, kept, handler = self.system.ns, self.checkpoints, self.handler
         # A comparison of two runs starts with the first state.
         if kept is not None and ns >= kept.next_ns:
@@ -491,7 +488,6 @@ class Executive:
         return due
 
     def _execute_in_wait(self, ns: int) -> bool:
-        """Execute commands during the wait for the tag at ``ns``; return True to end the wait."""
         assert self.handler is not None
         self._waiting = False  # an interrupt must not stop a command before it is complete
         try:
@@ -500,7 +496,6 @@ class Executive:
             self._waiting = True
 
     def _look_again(self, handler: CommandHandler, ns: int) -> None:
-        """Handle a wait for the tag at ``ns`` that a freeze or a command has ended early."""
         if self._pacer.frozen:
             handler.frozen(self.system.ns)
         elif self._wake is None:

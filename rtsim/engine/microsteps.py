@@ -108,7 +108,6 @@ class Microsteps:
         self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
-        """Run all microsteps at ``ns``; ``discrete`` is false if no discrete event is due."""
         tag = Tag(ns)
         system = self._system
         if discrete and system.take_inserted(ns):
@@ -189,7 +188,6 @@ class Microsteps:
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]
 
     def _ended(self, plant: RunningPlant, guard: Guard | None) -> None:
-        """End the run at this tag if ``guard`` is not None."""
         if guard is not None and not self.ended_by:
             self.ended_by, self.failure = f"{plant.name}.{guard.name}", guard.failure
 
@@ -266,7 +264,6 @@ class Microsteps:
                 self._triggered.add(listener.name)
 
     def _transmit(self, ns: int) -> None:
-        """Begin and record the transmissions on media that are due at ``ns``."""
         for message in self._system.bus.transmit(ns):
             self._trace.message(message)
 

@@ -73,7 +73,6 @@ class PlainStart:
 
     @property
     def over(self) -> bool:
-        """True if the allowance is used up."""
         now, spent = processor_time(), _spent()
         spent.ns += now - self._seen
         self._seen = now

@@ -118,7 +118,6 @@ class ProcessBatch:
                 self._system.ports[topic].put(np.frombuffer(mine[-1][1]))
 
     def _record(self) -> None:
-        """Record the messages of the batch, which have all arrived, and count them on the bus."""
         bus = self._system.bus
         for topic, (times, payloads) in self._sent.items():
             if not times:

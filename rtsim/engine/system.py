@@ -125,7 +125,6 @@ class System:
     ns: int = 0
 
     def insert(self, ns: int) -> None:
-        """Insert a tag at ``ns``."""
         if ns not in self.inserted:
             self.inserted.append(ns)
             self.inserted.sort()
@@ -158,7 +157,6 @@ class System:
         return ns
 
     def take_changes(self, ns: int) -> list[Change]:
-        """Remove and return the scheduled changes that are due."""
         first = self.next_change
         if first >= len(self.changes) or self.changes[first].ns > ns:
             return []

@@ -94,7 +94,6 @@ class Trace:
         text: str = "",
         values: Mapping[str, Value] | None = None,
     ) -> None:
-        """Record an event."""
         self.events += 1
         self._recorder.event(tag, kind, source, text, values)
 
@@ -116,15 +115,12 @@ class Trace:
         self._topics[name] = self._recorder.track(f"messages/{name}", STAMPS, signals, about)
 
     def plant_track(self, plant: RunningPlant) -> Track:
-        """Return the track that records the states of ``plant``."""
         return self._plants[plant.name]
 
     def topic_track(self, name: str) -> Track:
-        """Return the track that records the messages on topic ``name``."""
         return self._topics[name]
 
     def request_track(self, controller: str) -> Track:
-        """Return the track that records the sampled inputs of ``controller``."""
         return self._topics[request_topic(controller)]
 
     def x_minus(self, plant: RunningPlant) -> None:
@@ -147,7 +143,6 @@ class Trace:
         self._plants[plant.name].append(tag.ns, (tag.step, X_PLUS), plant.values)
 
     def message(self, message: Message) -> None:
-        """Record a message with its time stamps."""
         if self.tally is not None and message.status != LOST:
             began, done, arrival = message.initiated.ns, message.completed.ns, message.arrival.ns
             self.tally.add(message.topic, arrival - began)
@@ -204,7 +199,6 @@ class Trace:
         self._recorder.event(tag, COMMAND, kind, text, stamps)
 
     def overrun(self, overrun: Overrun) -> None:
-        """Record an overrun at its tag."""
         event = overrun_event(overrun)
         self.event(event.tag, event.kind, event.source, event.text, event.values)
 

@@ -186,14 +186,11 @@ class Native:
     """
 
     def arguments(self, numbers: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-        """Return numbers and arrays in the order of the signature."""
         left, given = iter(numbers), iter(arrays)
         return [next(given if is_array(kind) else left) for kind in self.signature]
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
-        """Return a :class:`Native` that runs ``function`` as plain Python."""
-
         def on(*arrays: Any, concurrent: bool = False) -> Callable[..., Any]:  # noqa: ARG001
             if signature[0] == NUMBER and all(map(is_array, signature[1:])):
                 return lambda t: function(t, *arrays)
@@ -331,7 +328,6 @@ class _Wanted:
 
 @lru_cache(maxsize=256)
 def _ready(wanted: _Wanted) -> Native:
-    """Return the function from this process or from its file, or compile and save it."""
     for place in (wanted.place, _here(wanted.place, wanted.plain)):
         code = MachineCode.read(place)
         if code is not None and code.raises_in in ("", where(wanted.plain)):

@@ -348,7 +348,6 @@ def _lag(
 def _before(
     model: Model, delayed: Delayed, kind: int, size: int, what: str
 ) -> list[tuple[float, float]]:
-    """Return one row of :attr:`Resolved.before` for each element of a delayed signal."""
     past = delayed.before
     if past is None:
         if kind == LINE:
@@ -394,7 +393,6 @@ def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> 
 def _filled(
     functions: Sequence[tuple[int, Any]], and_one: Callable[[int, Any, Equation], Equation]
 ) -> Equation | None:
-    """Return an equation that fills one element per function; None if ``functions`` is empty."""
     made: Equation = _none
     for i, function in functions:
         made = and_one(i, in_both(function), made)

@@ -386,7 +386,6 @@ class History:
     """The history of one plant's signals, in arrays that a solver fills and compiled code reads."""
 
     def __init__(self, bound: BoundModel, compile: Compilation) -> None:
-        """Create an empty history for the model ``bound.model``."""
         model = bound.model
         self._bound, self._compile = bound, compile
         self._resolved = found = resolve(model)
@@ -556,12 +555,10 @@ class History:
 
     @property
     def elements(self) -> int:
-        """The number of delayed elements."""
         return len(self._arrays["elements"])
 
     @property
     def variable(self) -> bool:
-        """True if at least one lag is a function."""
         return bool((self._arrays["lags"][:, KIND] == FUNCTION).any())
 
     # -- room, and checkpoints
@@ -619,7 +616,6 @@ def _made(function: Any, kinds: Any, what: str, compile: Compilation) -> Native:
 
 
 def _both(native: Native) -> Function:
-    """Return the address of a function and the function as plain Python."""
     if native is ABSENT:
         return _NONE
     compiled = isinstance(native.handle, np.intp)

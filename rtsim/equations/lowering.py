@@ -291,7 +291,6 @@ def _entry(result: Any) -> bytes:
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
-    """Return the array whose address and lengths begin at the word ``at`` of ``block``."""
     word = ir.IntType(64)
     words = [
         builder.load(builder.gep(block, [ir.Constant(word, at + i)])) for i in range(1 + kind.ndim)

@@ -98,7 +98,6 @@ class Replacements:
         return copied
 
     def _replacement(self, value: Any, made: dict[int, Any]) -> Any:
-        """Return the replacement for the ``value`` of a global name."""
         for known in (self._modules, self._functions):
             if id(value) in known:
                 return known[id(value)]
@@ -109,7 +108,6 @@ class Replacements:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return the global names that ``code`` and its inner functions use."""
     inner = (c for c in code.co_consts if isinstance(c, CodeType))
     return set(code.co_names).union(*(_names(c) for c in inner))
 

@@ -79,7 +79,6 @@ def _last_line(code: types.CodeType) -> int:
 
 
 def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
-    """Parse ``lines``, from line ``first`` on, without decorators, defaults and annotations."""
     inside = lines[0][:1].isspace()
     above = "\n" * (first - 2) + "if 1:\n" if inside else "\n" * (first - 1)
     tree = ast.parse(above + "".join(lines))
@@ -181,7 +180,6 @@ def told(text: str) -> str:
 
 
 def argument_names(definition: ast.FunctionDef) -> list[str]:
-    """Return the names of the positional arguments."""
     return [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
 
 

@@ -225,7 +225,6 @@ class Run:
 
     @property
     def is_local(self) -> bool:
-        """True if the run is known to be on this machine."""
         return self._caller.endpoint.startswith("ipc://")
 
     @property
@@ -235,7 +234,6 @@ class Run:
 
     @property
     def signals(self) -> Units:
-        """The unit of each signal, by name of the signal."""
         return Units({row["name"]: row["unit"] for row in self._run["signals"]})
 
     @property
@@ -455,7 +453,6 @@ class Run:
         return said
 
     def close(self) -> None:
-        """Close the connection; the run continues."""
         self._caller.close()
 
     def __enter__(self) -> Self:

@@ -216,12 +216,10 @@ class ViewerServer(threading.Thread):
     # -- sending: methods for the thread that has the data
 
     def add(self, channel: Described) -> int:
-        """Add a channel and return its number."""
         self._channels.append(channel)
         return len(self._channels)
 
     def wanted(self, channel: int) -> bool:
-        """Return True if a viewer has subscribed to the channel."""
         return channel in self._subscribed
 
     def log(self, channel: int, payload: bytes, log_ns: int) -> None:
@@ -246,7 +244,6 @@ class ViewerServer(threading.Thread):
         self._listener.close()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Call ``function`` in the server's thread, or do nothing if the server has ended."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 

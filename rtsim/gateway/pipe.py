@@ -193,7 +193,6 @@ class PipedProcess:
         return found
 
     def end(self) -> None:
-        """Close the pipe, which ends the process. If the process does not end, kill it."""
         self.pipe.close()
         try:
             self._process.wait(_END_S)
@@ -265,11 +264,9 @@ class WebPage:
         self._end()
 
     def over(self, why: str) -> None:
-        """Report to the page why the run ended."""
         self._pipe.send({"over": why})
 
     def _read(self, seconds: float) -> bool:
-        """Process messages for ``seconds``; return False at the end of the pipe."""
         self._pipe.wait(seconds)
         for message in self._pipe.receive():
             self._said |= message

@@ -150,7 +150,6 @@ def _names(system: System) -> set[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table with escaped texts."""
     top = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
@@ -458,7 +457,6 @@ class SamplePublisher:
 
     @property
     def counts(self) -> dict[str, ViewerCounts]:
-        """Counts of messages by viewer, as plain data."""
         found: dict[str, ViewerCounts] = {}
         for viewer in self._viewers:
             sent, lost = viewer.counts

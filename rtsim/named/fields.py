@@ -546,7 +546,6 @@ class NamedSignals:
 
     @classmethod
     def aliases(cls) -> dict[str, str]:
-        """Return, by field name, each signal name that differs from the name of the field."""
         return {name: f.signal.name for name, f in cls.fields.items() if f.alias}
 
 
@@ -578,7 +577,6 @@ def _number_of(value: Any, field: Field[Any, Any], what: str) -> Any:
 
 
 def _described(cls: type[NamedSignals]) -> str:
-    """Return the fields of ``cls`` as text for its docstring."""
     rows = []
     for name, field in cls.fields.items():
         signal = field.signal

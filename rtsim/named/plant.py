@@ -377,7 +377,6 @@ def _latest(cls: type, event: object, method: Any) -> Any:
 def _events(
     cls: type[Plant], guards: dict[str, guard], base: tuple[str, ...], made: Lowered
 ) -> dict[str, Any]:
-    """Return the arguments of :class:`Model` for the guards of a class."""
     levels, declared, actions = [], [], {"reset": {}, "stop": {}}  # type: ignore[var-annotated]
     for k, (name, one) in enumerate(guards.items()):
         levels.append(lowered(cls, one.level, Form(base, name=f"guard {name}"), made))
@@ -431,7 +430,6 @@ def _dispatcher(
     condition: str,
     numbers: Sequence[int] = (),
 ) -> Any:
-    """Return a function that calls each of ``methods`` whose ``condition`` holds."""
     lines = []
     for n, k in enumerate(numbers or range(len(methods))):
         lines += [f"if {condition.format(k=k)}:", f"    _f{n}({', '.join(base)})"]

@@ -63,7 +63,6 @@ class _State:
         return Warned(cue.text or cue.name.upper(), cue.signal, strength, self._sounds)
 
     def _past(self, value: float, limit: float, before: bool) -> bool:
-        """Return True if ``value`` is beyond ``limit``, with hysteresis. NaN gives False."""
         beyond = self._way * (value - limit)
         return math.isfinite(value) and beyond > (-self._cue.band if before else 0.0)
 

@@ -75,7 +75,6 @@ class Packets:
         self._fixed = _unused(self._struct)
 
     def of(self, flight: FlightState) -> bytes:
-        """Return the packet for ``flight``: 408 bytes in version 24, 552 bytes in version 25."""
         return bytes(self._struct.build({**self._fixed, **_fields(flight)}))
 
 

@@ -190,7 +190,6 @@ class Pictures:
         self._from_wall[plant] = 0
 
     def _outputs(self, plant: RunningPlant, ns: int) -> Vector:
-        """Return the outputs at the end of a provisional step, without changing the plant."""
         try:
             bad = self._evaluate[plant.name](ns / NS_PER_S)
         except Exception:  # the loop raises the same error if the step is committed
@@ -220,7 +219,6 @@ class LoopFigures:
 
     @property
     def reports(self) -> int:
-        """Number of reports that viewers have written."""
         return self._viewer.number
 
     def viewer(self) -> dict[str, int]:

@@ -190,7 +190,6 @@ class ViewerProcesses:
 
     @property
     def running(self) -> bool:
-        """True if the first window is open."""
         return self._main is not None and self._main.running
 
     def __enter__(self) -> Self:

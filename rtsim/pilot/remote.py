@@ -606,7 +606,6 @@ class ViewerRelay:
             self._viewers[who] = Flow(self._format, Changes(readers), self._clock())
 
     def _pass_on(self, who: bytes, message: WireMessage) -> None:
-        """Forward records from viewer ``who`` if the viewer has or can get control authority."""
         stick = message.records.get("stick")
         if stick is not None:
             number = int(stick[0][_WHO])

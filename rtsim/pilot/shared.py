@@ -627,7 +627,6 @@ _WHO = STICK.index("who")
 
 
 def new_viewer_number() -> int:
-    """Return a random number that identifies a new viewer."""
     return secrets.randbits(62) | 1
 
 
@@ -640,7 +639,6 @@ class ControlAuthority:
         self._who = NOBODY
 
     def free_for(self, who: int) -> bool:
-        """Return True if the viewer ``who`` has the control authority or can take it."""
         now, number = self._clock(), self._stick.number
         if number != self._number:
             record = self._stick.read()

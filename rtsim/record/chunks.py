@@ -95,7 +95,6 @@ class Chunks:
 
     @property
     def small(self) -> bool:
-        """True if the whole file is in memory."""
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
@@ -173,7 +172,6 @@ class Messages:
     """
 
     def add(self, chunk: int, run: MessageBlock) -> None:
-        """Append a block of messages in the chunk with the number ``chunk``."""
         self._where.append(chunk)
         self._first.append(self.count)
         self._at.append(run.at)
@@ -519,11 +517,9 @@ class StoredWords:
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def tobytes(self) -> bytes:
-        """Return the bytes of all rows, as ``numpy.ndarray.tobytes`` does."""
         return np.asarray(self).tobytes()
 
     def tolist(self) -> list[list[int]]:
-        """Return all rows as lists, as ``numpy.ndarray.tolist`` does."""
         out: list[list[int]] = np.asarray(self).tolist()
         return out
 
@@ -554,7 +550,6 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Return whole columns. Reading a column also reads and caches the next columns."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]

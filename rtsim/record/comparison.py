@@ -107,12 +107,10 @@ class Comparison(Judged):
 
     @property
     def agreed(self) -> list[SignalResult]:
-        """Signals that have compared rows and pass."""
         return [r for r in self.results if r.rows and not r.reason]
 
     @property
     def empty(self) -> list[SignalResult]:
-        """Signals without rows to compare."""
         return [r for r in self.results if r.empty]
 
     @property
@@ -128,7 +126,6 @@ class Comparison(Judged):
 
     @property
     def in_words(self) -> str:
-        """The outcome with its reason or with the number of compared rows."""
         return f"{self._judge().name.lower()}: {self.why or self.covered}"
 
     def _repr_html_(self) -> str:

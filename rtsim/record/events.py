@@ -60,7 +60,6 @@ def _fill(entry: Any, value: Value) -> None:
 
 @functools.cache
 def event_descriptor() -> bytes:
-    """Return a FileDescriptorSet with the Event message."""
     from google.protobuf import descriptor_pb2  # the process of the loop does not need it
 
     field_of = descriptor_pb2.FieldDescriptorProto
@@ -121,7 +120,6 @@ OVERRUN = "Overrun"
 
 
 def overrun_event(overrun: Overrun) -> Event:
-    """Return the event that records ``overrun``."""
     values: dict[str, Value] = {
         "amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive),
         "cause": overrun.cause, "action": overrun.action,
@@ -217,7 +215,6 @@ def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> lis
 
 
 def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the faults that a recording's header describes."""
     scenario = header.get("scenario")
     listed = scenario.get("faults") if isinstance(scenario, Mapping) else None
     return [f for f in listed if isinstance(f, Mapping)] if isinstance(listed, list) else []
@@ -294,7 +291,6 @@ class RunEnding:
 
     @property
     def complete(self) -> bool:
-        """Return True if the run reached its end, or if the end of the run is unknown."""
         return self.reason in TO_THE_END or self.reason == UNKNOWN
 
     @property
@@ -337,7 +333,6 @@ class RunEnding:
 
 
 def last_error(recording: Recording) -> Event | None:
-    """Return the event of the error that ended a run, or ``None``."""
     return next((e for e in reversed(recording.events) if e.kind == "Error"), None)
 
 

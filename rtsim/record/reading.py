@@ -220,7 +220,6 @@ class Recording(SignalsByName):
         return _assembled(Path(path), salvage(Path(path)))
 
     def facts(self) -> Mapping[str, object]:
-        """Return the source, end time and size of the recording."""
         rows = sum(map(len, self.tracks.values()))
         found = {"of": self.source, "ends at": f"{self.end_ns / NS_PER_S:g} s",
                  "tracks": len(self.tracks), "rows": rows, "events": len(self.events)}  # fmt: skip

@@ -196,7 +196,6 @@ class Track:
 
     @property
     def rows(self) -> int:
-        """Number of rows appended so far."""
         return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
@@ -227,7 +226,6 @@ class Track:
 
     @property
     def block_bytes(self) -> int:
-        """Size of a buffer in bytes."""
         return 8 * self._capacity * self._width
 
     def give_back(self, batch: Batch) -> None:

@@ -93,7 +93,6 @@ class SignalResult(Judged):
 
     @property
     def in_words(self) -> str:
-        """The name and the verdict of the signal, as text."""
         return f"{self.name}: {self.verdict}"
 
     @property
@@ -377,7 +376,6 @@ class Paired(NamedTuple):
 
 
 def paired(a: TrackData, b: TrackData, window: ComparisonWindow, tags: Pairing) -> Paired:
-    """Return the paired rows of ``a`` and ``b`` within the window."""
     return _at_common_times(a, b, window) if tags == "common" else _at_equal_tags(a, b, window)
 
 

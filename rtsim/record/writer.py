@@ -260,7 +260,6 @@ class _Sink:
         """Do nothing, because the file is unbuffered."""
 
     def cut(self) -> None:
-        """Truncate the file to its complete records."""
         with contextlib.suppress(OSError):
             self._file.truncate(self.whole)
 
@@ -368,7 +367,6 @@ class RecordingFile:
         self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def close(self) -> None:
-        """Write the remaining data and the index, and close the file."""
         self._writer.finish()  # type: ignore[no-untyped-call]
         self._sink.close()
 

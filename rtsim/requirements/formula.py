@@ -80,7 +80,6 @@ class _Check:
                 self.condition(child)
 
     def margin(self, node: Node) -> Factors:
-        """Return the unit of the margin of a comparison."""
         measure = measure_in(node)
         if measure is None:
             return self._same(node, "compare")
@@ -89,7 +88,6 @@ class _Check:
         return {own: Fraction(1)} if own else self._same(sides, "compare")
 
     def number(self, node: Node) -> Factors:
-        """Return the unit of a number."""
         kind = node.kind
         if kind == "number":
             return self._factors(node, node.name)
@@ -253,7 +251,6 @@ _THIRD = {
 
 
 def _constant(node: Node) -> float | None:
-    """Return the value of an exponent; None if it is not constant."""
     if node.kind == "number":
         return node.value if node.name == "1" else None
     if node.kind == "negative":

@@ -42,7 +42,6 @@ class Cell:
 
     @classmethod
     def of(cls, results: Iterable[Plain]) -> Cell:
-        """Return the common verdict of one or more results."""
         cells = [cls._of_one(one) for one in results]
         told = [one for one in cells if one.exercised] or cells
         decided = [one for one in told if one.outcome is not Outcome.UNDECIDED]
@@ -174,7 +173,6 @@ class Matrix:
     _unchecked: dict[_Key, dict[str, str]] = field(default_factory=dict)
 
     def add(self, column: str, results: Iterable[Plain], link: str = "") -> None:
-        """Add results to a column, which is new or exists."""
         if column not in self.columns:
             self.columns.append(column)
         if link:
@@ -210,7 +208,6 @@ class Matrix:
         return "; ".join(r.in_words for r in self.rows if r.whole.outcome is not Outcome.PASSED)
 
     def to_csv(self) -> str:
-        """Return the matrix as CSV, with one row for each requirement."""
         out = io.StringIO()
         table = csv.writer(out, lineterminator="\n")
         last = ("verdict", "worst_robustness", "worst_in", "exercised_by", "not_checked_in")

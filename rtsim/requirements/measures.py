@@ -155,7 +155,6 @@ def measure_in(node: Node) -> Node | None:
 
 
 def _in_percent(call: Node) -> bool:
-    """Return whether the third argument of a measure is in percent of the step."""
     return len(call.children) > 2 and call.children[2].name == "%"
 
 
@@ -264,7 +263,6 @@ _TURNED = str.maketrans("<>", "><")
 
 
 def _compared(sign: str, bounds: Bounds, limit: float) -> Vector:
-    """Return the truth (4,) of the comparison of a measure with a limit."""
     high = bounds.high if limit <= bounds.until else math.inf
     low_margin, high_margin = limit - high, limit - bounds.low
     if sign in (">", ">="):

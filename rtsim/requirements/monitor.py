@@ -60,7 +60,6 @@ class Bounds:
     at_ns: int | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain data; an infinite bound is None."""
         bounds = [b if math.isfinite(b) else None for b in (self.low, self.high)]
         return {"name": self.name, "robustness": bounds, "outcome": self.outcome.name.lower(),
                 "at_ns": self.at_ns}  # fmt: skip
@@ -156,7 +155,6 @@ class Monitor:
 
 
 def _join(one: Changes, other: Changes) -> Changes:
-    """Return the changes of both; of several at one moment, the last."""
     ns, order, values = (np.concatenate([a, b]) for a, b in zip(one[:3], other[:3], strict=True))
     if len(one.ns) and len(other.ns) and other.ns[0] <= one.ns[-1]:
         by_time = np.lexsort((order, ns))
@@ -200,7 +198,6 @@ class _History:
         return len(self.changes.ns)
 
     def add(self, recording: Recording, events: Sequence[Event]) -> None:
-        """Add the new rows or events."""
         if self.set_by is None:
             new = signal_changes(recording, self.name)
             if "arrival" in signal_of(recording, self.name)[0].rows.integers:

@@ -112,7 +112,6 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Vector], int, str]] = {
 
 
 def computed(function: Callable[..., Vector], parts: Sequence[Pieces]) -> Pieces:
-    """Return the function of one or more numbers, piece by piece."""
     frame, values = joined(parts)
     with np.errstate(all="ignore"):
         return replace(frame, values=np.asarray(function(*values), np.float64))
@@ -146,7 +145,6 @@ def compared(sign: str, left: Pieces, right: Pieces) -> Pieces:
 
 
 def inverted(part: Pieces) -> Pieces:
-    """Return the truth of ``not``."""
     return replace(part, values=-part.values[:, _SWAPPED])
 
 
@@ -169,14 +167,12 @@ def combined(kind: str, parts: Sequence[Pieces]) -> Pieces:
 
 
 def always(part: Pieces, first: int, last: int, past: bool = False) -> Pieces:
-    """Return the truth of ``always[first, last]``, or of ``historically`` with ``past``."""
     windows = _past_windows if past else _windows
     ns, order, low, high = windows(part, first, last)
     return Pieces.of(ns, order, _smallest(part.values, low, high))
 
 
 def eventually(part: Pieces, first: int, last: int, past: bool = False) -> Pieces:
-    """Return the truth of ``eventually[first, last]``, or of ``once`` with ``past``."""
     return inverted(always(inverted(part), first, last, past))
 
 
@@ -243,7 +239,6 @@ def delayed(part: Pieces, by: int) -> Pieces:
 
 
 def _new_times(part: Pieces, *changes: Times) -> Times:
-    """Return the times of the changes of a result, from the first time of ``part`` on."""
     ns = np.sort(np.concatenate([part.ns[:1], *changes]), kind="stable")  # faster than unique
     ns = ns[np.append(True, np.diff(ns) > 0)]
     out: Times = ns[(ns >= part.ns[0]) & (ns < FOREVER)]
@@ -271,7 +266,6 @@ def _windows(part: Pieces, first: int, last: int) -> Windows:
 
 
 def _past_windows(part: Pieces, first: int, last: int) -> Windows:
-    """Return the windows of ``historically[first, last]``, from ``t - last`` to ``t - first``."""
     ns = _new_times(part, _added(part.ns, first), _added(part.last, last + 1))
     order = np.zeros_like(ns)
     if first:
@@ -296,7 +290,6 @@ def _with_microsteps(part: Pieces, ns: Times) -> tuple[Times, Times, NDArray[np.
 
 
 def _added(ns: Times, offset: int) -> Times:
-    """Return the times plus an offset, within the range of times."""
     infinite = np.abs(ns) >= FOREVER
     out: Times = np.where(infinite, ns, np.clip(ns + offset, -FOREVER, FOREVER))
     return out
@@ -368,7 +361,6 @@ class Evaluation:
     """
 
     def __call__(self, node: Node) -> dict[Node, Pieces]:
-        """Return the pieces of a formula and of all its parts."""
         out: dict[Node, Pieces] = {}
         self._evaluate(node, out)
         return out
@@ -423,13 +415,11 @@ class Evaluation:
         return self._unknown_after(found, self.end - first) if given is None else found
 
     def _to_the_end(self, kind: str, part: Pieces) -> Pieces:
-        """Return ``part`` without effect on the operator ``kind`` after the end of the run."""
         if kind == "always":
             return inverted(cut_off(inverted(part), self.end))
         return cut_off(part, self.end)
 
     def _unknown_after(self, part: Pieces, ns: int) -> Pieces:
-        """Return ``part``, unknown after ``ns``: a window that begins later has no value."""
         known = part.ns <= ns
         times = np.append(part.ns[known], max(self.start, ns + 1))
         order = np.append(part.order[known], 0)

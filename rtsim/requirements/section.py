@@ -79,7 +79,6 @@ def _row(one: RequirementResult) -> tuple[object, ...]:
 
 
 def _cell(one: RequirementResult | None) -> str:
-    """Return the verdict on one of several runs."""
     if one is None:
         return "not declared"
     if one.result is Outcome.UNDECIDED:

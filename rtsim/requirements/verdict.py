@@ -59,7 +59,6 @@ class Condition(NamedTuple):
 
     @property
     def never(self) -> str:
-        """Why the requirement is not exercised."""
         if self.none:
             return f"{NOT_EXERCISED}, because {self.none}"
         if self.only_ns is not None:
@@ -141,7 +140,6 @@ class RequirementResult(Judged):
 
     @property
     def in_words(self) -> str:
-        """The name of the requirement, its verdict and its margin."""
         said = {Outcome.PASSED: "holds", Outcome.FAILED: "is violated"}
         words = said.get(self.result, f"is undecided: {self.reason}")
         if self.result is Outcome.UNDECIDED:
@@ -202,7 +200,6 @@ def check_run(
 
 
 def unchecked(requirements: Iterable[Requirement], why: str) -> list[RequirementResult]:
-    """Return the results of requirements that could not be checked."""
     low, high, undecided = -math.inf, math.inf, Outcome.UNDECIDED
     return _listed([RequirementResult(one, low, high, undecided, why) for one in requirements])
 
@@ -254,7 +251,6 @@ class _Run:
         return found
 
     def _closed(self, rows: Rows, changes: Changes) -> Pieces:
-        """Return the changes of a signal as pieces, with unknown values outside the run."""
         end, plant = self.end, "side" in rows.integers
         if self._least is not None:  # a recording that was cut off
             end = int(rows.ns[-1]) if plant and len(rows.ns) else min(end, self._least)
@@ -397,7 +393,6 @@ class _Found:
         return f"{self.requirement.name} is checked at {at} only; write always for the whole run"
 
     def _open(self) -> str:
-        """Return why the run does not decide the formula."""
         if self.why_open:  # the missing part can exercise the requirement
             return f"{self.why_open}, so the formula is not decided"
         for one in self._conditions(self.node, self.zero, self.zero):

@@ -148,7 +148,6 @@ class Environment(gymnasium.Env[Array, Array]):
         return self._observation(), float(self._reward(run)), bool(over), late, self._info()
 
     def close(self) -> None:
-        """End the present episode."""
         self.simulation.close()
 
     def _observation(self) -> Array:
@@ -176,7 +175,6 @@ def _check_bounds(name: str, signal: Signal) -> None:
 
 
 def _box(signals: Sequence[Signal]) -> Box[np.float64]:
-    """Return the space of all values of ``signals``, with their bounds."""
     low = np.concatenate([np.full(signal.size, signal.low) for signal in signals])
     high = np.concatenate([np.full(signal.size, signal.high) for signal in signals])
     return Box(low, high, dtype=np.float64)

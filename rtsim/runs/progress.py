@@ -83,7 +83,6 @@ class NotebookBar:
     """A progress bar in the output of the current notebook cell."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
-        """Prepare the bar; ``display`` is ``IPython.display.display``."""
         self._display = display
         self._handle: Any = None
 
@@ -151,7 +150,6 @@ class RunText:
         """Wall-clock and simulated time of the last text, ns, for computing the rate."""
 
     def due(self, progress: Progress) -> str:
-        """Return the progress text, or an empty string if no text is due."""
         if self._shown is None:
             self._shown = (stopwatch(), progress.ns)
         now = self._pulse.due()

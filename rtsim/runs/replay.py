@@ -195,7 +195,6 @@ def scenario_from(
 
 
 def _driven(origin: Mapping[str, Any], source: str) -> dict[str, list[tuple[int, float]]]:
-    """Return the changes by target that the header of ``source`` contains."""
     try:
         return {
             str(target): [(int(ns), float(value)) for ns, value in changes]
@@ -233,7 +232,6 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
 
 
 def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
-    """Return external inputs that replay their recorded values, by name."""
     out: dict[str, ExternalInput] = {}
     for external in (part.external for part in scenario.components.values()):
         if external is not None:
@@ -265,7 +263,6 @@ def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Contr
 
 
 def fed_controller(recording: Recording, name: str) -> FedController:
-    """Return a controller that replays the recorded answers of controller ``name``."""
     inputs = recording.track(f"messages/{request_topic(name)}").signals
     outputs = recording.track(f"messages/{name}").signals
     part = recording.header.get("scenario", {}).get("parts", {}).get(name, {})
@@ -295,7 +292,6 @@ def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
 def _script(
     recording: Recording, name: str, before: tuple[Tag, int] = _NONE
 ) -> dict[Tag, list[Vector | str | None]]:
-    """Return the recorded results of polling for the answer, for each request."""
     track = recording.track(f"messages/{name}")
     answers = {
         Tag(int(ns), int(step)): np.array(values)
@@ -462,7 +458,6 @@ def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
 
 
 def _never_began(overrun: Event, before: _Frame, pace: Fraction) -> _Frame:
-    """Return the unrecorded frame whose overrun ended the run. The frame follows ``before``."""
     amount, ns = _amount(overrun), overrun.tag.ns
     handed_on = before.began * pace > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:

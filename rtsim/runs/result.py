@@ -116,7 +116,6 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def in_words(self) -> str:
-        """The end of the run and its error, as text."""
         text = f"the run {self.ending}"
         more = [str(one) for one in (self.error, self.lost) if one is not None]
         more += [one.in_words for one in self.requirements if one.result is not Outcome.PASSED]
@@ -233,7 +232,6 @@ class RunResult(SignalsByName, Judged):
         return self._read
 
     def facts(self) -> Mapping[str, object]:
-        """Return the end of the run, its speed and its warnings."""
         found = {"ended": f"{self.reason} at {self.ended}", "speed": f"{self.speed:.3g}",
                  "warnings": "; ".join(self.warnings) or "none"}  # fmt: skip
         return found if self.error is None else {**found, "error": str(self.error)}

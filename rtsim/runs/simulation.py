@@ -214,17 +214,14 @@ class OpenRun:
 
     @property
     def over(self) -> bool:
-        """True if the run has ended."""
         return self._loop.over
 
     @property
     def error(self) -> Exception | None:
-        """The error that ended the run, or ``None``."""
         return self._loop.error
 
     @property
     def interrupted(self) -> bool:
-        """True if a signal ended the run."""
         return self._loop.reason == "interrupted"
 
     def finish(self, reason: str = "") -> RunResult:
@@ -288,7 +285,6 @@ def _nothing(*_: object) -> None:
 
 
 def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Callable[[str], object]:
-    """Return the function that a recorder calls if it fails during the run."""
     end, tell = request.output.on_recorder_death == "end", request.live.tell or _nothing
 
     def lost(cause: str) -> None:
@@ -389,7 +385,6 @@ class Loop:
                 self._end()
 
     def _scheduled(self) -> AbstractContextManager[Granted]:
-        """Return the context of the requested scheduling, which only a paced run gets."""
         if self._pacer.clock.paced:
             beside = getattr(self._recorder, "beside", ())
             return scheduled(self._request.pace.scheduling, beside)
@@ -398,7 +393,6 @@ class Loop:
         return nullcontext(self._granted)
 
     def _end(self, reason: str = "") -> RunEnding:
-        """End the run and return its ending; ``reason`` explains an early stop."""
         executive, error = self._executive, self.error
         system, handler = executive.system, executive.handler
         if self._ending is not None:

@@ -132,7 +132,6 @@ class Simulation:
         self._run = self._opened(self._request)
 
     def _opened(self, request: RunRequest, header: Mapping[str, Any] | None = None) -> OpenRun:
-        """Return an open run; ``header`` replaces the recording's header."""
         parts = request.scenario.components
         self._devices = {name: _Assigned() for name, part in parts.items() if part.external}
         externals = {
@@ -219,7 +218,6 @@ class Simulation:
         return ns
 
     def _hand_over(self) -> None:
-        """Apply the assigned values at the present time."""
         system, ns = self._system, self._time_ns
         for target, value in sorted(self._assigned.items()):
             component = target.partition(".")[0]

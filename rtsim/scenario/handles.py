@@ -121,7 +121,6 @@ Topic: TypeAlias = "str | Handle | NamedSignals"
 
 
 def names_of(topics: Topics) -> tuple[str, ...]:
-    """Return the names of one or several topics."""
     if isinstance(topics, (str, Handle)):
         return (str(topics),)
     return tuple(map(str, topics))  # type: ignore[arg-type]

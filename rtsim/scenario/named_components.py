@@ -99,7 +99,6 @@ class NamedComponents:
         return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
 
     def plant_names(self) -> list[str]:
-        """Return the names of the plants, sorted."""
         return sorted(self.of(PlantComponent))
 
     def controller_component(self, name: str, problem: str) -> ControllerComponent:

@@ -150,7 +150,6 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
-    """Return the number of the mode ``value`` if ``name`` is the mode signal, or else ``value``."""
     if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
         return value
     if value not in model.modes:
@@ -736,7 +735,6 @@ class Scenario(NamedComponents, Presented, Drawn):
             requirement.check(self._unit_of)
 
     def _unit_of(self, name: str) -> str:
-        """Return the unit of the scalar signal or parameter ``"component.name"``."""
         owner, dot, signal = name.rpartition(".")
         if not dot:
             raise ScenarioError(f"{name} is not a signal of a component; write component.signal")
@@ -761,7 +759,6 @@ class Scenario(NamedComponents, Presented, Drawn):
         return Viewed(self.presentation.views, self.describe()["parts"], self.readable())
 
     def describe(self) -> dict[str, Any]:
-        """Return the scenario as plain data, for the recording."""
         components = dict(sorted(self.components.items()))
         valid = [component.validity() for component in components.values()]
         return {

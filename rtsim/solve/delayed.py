@@ -578,7 +578,6 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     width = FIRST_END + history.elements * (degree + 2)
 
     def settle(given: Mapping[str, NDArray[np.float64]]) -> None:
-        """Connect the history to the arrays of the solver."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
         inside = method.layout.filled({**vectors, "x": began, **memory, **method.own}, sizes)

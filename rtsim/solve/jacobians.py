@@ -92,7 +92,6 @@ class Jacobian:
 
     @property
     def declared(self) -> bool:
-        """True if the model declares its sparsity or its Jacobian."""
         return self._declared is not None
 
     def bind(self, z: Vector, u: Vector, p: Vector) -> None:

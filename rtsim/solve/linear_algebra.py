@@ -52,7 +52,6 @@ def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
 
 
 def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
-    """Add ``factor * of[begin : begin + count]`` to ``into[start : start + count]``."""
     into[start : start + count] += factor * of[begin : begin + count]
 
 

@@ -272,7 +272,6 @@ class Runs:
         self._prepared: dict[tuple[str, tuple[tuple[str, Value], ...]], Prepared] = {}
 
     def check(self, one: Counterexample) -> RequirementResult:
-        """Return the same verdict as :meth:`Counterexample.check`."""
         arguments = tuple(sorted((n, v) for n, v in one.values.items() if "." not in n))
         key = one.scenario, arguments
         if key not in self._prepared:
@@ -356,7 +355,6 @@ def _s(ns: int) -> float:
 
 
 def _moved(scenario: str, to: Callable[[Path], Path]) -> str:
-    """Return the reference ``scenario`` with the path ``to(path)`` if it is a Python file."""
     path, dot, function = scenario.partition(".py")
     if not dot:
         return scenario

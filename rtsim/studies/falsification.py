@@ -193,7 +193,6 @@ def falsify(
 
 
 def _first(scenario: str, factors: Mapping[str, object], settings: Mapping[str, Value]) -> Scenario:
-    """Return the scenario with typical arguments of its function."""
     arguments = {name: spread(one).middle() for name, one in factors.items() if "." not in name}
     values = {**settings, **arguments}
     return ScenarioMaker(scenario).make({name: text_of(value) for name, value in values.items()})
@@ -272,7 +271,6 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
 
 
 def _counterexample(folder: Folder, scenario: str, of: Requirement) -> tuple[int, Counterexample]:
-    """Return the run with the smallest margin: its number, and all that repeats it."""
     column = margin_column(of.name)
     columns = folder.columns("run", column)
     run = int(columns["run"][np.nanargmin(columns[column])])

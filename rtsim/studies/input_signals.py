@@ -248,7 +248,6 @@ def check_targets(targets: Iterable[str]) -> None:
 
 
 def whole_name(scenario: Scenario, target: str) -> str:
-    """Return ``"component.name"`` for a target that names only a component with one signal."""
     if "." in target:
         return target
     component = scenario.component(target)

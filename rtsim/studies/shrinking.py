@@ -85,7 +85,6 @@ def least(high: int, does: Callable[[int], T | None]) -> T | None:
 
 
 def rounder(value: float) -> list[float]:
-    """Return ``value``, rounded to 1, 2, 3 and 4 significant digits."""
     if not math.isfinite(value):
         return []
     return list(dict.fromkeys(float(f"{value:.{digits - 1}e}") for digits in DIGITS))
@@ -280,7 +279,6 @@ class _Shrinking:
         self._first([replace(self.best, inputs=tuple(inputs), until_ns=until)])
 
     def _near(self, ns: int) -> int:
-        """Return the time of the grid that is nearest to ``ns``."""
         return round(Fraction(ns, self._tick)) * self._tick
 
     def _grid(self, ns: int) -> int:
@@ -288,7 +286,6 @@ class _Shrinking:
         return -(-_grid(ns) // self._tick) * self._tick
 
     def _first(self, candidates: Sequence[Counterexample]) -> Counterexample | None:
-        """Return the first candidate that is smaller than the best one and is a violation."""
         for one in candidates:
             if one.until_ns < self._least_ns:
                 one = replace(one, until_ns=self._least_ns)
@@ -338,7 +335,6 @@ class _Shrinking:
         without(self.best, lambda one: len(one.inputs), fewer, self._smaller)
 
     def _unchanged(self) -> None:
-        """Give factors their usual values."""
         for name in sorted(self.best.values):
             if name in self._factors and self._factors[name].usual is not None:
                 values = {key: v for key, v in self.best.values.items() if key != name}
@@ -445,7 +441,6 @@ def _with_point(one: Counterexample, k: int, at: int, point: Point) -> Counterex
 
 
 def _at_bounds(one: Counterexample, k: int) -> Counterexample:
-    """Return the run in which the input ``k`` has only its smallest and its largest value."""
     wave = one.inputs[k]
     middle = 0.5 * (wave.low + wave.high)
     points = [(ns, wave.low if value < middle else wave.high) for ns, value in wave.points]
@@ -453,7 +448,6 @@ def _at_bounds(one: Counterexample, k: int) -> Counterexample:
 
 
 def _ended(one: Counterexample, until_ns: int) -> Counterexample:
-    """Return the run that ends at ``until_ns``."""
     inputs = tuple(wave.within(until_ns) for wave in one.inputs)
     return replace(one, inputs=inputs, until_ns=until_ns)
 
@@ -483,13 +477,11 @@ def _grid(ns: int, digits: int = 2) -> int:
 
 
 def _coarse(ns: int, digits: int) -> int:
-    """Return ``ns``, rounded up to ``digits`` digits."""
     grid = _grid(ns, digits)
     return -(-ns // grid) * grid
 
 
 def _digits(value: float) -> int:
-    """Return the number of significant digits of ``value``; 0 has none."""
     return len(Decimal(repr(value)).normalize().as_tuple().digits) if value else 0
 
 

@@ -106,7 +106,6 @@ class Summary(Judged, dict[str, Any]):
 
     @property
     def in_words(self) -> str:
-        """A sentence with the outcome, the number of passed runs, and the main reason."""
         met = [
             f"{one['requirement']}: {one['passed']} of {one['count']} runs pass"
             for one in self["requirements"].values()
@@ -259,7 +258,6 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
 
 
 def _why_undecided(requirement: Formula, cause: str) -> str:
-    """Return the sentence about ``requirement`` in the cause of a row."""
     begins = f"{requirement.name} is undecided: "
     found = (one for one in cause.split("; ") if one.startswith(begins))
     return next(found, cause).removeprefix(begins)

@@ -49,7 +49,6 @@ def allocations(solver: Solver, model: Model) -> float | None:
 
 
 def forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Compute the derivative of :data:`FORCED`."""
     dx[0] = x[1]
     dx[1] = -x[0] + 2.0 * math.cos(t) - p[0] * (x[1] - math.sin(t) - t * math.cos(t))
 

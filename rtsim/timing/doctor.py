@@ -80,7 +80,6 @@ class Measurement:
 
     @property
     def enough(self) -> bool:
-        """Return whether the measurement has enough samples for a verdict."""
         return self.lateness.count >= FEWEST
 
     @property
@@ -256,7 +255,6 @@ class Diagnosis:
         }
 
     def table(self) -> RenderableType:
-        """Return the result as a table for a terminal."""
         m = self.machine
         table = Table(title="Wake lateness", title_justify="left")
         for heading in ("rate", "spin", "median", "p99", "p99.9", "max", "allowed", "held"):

@@ -100,7 +100,6 @@ class Spread:
 
 
 def _bounds(k: int) -> tuple[float, float]:
-    """Return the limits of bin ``k``: 0 for 0, [r^(k-1), r^k) for k > 0, and mirrored for -k."""
     if k == 0:
         return 0.0, 0.0
     low, high = RATIO ** (abs(k) - 1), RATIO ** abs(k)

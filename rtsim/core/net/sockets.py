@@ -253,7 +253,6 @@ class _Only:
 
 
 def _bound(socket: zmq.Socket[bytes]) -> None:
-    """Limit the memory that a peer can occupy through this socket."""
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
     socket.setsockopt(zmq.RCVHWM, MOST_QUEUED)

@@ -273,7 +273,6 @@ class Files:
         self._waiting.append(checkpoint)
 
     def finish(self) -> None:
-        """Write the files of all stored checkpoints."""
         waiting, self._waiting = self._waiting, []
         for checkpoint in waiting:
             path = path_beside(self._recording, checkpoint.ns)
@@ -302,13 +301,11 @@ def _at(checkpoint: Checkpoint) -> int:
 
 
 def path_beside(recording: Path, ns: int) -> Path:
-    """Return the path of the checkpoint at ``ns`` of the run that is recorded in ``recording``."""
     decimals = f"{ns % NS_PER_S:09d}".rstrip("0").ljust(3, "0")
     return recording.with_name(f"{recording.stem}@{ns // NS_PER_S}.{decimals}{SUFFIX}")
 
 
 def beside(recording: Path) -> list[Path]:
-    """Return the checkpoint files next to ``recording``, unsorted."""
     start = f"{recording.stem}@"
     folder = recording.parent
     if not folder.is_dir():
@@ -356,11 +353,9 @@ class CheckpointHistory:
         self._start = start
 
     def add(self, files: Files) -> None:
-        """Add the checkpoint files of a new segment."""
         self._files.append(files)
 
     def begin(self, ns: int) -> None:
-        """Begin a segment at ``ns``, and forget the checkpoints after ``ns``."""
         if self.ring is not None:
             self.ring.forget_after(ns)
         for files in self._files:

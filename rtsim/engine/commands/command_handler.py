@@ -345,7 +345,6 @@ class CommandHandler:
     def _put_off(
         self, waiting: PendingCommand, tag: Tag, next_ns: int = NEXT_TAG
     ) -> list[PendingCommand]:
-        """Check a command that came between two tags; return it for the next tag if it is valid."""
         command, wrong = waiting.command, ""
         try:
             if command.kind == "set":

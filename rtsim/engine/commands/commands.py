@@ -211,7 +211,6 @@ def _read(command: str, name: str, read: Callable[[object], Argument], value: ob
 
 
 def from_json(text: str) -> Command:
-    """Return the command from the output of :meth:`Command.to_json`."""
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -100,7 +100,6 @@ def why_unpaceable(system: System, pacer: Pacer) -> str:
 
 
 def _reaction(task: Task, system: System, trace: Trace) -> CompiledReaction | str:
-    """Return the compiled reaction of ``task``, or the reason why it has none."""
     reacts, described = _owner(task, "react"), _owner(task, "compiled")
     if described is None or reacts is not described:  # a subclass reacts in its own way
         return f"{task.name} reacts in Python"
@@ -131,5 +130,4 @@ def _owner(task: Task, method: str) -> type | None:
 
 
 def _exact(period: Period) -> bool:
-    """Return whether the ticks of ``period`` can be computed in 64 bits."""
     return max(period.ratio) < 2**40

@@ -84,7 +84,6 @@ def ticked(t: Any, i: int, ns: int) -> None:
 
 @compiled
 def gather(t: Any, copies: Any) -> None:
-    """Copy the values of the wires in the range ``copies``."""
     for i in range(copies.count):
         wire = records_of(t.wires, COPY)[copies.first + i]
         into, source = vector_of(wire.into), vector_of(wire.source)
@@ -226,7 +225,6 @@ def _sink(t: Any, count: int) -> None:
 
 @compiled
 def arrives(t: Any, ns: int, step: int) -> bool:
-    """Return whether a message arrives at the tag or before it."""
     first = records_of(t.flight, MESSAGE)[0]
     waiting = state_of(t).in_flight > 0
     return bool(waiting and (first.ns < ns or (first.ns == ns and first.step <= step)))

@@ -157,7 +157,6 @@ def _python_is_needed(p: Any, arrived: int, late: int) -> bool:
 
 @compiled
 def _commanded(p: Any) -> bool:
-    """Return whether a command waits in memory or at a socket."""
     if p.given.length and words_of(p.given)[0] != p.given_seen:
         return True
     if p.socket < 0:
@@ -288,7 +287,6 @@ def _count(spread: Any, sample: int) -> None:
 
 @compiled
 def _longest_job(p: Any) -> int:
-    """Return the job as :meth:`rtsim.timing.frames.Frame.longest_job` does."""
     jobs = words_of(p.jobs)
     longest, total, most = REST_JOB, 0, 0
     for i in range(jobs.size):  # in the order of a frame: tasks, recording, the step

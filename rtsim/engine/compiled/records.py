@@ -44,7 +44,6 @@ def in_order(kind: np.dtype[np.void]) -> Callable[[Mapping[str, Any]], tuple[Any
 
 
 def by_name(records: NDArray[np.void]) -> list[dict[str, Any]]:
-    """Return each record as a dictionary of Python numbers."""
     names = records.dtype.names or ()
     return [dict(zip(names, row, strict=True)) for row in records.tolist()]
 

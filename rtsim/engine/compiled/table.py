@@ -67,7 +67,6 @@ class Draws:
         self._before: Any = None
 
     def fill(self, count: int) -> None:
-        """Draw the numbers for ``count`` uses."""
         generator = self._streams.stream(self._stream)
         self._before = generator.bit_generator.state
         self.values = np.ascontiguousarray(self._make(generator, count)).reshape(-1)
@@ -332,7 +331,6 @@ class Table:
         row["held"], row["held_early"] = self._held[name]
 
     def _draw(self, what: str, name: str) -> int:
-        """Return the index of ``(what, name)`` in ``draw_list``, or NOTHING."""
         return self._draw_numbers.get((what, name), NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:

@@ -165,7 +165,6 @@ def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:
 
 
 def _lent(track: Track) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the records TRACK and TRACK_STATE for the buffers of a track."""
     lent = track.lend()
     block, spare = ((address, lent.block.size) for address in lent.addresses)
     return (lent.width, lent.capacity), (lent.row, 0, block, spare)

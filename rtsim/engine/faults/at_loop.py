@@ -206,7 +206,6 @@ class LoopFaults:
         return amount
 
     def lose(self, task: str, ns: int) -> bool:
-        """Return True if the tick of ``task`` at ``ns`` is lost."""
         lost = False
         if task not in self._tasks:
             return lost  # the task of a fault has no faults itself

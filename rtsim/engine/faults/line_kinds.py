@@ -262,7 +262,6 @@ LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset)
 def faults_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
 ) -> list[LineFault]:
-    """Return the faults at the end ``end`` of the line, in the order in which they are applied."""
     out = []
     for activity in line.at(end):
         kind = activity.fault.kind
@@ -291,7 +290,6 @@ class LineFaults:
         self._present = present
 
     def at(self, end: str) -> tuple[Activity, ...]:
-        """Return the faults at ``end``, which is ``to_board``, ``from_board`` or ``board``."""
         return tuple(a for a in self._activities if a.fault.signal == end)
 
     @property

@@ -92,7 +92,6 @@ def _values(about: About, look: Look, topic: str) -> str:
 
 
 def values_html(about: About, values: Mapping[str, float]) -> str:
-    """Return the present values of signals as a table."""
     rows = [(n, f"{v:.6g}", about.signals.get(n, "")) for n, v in values.items()]
     return _table(("signal", "value", "unit"), rows)
 
@@ -128,7 +127,6 @@ def requirements_html(about: About, look: Look) -> str:
 
 
 def _margin(low: float | None, high: float | None) -> str:
-    """Return the bounds of a robustness, in which None is infinite."""
     if low is None and high is None:
         return ""
     if low == high:
@@ -193,7 +191,6 @@ class Commands:
             self._waiting[key] = (kind, arguments)
 
     def take(self) -> list[Command]:
-        """Remove and return the waiting commands, in order."""
         with self._lock:
             found, self._waiting = list(self._waiting.values()), {}
         return found

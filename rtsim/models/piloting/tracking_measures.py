@@ -218,7 +218,6 @@ def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
 
 
 def _fitted(w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool) -> PilotFit:
-    """Return the best pilot of one structure, from several starting points."""
     with needs("scipy", "the identification of a pilot"):
         from scipy.optimize import least_squares
     sign = 1.0 if np.cos(np.angle(measured[0])) >= 0.0 else -1.0
@@ -316,7 +315,6 @@ def oscillations(
 def _marked(
     run: list[int], time: Vector, error: Vector, stick: Vector, answer: Vector
 ) -> list[Oscillation]:
-    """Return an oscillation with the extremes ``run``, or an empty list if ``run`` is too short."""
     if len(run) - 1 < HALF_PERIODS:
         return []
     first, last = run[0], run[-1] + 1
@@ -466,7 +464,6 @@ _SAMPLED = "messages/link.inputs"
 
 
 def _stick_of(recording: Recording, axis: str) -> str:
-    """Return the stick signal that moves ``axis``: the signal of this name, or the only signal."""
     track = recording.tracks.get(_SAMPLED)
     names = [] if track is None else list(track.signals.columns)
     if axis in names:
@@ -532,7 +529,6 @@ def _axis(
 
 
 def _travel(recording: Recording, stick: str) -> tuple[float, float]:
-    """Return the ends of the stick's travel, or -1 and 1 if the signal declares no limits."""
     found = recording.track(_SAMPLED).signals[stick.rpartition(".")[2]]
     finite = math.isfinite(found.low) and math.isfinite(found.high)
     return (found.low, found.high) if finite else (-1.0, 1.0)
@@ -568,7 +564,6 @@ def latency_rows(recording: Recording, end: float = math.inf) -> tuple[list[Row]
 
 
 def tracked(recording: Recording, name: str) -> Findings:
-    """Return the findings of the tracking task ``name`` in ``recording``."""
     axes, complete = tracked_axes(recording, name)
     p = parameters_of(recording, name)
     rows: list[Row] = []

@@ -280,7 +280,6 @@ def own_tables(stick: Signals) -> dict[str, Any]:
 
 
 def own_mapping(stick: Signals) -> DeviceMapping:
-    """Return rtsim's default mapping for ``stick``."""
     return mapping_of(own_tables(stick), stick, str(OWN_MAPPING))
 
 

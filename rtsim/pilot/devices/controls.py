@@ -128,7 +128,6 @@ def _first(current: int, fitting: Sequence[int]) -> int | None:
 
 
 def _named(numbers: Sequence[int], sticks: Mapping[int, Stick]) -> list[str]:
-    """Return the names of devices, and add a number to each name that occurs more than once."""
     names = [sticks[n].name for n in numbers if n in sticks]
     return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
 
@@ -168,7 +167,6 @@ class Lever:
         self.held_by = self._number = -1
 
     def look(self, sticks: Container[int]) -> None:
-        """Forget the device if it was unplugged."""
         if self._number not in sticks:
             self.release()
             self.device = ""

@@ -164,7 +164,6 @@ class Value:
     def raw(
         self, position: float, source: AxisSource = _ANY_AXIS, trim: float | None = None
     ) -> float:
-        """Return the raw position, -1 to 1, for which :meth:`shape` returns ``position``."""
         if self.shape(0.0, source, trim) == position:
             return 0.0
         low, high = -1.0, 1.0

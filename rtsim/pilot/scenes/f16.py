@@ -76,7 +76,6 @@ def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: 
 
 
 def gear_text(extension: float, brake: float) -> str:
-    """Return the state of gear and brakes as text."""
     gear = "UP" if extension < _MOVES else "DOWN" if extension >= _DOWN else "MOVES"
     return f"GEAR {gear}" + ("  BRAKE" if brake > _MOVES else "")
 
@@ -250,7 +249,6 @@ class F16Scene:
         self._name = str(about.get("plant", "f16"))
 
     def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
-        """Return the declared ground, with its origin at the runway if it has no latitude."""
         declared = Declared.from_plain(plain)
         if declared.latitude is None or declared.longitude is None:
             return Relief(declared.grid)

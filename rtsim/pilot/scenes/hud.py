@@ -380,7 +380,6 @@ class Readout:
 
 
 def declared(number: Hud, value: float) -> Readout:
-    """Return the readout for a declared ``number`` whose signal has the given ``value``."""
     text = number.text or number.signal.partition(".")[2]
     return Readout(text, number.factor * value, number.unit, number.digits, number.side)
 

@@ -273,7 +273,6 @@ class SceneWindow:
             self._surface = pygame.display.get_surface() or self._surface
 
     def note(self, text: str) -> None:
-        """Show ``text`` for 4 s, if it is not empty."""
         if text:
             self._notes.append((self._clock() + _NOTE_NS, text))
 
@@ -328,7 +327,6 @@ class SeekBar:
     end: int
 
     def line(self, size: tuple[int, int]) -> pygame.Rect:
-        """Return the rectangle of the bar on a surface of the given size."""
         width, height = size
         return pygame.Rect(_MARGIN, height - HEIGHT + 8, max(1, width - 2 * _MARGIN), 6)
 
@@ -343,7 +341,6 @@ class SeekBar:
         return self.first + round(share * (self.end - self.first))
 
     def x(self, size: tuple[int, int], ns: int) -> int:
-        """Return the pixel column of the time ``ns``."""
         line = self.line(size)
         share = (ns - self.first) / max(1, self.end - self.first)
         return line.left + round(share * line.width)

@@ -125,7 +125,6 @@ def _errors_held_back() -> Iterator[None]:
 
 
 def close_window() -> None:
-    """Close the window that :func:`open_window` opened."""
     import pygame
 
     pygame.display.quit()

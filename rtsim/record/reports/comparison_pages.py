@@ -95,7 +95,6 @@ def _plots(
     candidate: Recording,
     say: Callable[[str], object],
 ) -> str:
-    """Return plots of the signals that differ most, or of the first signals if none differs."""
     runs = [(f"A: {_name(baseline)}", baseline), (f"B: {_name(candidate)}", candidate)]
     drawn = [one for one in results if _column(one, baseline)][:MOST_PLOTS]
     out: list[Chart] = []
@@ -202,7 +201,6 @@ class _Overlay:
         self._drawers = [ViewCharts(run, columns) for _, run in runs]
 
     def charts(self, views: Sequence[View], say: Say) -> str:
-        """Return, for each view, a chart of the signals and a chart of the differences."""
         out: list[Chart] = []
         for number, view in enumerate(views, start=1):
             say(f"drawing view {number} of {len(views)} …")
@@ -213,7 +211,6 @@ class _Overlay:
         return grid(out)
 
     def _of(self, view: View, chart: Chart) -> list[Chart]:
-        """Return charts of each response, with all runs and the commands of the first run."""
         held = {line.name for line in chart.lines if line.stairs}
         commands = [name for name in view.signals[1:] if name in held]
         responses = [name for name in view.signals if name not in commands]

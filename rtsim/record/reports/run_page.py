@@ -143,7 +143,6 @@ def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
 def _samples_of(
     recording: Recording, certificate: Mapping[str, Any]
 ) -> dict[str, tuple[Vector, Vector]]:
-    """Return timing samples by name, from the timing track or else from the certificate."""
     track = recording.tracks.get("timing")
     out: dict[str, tuple[Vector, Vector]] = {}
     if track is not None and len(track):
@@ -385,7 +384,6 @@ def _views(recording: Recording, say: Say) -> str:
 
 
 def _sampled(recording: Recording, drawer: ViewCharts) -> str:
-    """Return collapsed HTML sections with charts of the inputs that each controller sampled."""
     out = []
     for track in recording.tracks.values():
         if track.name.endswith(SAMPLED) and len(track) and track.signals.size:

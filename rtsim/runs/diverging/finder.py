@@ -229,7 +229,6 @@ def _ended(recording: Recording) -> int:
 
 
 def _asked_otherwise(a: Recording, b: Recording) -> list[str]:
-    """Return one line for each setting in which two recordings differ."""
     out = []
     for key in ("scenario", "seed", "compile", "fingerprint"):
         for pair in walk(key, a.header.get(key), b.header.get(key)):
@@ -269,7 +268,6 @@ class Verdict(Judged):
 
     @property
     def equal(self) -> bool:
-        """True if no difference was found."""
         return self.place is None
 
     def _judge(self) -> Outcome:
@@ -279,7 +277,6 @@ class Verdict(Judged):
 
     @property
     def in_words(self) -> str:
-        """The first difference, or why the outcome is undecided, or how far the runs are equal."""
         if self.place is not None:
             return f"{self.a} and {self.b} differ first in {self.place.name} at {self.place.tag}"
         return self.undecided or f"{self.a} and {self.b} are equal up to {self.ended}"

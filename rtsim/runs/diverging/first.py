@@ -33,7 +33,6 @@ Value: TypeAlias = float | int | str | None
 
 
 def bits(value: float) -> int:
-    """Return the bits of a double as an unsigned 64-bit integer."""
     word: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     return word
 
@@ -298,7 +297,6 @@ def _in_track(
 
 
 def _but(columns: Sequence[str], others: Sequence[str]) -> str:
-    """Return the ``columns`` not in ``others``, or all ``columns`` if only the order differs."""
     shown = columns if set(columns) == set(others) else [c for c in columns if c not in others]
     return ", ".join(shown) or ABSENT
 
@@ -463,7 +461,6 @@ def failure(a: Recording, b: Recording) -> Place | None:
 
 
 def last_before(recordings: Sequence[Recording], tag: Tag) -> Tag | None:
-    """Return the last tag before ``tag`` with a recorded row or event, or ``None``."""
     best: Tag | None = None
     for recording in recordings:
         for track in recording.tracks.values():

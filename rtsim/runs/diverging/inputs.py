@@ -47,7 +47,6 @@ class Teller:
     def _said(
         self, source: str, tag: Tag, reader: str, first: float | list[float] | None
     ) -> list[tuple[str, Value]]:
-        """Return the values that ``reader`` read from ``source``; ``first`` is the initial one."""
         try:
             return [(source, float(source))]  # a constant
         except ValueError:
@@ -78,7 +77,6 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, values, strict=True)]
 
     def _held(self, source: str) -> list[tuple[str, Value]]:
-        """Return the value of a noise in the repeated run; ``None`` if the value is not known."""
         part, _, _ = source.partition(".")
         values = [] if self._before is None else self._before["ports"].get(part, [])
         if len(values) != 1:
@@ -120,7 +118,6 @@ class Teller:
     def _in_row(
         self, name: str, source: str, row: int | None, first: float | list[float] | None = None
     ) -> list[tuple[str, Value]]:
-        """Return the values of ``source`` in row number ``row``, or initial values for ``None``."""
         track = self._track(name)
         part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
@@ -158,14 +155,12 @@ class Teller:
         }
 
     def are_outputs(self, plant: str, columns: frozenset[str]) -> bool:
-        """Return True if all ``columns`` are outputs, which the plant computes from its state."""
         track, part = self._track(plant), self.part(plant)
         known = {} if track is None else _signals(track)
         held = {n for kind in ("states", "discrete", "inputs") for n in part.get(kind, ())}
         return columns <= known.keys() and not held & {known[column] for column in columns}
 
     def request(self, controller: str, tag: Tag) -> Named:
-        """Return the inputs that a controller sampled at ``tag``."""
         track = self._track(f"messages/{request_topic(controller)}")
         if track is None:
             return {}
@@ -189,7 +184,6 @@ class Teller:
         }
 
     def arrived(self, tag: Tag) -> list[str]:
-        """Return the messages that arrived at the instant of ``tag``."""
         out = []
         for name, track in sorted(self.recording.tracks.items()):
             topic = name.removeprefix("messages/")
@@ -275,5 +269,4 @@ def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
 
 
 def _signals(track: TrackData) -> dict[str, str]:
-    """Return the name of the signal of each column, in order."""
     return {column: signal.name for signal in track.signals for column in signal.columns}

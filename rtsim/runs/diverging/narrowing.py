@@ -165,7 +165,6 @@ class RecordedRun:
         return watch
 
     def _joined(self, start: Checkpoint | None, again: Recording) -> Recording:
-        """Return the new recording, preceded by the rows that were recorded before ``start``."""
         mine = self.recording
         if start is None:
             return replace(again, source=f"{mine.source} (run again)")
@@ -201,7 +200,6 @@ class RecordedRun:
         return sorted(self._files)
 
     def opened(self, ns: int) -> Checkpoint | None:
-        """Return the checkpoint at ``ns``; ``None`` if it is missing or of another run."""
         self.checkpoints()
         assert self._files is not None
         try:

@@ -132,7 +132,7 @@ def _checked(
 ) -> tuple[list[RequirementResult], dict[Requirement, str]]:
     """Check a run, and return why it cannot be asked some requirements of other runs.
 
-    ``asked`` are the requirements of the run, and ``every`` those of all runs of a matrix.
+    ``asked`` contains the requirements of this run, and ``every`` the requirements of all runs.
     """
     from rtsim.record.reading import Recording
     from rtsim.requirements.verdict import check as check_requirements

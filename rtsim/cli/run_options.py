@@ -72,11 +72,12 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints.  If ``told`` is True, commands can request more during the run."""
+    """The checkpoints that the options of a command request."""
 
     every: str | None
     at: tuple[str, ...]
-    told: bool = False
+    on_command: bool = False
+    """Whether commands can request further checkpoints during the run."""
     rewind: str | None = None
     """Time span of the checkpoints in memory, simulated s."""
     viewed: bool = False
@@ -101,7 +102,7 @@ class Wanted:
         recording.
         """
         if recording is not None:
-            if self.every is None and not self.at and not self.told:
+            if self.every is None and not self.at and not self.on_command:
                 return None
             files = Files(recording, start)
             past.add(files)

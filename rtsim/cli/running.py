@@ -56,7 +56,7 @@ def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunRe
 
     The recorder in ``request`` records the first segment. Later recorders are entered into
     ``stack``. A later segment begins at the rate at which the previous segment ended. Raises the
-    error that ends the run. A failure of only the recording does not raise an error.
+    error that ends the run. If only the recording fails, no error is raised.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder
@@ -215,7 +215,7 @@ def run_command(
             wanted = options.wanted()
             if watch is not None:
                 publisher, inbox = stack.enter_context(watch(scenario, inbox))
-                wanted = replace(wanted, told=True, viewed=True)
+                wanted = replace(wanted, on_command=True, viewed=True)
             request = RunRequest(
                 scenario,
                 seed,

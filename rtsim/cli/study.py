@@ -729,7 +729,7 @@ def report(folder: Path, output: Path | None, strict: bool, as_json: bool) -> No
 
     The page has the results so far: pass rates, distributions, time histories, the influence of the
     factors, convergence, and the worst runs with the commands that repeat them. The exit status is
-    that of 'rtsim study show'.
+    the same as for 'rtsim study show'.
     """
     opened = Folder.open(folder)
     target = output or folder / "report.html"

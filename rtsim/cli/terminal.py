@@ -69,7 +69,7 @@ def print_long_table(
     """Print a table like :func:`print_table`, for any number of rows.
 
     The rows are printed page by page, and only one page is in memory. The column headings are
-    printed once. A column becomes wider from page to page if a cell needs the space.
+    printed once. On a later page, a column is wider if a cell needs the space.
     """
     pages = _pages(rows)
     page = next(pages)

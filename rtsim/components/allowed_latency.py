@@ -1,4 +1,4 @@
-"""Latencies that a user allows a controller: seconds, a named model, or measured delays.
+"""The compute latency of a controller: seconds, a latency model, or measured delays.
 
 Named models, as in ``--latency gamma:2,0.001``, are in :data:`LATENCY_MODELS`.  Other packages add
 models by the entry point ``rtsim.latency_models`` (docs/extending.md).

@@ -284,8 +284,8 @@ class PeriodicFrame(NamedTuple):
 def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
     """Map each sender to the worst-case latency of its frame on one bus, in ns.
 
-    The latency lasts from the time at which the frame is ready until its arrival.  A latency is
-    None if the frame and the frames of higher priority need all the time of the bus.
+    The latency lasts from the time at which the frame is ready until its arrival. A latency is None
+    if the bus cannot carry the frame together with all frames of higher priority.
     """
     ordered = sorted(frames, key=lambda f: arbitration(f.frame.identifier, f.frame.extended))
     out: dict[str, int | None] = {}

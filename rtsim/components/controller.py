@@ -253,7 +253,7 @@ class PythonController:
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
         """Set the pending request, or ``None``; compiled code has already computed its answer.
 
-        The rest of the controller's memory is in the vectors that the compiled code has used.
+        The other memory of the controller is in the vectors of the compiled code.
         """
         self._pending = request
 

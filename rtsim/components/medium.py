@@ -25,7 +25,7 @@ MOST_WAITING = 10_000
 
 
 class Transmission(NamedTuple):
-    """Requirements of one message for its transmission on a medium."""
+    """The data that a medium needs to transmit one message, such as priority and duration."""
 
     priority: tuple[int, ...]
     """Sort key; the smallest goes first."""
@@ -137,8 +137,8 @@ class _Entry:
 class MediumQueue:
     """Messages that wait for one medium, and the time at which the medium becomes free.
 
-    The queue selects the next message after each instant. All messages of an instant therefore
-    compete for the medium, regardless of their microsteps.
+    The queue selects the next message after all microsteps of an instant, so that all messages of
+    the instant compete for the medium.
     """
 
     def __init__(self, name: str) -> None:

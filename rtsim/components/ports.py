@@ -57,10 +57,7 @@ class SignalPort:
             held[:] = payload
 
     def hold(self, where: slice, values: Vector, early: bool) -> Vector:
-        """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy.
-
-        Until the first :meth:`put`, the slice ``where`` of the copy contains ``values``.
-        """
+        """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy."""
         held = self.value.copy()
         held[where] = values
         (self.held_early if early else self.held).append(held)
@@ -99,7 +96,8 @@ class Wiring:
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
         """Connect the sources to the elements of ports; return the names of the ports.
 
-        ``early`` contains the names of the controllers before the component in a declared order.
+        ``early`` contains the names of the controllers that run before the component in the
+        declared order.
         """
         runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):

@@ -270,9 +270,9 @@ class Noted(Protocol):
 class ByAddress(Protocol):
     """A controller whose step compiled code can call directly, instead of ``send``.
 
-    Compiled code may call a step and then leave the step to the interpreter. The interpreter calls
-    ``send`` with the same tag and inputs. If a controller has memory outside its vectors, ``send``
-    must reuse the answer of the first call, and must not compute the step again.
+    Compiled code may call a step that the interpreter then repeats by ``send`` with the same tag
+    and inputs. If a controller has memory outside its vectors, ``send`` must reuse the answer of
+    the first call, and must not compute the step again.
     """
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
@@ -285,10 +285,7 @@ class ByAddress(Protocol):
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Record that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
-
-        ``steps`` does not include a step that the interpreter must repeat.
-        """
+        """Record ``steps`` steps of compiled code; ``request`` is the tag of the pending request."""
         ...
 
 

@@ -458,8 +458,7 @@ class WallClock:
     def _retune(self, left_ns: int) -> None:
         """Adjust the busy-wait window after a sleep that ended ``left_ns`` before its deadline.
 
-        ``left_ns`` is negative for a late sleep. The busy-wait window does not change if even the
-        longest allowed window would have been too short.
+        ``left_ns`` is negative for a late sleep.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -482,8 +481,8 @@ class WallClock:
         simulated ns.
 
         Select real-time scheduling before the calibration, because the scheduling changes the
-        result of the calibration. During the run, a sleep that ends late makes the window longer,
-        within the limits. Each sleep that ends in time makes the busy-wait window slightly shorter.
+        result of the calibration. During the run, the window becomes longer after a sleep that ends
+        late, and slightly shorter after any other sleep.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -516,8 +515,7 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     the next tick.  Ticks occur at multiples of ``tick_ns`` of ``CLOCK_MONOTONIC``.  If the period
     and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
 
-    Ticks disturb the loop least at the start of the busy-wait window. At the start of the window, a
-    tick takes the CPU from another thread just as the loop wakes up. The loop begins with a new
+    Ticks disturb the loop least at the start of the busy-wait window: there, the loop begins a new
     time slice, and all other ticks occur while the loop sleeps. If the window is so short that the
     tick would make the loop late, the middle of the loop's sleep is best for a tick.
 

@@ -175,10 +175,7 @@ def from_outside(error: BaseException) -> bool:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Return True if ``error`` is an interrupt or has one in its chain of causes.
-
-    A compiler or an extension module can replace an interrupt by an error of its own.
-    """
+    """Return True if ``error`` is an interrupt or has one in its chain of causes."""
     seen: set[int] = set()
     found: list[BaseException | None] = [error]
     while found:
@@ -201,11 +198,11 @@ def attribute_to(
 ) -> NoReturn:
     """Raise an error of class ``kind`` that states the component, the time and the cause ``error``.
 
-    ``what`` names the component, and ``when`` is the time of the exception.  An error of rtsim is
-    raised unchanged, and so is an interrupt.  An ``Exception`` without a file of the user in its
-    traceback counts as a bug of rtsim and is raised unchanged, unless it is an
-    :class:`OutOfBounds`.  Set ``sure=True`` if the exception certainly comes from code of the
-    component; it then never counts as a bug.
+    ``what`` names the component, and ``when`` is the time of the exception. Errors of rtsim and
+    interrupts are raised unchanged. An ``Exception`` without a file of the user in its traceback
+    counts as a bug of rtsim and is raised unchanged, unless it is an :class:`OutOfBounds`. Set
+    ``sure=True`` if the exception certainly comes from code of the component; it then never counts
+    as a bug.
     """
     if isinstance(error, RtsimError) or from_outside(error):
         raise error

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class RandomStreams:
-    """The random streams of one run.  Each stream is created at its first use."""
+    """The random streams of one run."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -166,9 +166,9 @@ class Lines:
 class Place:
     """The file and line of a table, for error messages.
 
-    ``error_class`` is the class of the errors.  The text of an error begins with ``file`` and
-    ``label``.  If ``lines`` is given, the line number follows ``file``.  For each key that another
-    table of the file defines, ``moved`` contains the name of the other table.
+    ``error_class`` is the class of the errors. The text of an error begins with ``file`` and
+    ``label``. If ``lines`` is given, the line number follows ``file``. ``moved`` maps keys that
+    belong to another table of the file to the name of that table.
     """
 
     file: str = ""
@@ -505,7 +505,7 @@ class Entries(Mapping[str, Any]):
 def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
     """Return the values of the table ``data``, whose allowed keys are ``keys``.
 
-    The text ``of`` is the name of the table in the error for an unknown key.
+    Errors for unknown keys name the table by the text ``of``.
     """
     for name in data:
         if name not in keys:

@@ -1,8 +1,8 @@
 """The task that runs processes, and the log from which it restores them.
 
-The task reacts at the next event of its processes, and to messages and guards.  A reaction
-processes all events of one simulated time that exist at the reaction's microstep, in SimPy's order.
-Other components receive only the values after the reaction.
+The task reacts at the next event of its processes, and to messages and guards. A reaction processes
+all events that are due at the present time, in SimPy's order. Other components receive only the
+values after the reaction.
 """
 
 from __future__ import annotations

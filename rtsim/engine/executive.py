@@ -342,8 +342,8 @@ class Executive:
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
         """Store when and why the recording failed, and return both as a text.
 
-        ``cause`` is the reason.  The rows up to ``kept_ns`` are recorded.  ``kept_ns=None`` means
-        that the recorded rows are unknown.  If ``end`` is True, the run ends after the present tag.
+        ``cause`` is the reason. The rows up to ``kept_ns`` are recorded. With ``kept_ns=None``, it
+        is unknown which rows were recorded. If ``end`` is True, the run ends after the present tag.
         """
         since = "perhaps from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
         self.unrecorded = f"{since}: {cause}"
@@ -356,7 +356,8 @@ class Executive:
     def _begin(self, before_ns: int) -> bool:
         """Begin the run; return whether its first tag has run.
 
-        After a restore, the first tag has already run, and pending requests count as sent now.
+        After a restore, the first tag has already run, and the timeout of each pending request
+        starts again.
         """
         system = self.system
         if not self._running:

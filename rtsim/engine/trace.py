@@ -155,8 +155,8 @@ class Trace:
     ) -> None:
         """Record k messages of one topic without delay.
 
-        The first message has the number ``sequence``.  The messages are initiated at the times
-        ``ns`` (k,), at microstep 0.  ``payloads`` (k, n) contains the values of the messages.
+        The first message has the number ``sequence``. Message i begins at the time ``ns[i]`` and at
+        microstep 0. ``payloads`` (k, n) contains the values of the messages.
         """
         stamps = np.zeros((len(ns), len(STAMPS)), np.int64)
         stamps[:, 0] = np.arange(sequence, sequence + len(ns))

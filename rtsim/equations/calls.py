@@ -132,7 +132,7 @@ def first_checked(
 def check(native: Native, *arguments: Any) -> None:
     """Raise :class:`IndexError` if this call would use an array element that does not exist.
 
-    The check ignores other exceptions, which the call itself raises. The arguments are not changed.
+    The arguments are not changed.
     """
     if not native.unchecked:
         return

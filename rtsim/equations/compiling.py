@@ -153,8 +153,8 @@ def _load_compiler() -> None:
 def in_both(function: F, inlined: bool = True) -> F:
     """Let compiled code call ``function``, which other callers run as plain Python.
 
-    ``inlined=False`` is for a long function with several callers, whose code should not be
-    repeated. A function that is marked with :func:`compiled` is returned unchanged.
+    Use ``inlined=False`` for a long function with several callers, so that its code is compiled
+    once only. A function that is marked with :func:`compiled` is returned unchanged.
     """
     if hasattr(function, "py_func"):
         return function

@@ -159,9 +159,9 @@ class Delayed:
 
     - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
-    - ``least``, ``most`` (s): the bounds of the lag. A lag that is a function requires both bounds,
-      and ``least`` must be at least 1e-9 s. For a lag that is a parameter, ``most`` is by default
-      the value of the parameter at the start.
+    - ``least``, ``most`` (s): the bounds of the lag. If ``lag`` is a function, give both ``least``
+      (at least 1e-9 s) and ``most``. For a lag that is a parameter, ``most`` is by default the
+      value of the parameter at the start.
     - ``before``: the signal before the run. Give a number, one number for each element, the name of
       a parameter, or a function ``before(t)`` for times t < 0 s. The default is the value of the
       signal at the start. A signal of ``lines`` has no default.

@@ -8,9 +8,9 @@ of the model. The same source runs compiled and as plain Python. A plant passes 
 history as the last element of ``p``. The functions of the model receive ``p`` without the address.
 
 A *break* is a time at which a derivative of the solution jumps. A break occurs at the start of the
-run and at each write to the plant. A further break occurs at each time t at which the time t - lag
-of a delay reaches an earlier break. During an internal step, a delayed signal is read either before
-or after a break, but not on both sides.
+run and at each write to the plant. A further break occurs at each time t at which a delayed time, t
+- lag, equals an earlier break. During an internal step, a delayed signal is read either before or
+after a break, but not on both sides.
 """
 
 from __future__ import annotations
@@ -338,10 +338,7 @@ def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
 
 
 def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
-    """Call the model's function ``line``, with the delayed signals appended to ``u``.
-
-    A change of a delayed signal in the array ``live`` is added before the call.
-    """
+    """Call the model's function ``line``, with the delayed signals appended to ``u``."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     fed, live = feed(table, t, x, z, u, own), table.live
     if live[BUMP] != 0.0:
@@ -449,8 +446,7 @@ class History:
     ) -> None:
         """Make this history available to a solver, with ``width`` elements per row.
 
-        The history holds a reference to ``alive``, so that the addresses in ``functions`` stay
-        valid.
+        The history keeps ``alive`` in memory, so that the addresses in ``functions`` stay valid.
         """
         self._functions |= functions
         self._arrays |= arrays

@@ -435,10 +435,7 @@ class _SignalNames(FieldNames):
         return node
 
     def _helper(self, node: ast.Call) -> str:
-        """Return the name of the called function, rewritten without signal names.
-
-        Returns "" if the function is unknown or reads no signal by name.
-        """
+        """Return the name of the called function, rewritten without signal names."""
         found = self.called(node.func)
         plain = getattr(found, "py_func", found)
         fields = frozenset(n for v in self._scope.vectors.values() for n in v.signals.names)

@@ -189,11 +189,11 @@ def like_compiled_code(
 ) -> Function:
     """Return ``function`` with inf or nan in place of arithmetic errors, as in compiled code.
 
-    The returned function first calls ``function``, so that a debugger can stop there. After an
-    arithmetic error, or a :class:`ValueError` such as "math domain error", it calls a copy of
-    ``function`` that gives inf or nan. If the copy also raises an error, the error of ``function``
-    is raised. If ``in_place`` is True, ``function`` changes its vectors, which are restored before
-    the copy is called. ``without_errors`` is an existing copy.
+    The returned function first calls ``function``, so that a debugger can stop in the user's code.
+    After an arithmetic error, or a :class:`ValueError` such as "math domain error", it calls a copy
+    of ``function`` that gives inf or nan. If the copy also raises an error, the error of
+    ``function`` is raised. If ``in_place`` is True, ``function`` changes its vectors, which are
+    restored before the copy is called. ``without_errors`` is an existing copy.
     """
     copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 

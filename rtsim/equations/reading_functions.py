@@ -348,8 +348,8 @@ def check_locals(function: Callable[..., Any], what: str) -> None:
     """Raise :class:`ModelError` if ``function`` reads a variable that only an ``if`` assigns.
 
     If the condition of the ``if`` is false, Python raises an error at the read, but machine code
-    continues with some other value. The check ignores a read inside an ``if``, because that ``if``
-    can have the same condition as the assignment.
+    continues with some other value. Reads inside an ``if`` are not checked, because the ``if`` can
+    have the same condition as the assignment.
     """
     try:
         plain, definition, _ = _source(function, ())

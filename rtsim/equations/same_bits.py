@@ -63,7 +63,7 @@ class _Kind:
     - ``constant``: a Python float that does not depend on a vector. A division by a constant can
       raise an error.
     - ``whole``: a whole number up to ``bound``.
-    - ``mixed``: a number that is a float in machine code, but can be an integer in Python.
+    - ``mixed``: a number that machine code stores as a float, and Python perhaps as an integer.
     - ``long``: a 64-bit whole number.
     - ``truth``, ``vector``, ``nothing``.
 
@@ -179,7 +179,8 @@ def _code(function: Any) -> CodeType:
 def _copies() -> tuple[Replacements, Replacements]:
     """Return two objects that copy functions; the copies give the results of machine code.
 
-    Where a copy from the first object raises an error, a copy from the second gives inf or nan.
+    Copies from the first object raise arithmetic errors; copies from the second give inf or nan
+    instead.
     """
 
     def safe(function: Any, result: str) -> Any:

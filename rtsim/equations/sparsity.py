@@ -1,9 +1,9 @@
 """The sparsity of a Jacobian: its possible non-zero elements, and groups of columns.
 
-The columns of a group have no row in common. To get the difference quotients of all columns of a
-group, rtsim changes all states of the group and evaluates the derivative once. SciPy's
-``group_columns`` forms the groups. Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13, 1974,
-p. 117.
+No two columns of a group have elements in the same row. One evaluation of the derivative, with all
+states of the group changed, therefore gives the difference quotients of all columns of the group.
+SciPy's ``group_columns`` forms the groups. Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13,
+1974, p. 117.
 """
 
 from __future__ import annotations

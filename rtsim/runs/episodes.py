@@ -116,7 +116,7 @@ class Environment(gymnasium.Env[Array, Array]):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin an episode and return the first observation (n,) and the simulated time.
 
-        ``options`` maps names to initial values of this episode.
+        ``options`` sets initial values for this episode only, by name.
         """
         super().reset(seed=seed)
         self.simulation.close()

@@ -175,8 +175,7 @@ class ResetRuns:
     def run(self, order: Order, begin: Begin) -> RunResult | None:
         """Execute the run that ``order`` describes; ``begin`` returns a recorder for each attempt.
 
-        Returns ``None`` if the equations are not finite at the initial values.  A build then
-        reports which equation is wrong.
+        Returns ``None`` if the equations are not finite at the initial values.
         """
         until_ns = self._until_ns(order)
         recorder = begin(self._pool)
@@ -379,7 +378,8 @@ class Prepared:
     ) -> RunResult:
         """Run once with a recorder from the caller; :meth:`run` describes the other arguments.
 
-        ``changes`` replaces the scheduled changes of its targets, as :meth:`Scenario.drive` does.
+        ``changes`` schedules changes for this run only, in the form of ``Scenario.drive``; other
+        changes of the same targets are dropped.
 
         ``begin`` is called for each attempt and returns its recorder; ``result.recorder`` is the
         recorder of the last attempt.  Wrong values raise the errors of :meth:`run`.  An error or an

@@ -199,7 +199,7 @@ def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Obs
 
 
 class ProgressLine:
-    """A progress line on the terminal, rewritten between tags, at most five times per second.
+    """Line on the terminal that shows the progress of a run, updated at most five times per second.
 
     The class formats the text itself: progress bars of libraries take milliseconds to draw, and
     this code runs in the thread of the loop.

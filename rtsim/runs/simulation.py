@@ -75,8 +75,9 @@ def simulate(
     """Run a scenario once, record it, and return the result.
 
     Instead of a scenario, plants, controllers and processes can be given: ``simulate(Cart(),
-    until=10)``.  :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
-    and ``solver``.  The recording is completed however the run ends; Ctrl-C counts as a normal end.
+    until=10)``. :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
+    and ``solver``. The recording is complete even after an error; Ctrl-C is a normal end of the
+    run.
 
     Args:
         scenario: The scenario, or the first component.
@@ -241,8 +242,7 @@ def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
 
     With ``compile=True`` and the default engine, a run starts in plain Python if the run will
     probably end before its functions are compiled. A run with a pace, a viewer, or commands at any
-    time is compiled first, because a later compilation would delay frames. A run with ``stop_ns``
-    is also compiled first, because the caller may use the run's system afterwards.
+    time is compiled first, because a later compilation would delay frames.
     """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None

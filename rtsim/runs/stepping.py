@@ -1,7 +1,7 @@
 """A run that Python code advances step by step, reading and assigning values in between.
 
 Each assignment is a command at the present time, with a separate tag. The step lengths therefore do
-not affect the trace: one run with the same values at the same times has an equal trace.
+not affect the trace.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Simulation:
     :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
     values replace the device of an external input.
 
-    The trace does not depend on the step lengths or the engine. A single run with the same values
-    at the same times has an equal trace. Use a simulation in one thread only.
+    The trace does not depend on the step lengths or the engine. Use a simulation in one thread
+    only.
 
     Example:
         with Simulation(room) as s:

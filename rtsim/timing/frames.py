@@ -58,8 +58,8 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added to the log when the frame ends, before the wait for the next frame. If this
-    wait ends early, the added frame continues, and :meth:`reopen` removes the frame from the log.
+    A frame is added to the log when the frame ends, before the wait for the next frame. If the wait
+    ends early, ``reopen`` removes the frame from the log, and the frame continues.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:

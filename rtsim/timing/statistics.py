@@ -1,8 +1,8 @@
 """Statistics of any number of samples in constant memory.
 
 A histogram with logarithmic bins, 1 % wide, is stored with the exact minimum and maximum. A
-percentile is the middle of its bin (within 0.5 %), limited to the range of the samples. A
-percentile is not available if no sample is beyond it.
+percentile is the middle of its bin, and accurate to 0.5 %. A percentile needs at least one sample
+beyond it.
 """
 
 from __future__ import annotations

@@ -223,10 +223,7 @@ class CommandHandler:
     # Between tags.
 
     def quiet_until(self) -> int:
-        """Return the time before which no command acts, ns.
-
-        Returns -1 if the loop must check for commands at the next tag.
-        """
+        """Return the time before which no command acts, ns."""
         self.inbox.poll()
         standing = self._standing or self._tags or self._until_ns is not None
         if standing or (self.inbox.trouble and not self._alone):
@@ -258,7 +255,8 @@ class CommandHandler:
     def execute_in_wait(self, ns: int, next_ns: int) -> bool:
         """In a long wait after the tag at ``ns``, execute commands; return True to end the wait.
 
-        A command that acts at a tag is only checked in the wait, and takes effect at ``next_ns``.
+        During the wait, a command that acts at a tag is only checked; the command takes effect at
+        ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()

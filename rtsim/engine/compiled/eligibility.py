@@ -48,7 +48,7 @@ def examine(
 ) -> Eligibility:
     """Return which parts of the run up to ``until_ns`` can be compiled.
 
-    ``engine`` is one of :data:`ENGINES`. ``loaded`` is true if this process has already loaded the
+    ``engine`` is one of :data:`ENGINES`. Set ``loaded`` if this process has already loaded the
     compiled engine.
     """
     found = Eligibility()

@@ -1,8 +1,8 @@
 """Messages and recorded rows of the compiled engine.
 
 As in :class:`rtsim.components.bus.Bus`, messages in transit are a binary heap, ordered by arrival,
-sender, topic and sequence number. Payloads are stored in slots, which are used in turn. If the tag
-is undone, the payload of an arrived message is therefore still available.
+sender, topic and sequence number. Each payload has a slot, and slots are used in turn.
+After a tag is undone, the payloads of its arrived messages are therefore still available.
 
 In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
 contains the addresses of the other records.

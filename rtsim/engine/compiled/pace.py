@@ -1,7 +1,7 @@
 """Functions with which compiled code waits for the tags of a paced run and measures frames.
 
-Their reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up after late tags.
-In all functions, ``p`` is a record of type :data:`~rtsim.engine.compiled.records.PACE`.
+The functions must agree with ``rtsim.timing.pacing.Pacer`` under a policy that catches up after
+late tags. In all functions, ``p`` is a record of type :data:`~rtsim.engine.compiled.records.PACE`.
 :class:`PacedFrames` copies the state of the pacer and its clock into this record, and back.
 """
 
@@ -445,7 +445,7 @@ def _lent(pacer: Pacer) -> Wait | None:
 
 
 class PacedFrames:
-    """The state of the pacer as a record, for waits in compiled code."""
+    """A copy of the pacer's state that compiled code can read and change."""
 
     def __init__(
         self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None

@@ -5,8 +5,8 @@ contains the addresses of all other records. Each kind of object (plants, tasks,
 one array of constant records and one of changing records, with equal indices.
 
 One block of memory contains the changing records, the slots of payloads, and the messages in
-transit. At the beginning of each tag, compiled code copies those words of the block that the
-tag can change. The copy allows the tag to be undone.
+transit. At the beginning of each tag, compiled code copies the words that the tag can change, so
+that the tag can be undone.
 """
 
 from __future__ import annotations

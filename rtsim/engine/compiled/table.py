@@ -94,8 +94,8 @@ def normals(size: int) -> Make:
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
     """Return a function that draws delays in ns; the value for a lost message is :data:`LOST`.
 
-    At a message with several copies or an invalid delay, the function returns only the delays
-    before this message. The interpreter then draws the delays of this message.
+    The result ends before the first message with several copies or an invalid delay; the
+    interpreter draws the delays of that message.
     """
 
     def make(_: np.random.Generator, count: int) -> NDArray[np.int64]:

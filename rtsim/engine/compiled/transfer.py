@@ -202,7 +202,7 @@ def undo(table: Table) -> None:
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
     """Copy the values of ``table`` into the system, without the provisional steps of plants.
 
-    ``undone`` is true if the last tag was begun and then undone.
+    Set ``undone`` if compiled code undid the last tag.
     """
     if table.frames is not None:
         table.frames.copy_out(undone)

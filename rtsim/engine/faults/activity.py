@@ -20,7 +20,7 @@ _NEVER = -1
 
 
 class Activity:
-    """The state of one fault: active or not."""
+    """The present state of one fault, active or inactive."""
 
     def __init__(
         self,

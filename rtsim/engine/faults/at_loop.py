@@ -1,8 +1,8 @@
 """Timing faults, which make the loop late or make a task miss a tick.
 
 A timing fault acts on items: a tag of the loop, one execution of a job, the end of a wait, or a
-tick of a task.  A lost tick changes the results, so a replay loses the tick again.  The other
-faults take wall-clock time.  A replay, which has no clock, only repeats the events of these faults.
+tick of a task. A lost tick changes the results, so a replay skips the same tick. All other timing
+faults take wall-clock time, which a replay does not have; a replay repeats only their events.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Parameter:
 class Fault:
     """A fault with checked entries.
 
-    Times are in ns, and ``parameters`` in the units of the signal.
+    Times are in ns. ``parameters`` have the units of the signal.
     """
 
     name: str

@@ -107,10 +107,7 @@ class LineFault(_AtLine):
         """
 
     def struck(self, ticks: int) -> bool:
-        """Return True if the fault acts on the byte or frame at ``ticks``.
-
-        The end of an activation that began with an earlier byte or frame is also recorded.
-        """
+        """Return True if the fault acts on the byte or frame at ``ticks``."""
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
             self._line.ended(self.activity)

@@ -180,7 +180,6 @@ class _Search:
         """Return the second recording, and the time (ns) up to which both runs can be compared.
 
         If the two runs have different requested ends, the last tag of the shorter run is ignored.
-        The longer run may have no tag at the shorter run's end.
         """
         a, b = self._a.recording, self._b.recording
         untils = [int(r.header["until"]) for r in (a, b)]

@@ -141,7 +141,7 @@ def drawn(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
     """Return the index of the first of ``times`` at which two runs differ; ``len(times)`` if none.
 
-    The search is a bisection: runs that have begun to differ are assumed to stay different.
+    The search is a bisection, which assumes that runs stay different once they differ.
     """
     low, high = 0, len(times)
     while low < high:
@@ -440,8 +440,9 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 def failure(a: Recording, b: Recording) -> Place | None:
     """Return the place at which the errors of two runs with equal rows differ, or ``None``.
 
-    The tag of the place is the first recorded time after the earlier error, or else the tag of that
-    error.  Overruns of the wall clock and missing devices or files do not count as errors.
+    The returned place has the first recorded time after the earlier of the two errors, or else the
+    tag of that error. Overruns of the wall clock and missing devices or files do not count as
+    errors.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):

@@ -1,8 +1,8 @@
 """Find the first tag at which unrecorded states differ: memories, streams, messages in transit.
 
-Saved states contain these data.  Bisection finds the last pair of saved states that agrees.  Both
-runs are repeated from the last agreeing pair, with more saved states.  The search ends when no tag
-lies between the last agreeing pair and the first differing pair.
+Saved states contain these data. Bisection finds the last pair of saved states that agrees. Both
+runs are then repeated from this pair, and their states are saved at shorter intervals. The search
+ends when no tag lies between the last agreeing pair and the first differing pair.
 """
 
 from __future__ import annotations
@@ -240,7 +240,10 @@ class Around:
 
 
 class Narrowing:
-    """Search for the first differing states of two runs; ``kept`` has a re-run's states by ns."""
+    """Search for the first difference between the states of two runs.
+
+    If the second run is a re-run of the first, ``kept`` maps times (ns) to its states.
+    """
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None

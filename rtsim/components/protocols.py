@@ -285,7 +285,7 @@ class ByAddress(Protocol):
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Record ``steps`` steps of compiled code; ``request`` is the tag of the pending request."""
+        """Record ``steps`` steps of compiled code; ``request`` is the pending request."""
         ...
 
 

@@ -6,7 +6,7 @@ is the sum of the simulated time and the wall-clock time at the start of the run
 foxglove-sdk encodes the scene. :class:`ViewerServer` serves viewers by WebSocket at one port, with
 the protocol ``foxglove.sdk.v1``. The server describes itself and its channels in JSON. A viewer
 subscribes to channels. Each message is a binary frame. The server of foxglove-sdk is not used,
-because it neither checks which page connects nor counts lost messages (docs/decisions/191).
+because it neither checks which page connects nor counts lost messages (docs/decisions/045).
 """
 
 from __future__ import annotations

@@ -114,10 +114,10 @@ def back_to_back(
 
     ``controllers`` contains the interface file for each replaced component, by component name.
     Other keyword arguments set arguments and parameters of the scenario; use ``settings`` for names
-    that are also arguments of this function. ``build`` is the kind of build. With ``stimuli``, the
-    file of stimuli beside each interface file is used, if there is one. ``page`` is an HTML page,
-    written if the comparison does not pass. Files are relative to ``folder``. The other arguments
-    and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
+    that are also arguments of this function. ``build`` is the kind of build. With ``stimuli=True``,
+    the comparison also runs the stimuli files that exist beside the interface files. ``page`` is an
+    HTML page, written if the comparison does not pass. Files are relative to ``folder``. The other
+    arguments and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
 
         back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
     """

@@ -251,10 +251,7 @@ def errors_of(cpp: bool) -> tuple[str, ...]:
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` with ``#line`` directives, so that compiler errors name ``line`` of ``file``.
-
-    Compiler errors in the code after ``text`` name the generated unit.
-    """
+    """Return ``text`` with ``#line`` directives: compiler errors name ``line`` of ``file``."""
     return f'#line {line} "{_quoted(file)}"\n{text}\n#line 1 "the generated unit"'
 
 
@@ -482,7 +479,7 @@ def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
 def _functions(text: str) -> list[tuple[int, str]]:
     """Return the start and the prototype of each function at the top level.
 
-    A start is the index in ``text`` at which the function's first line begins.
+    Each start is the index in ``text`` of the first line of a function.
     """
     bare = _QUIET.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     out: list[tuple[int, str]] = []

@@ -61,7 +61,7 @@ class Snapshot:
         """Return a snapshot with the present contents of ``files`` and ``linked``.
 
         If a path in ``rivals`` does not exist now, a new file at the path invalidates the snapshot.
-        A name that is added to or removed from a folder in ``listed`` invalidates the snapshot.
+        A file that is added to or removed from a folder in ``listed`` invalidates the snapshot.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
@@ -289,7 +289,7 @@ class Read:
         """Return the hashes of the files, and the paths at which a new file would replace a file.
 
         ``users`` are the folders of the user's own headers. The linker runs in the folders of
-        ``here``. For files that a linker script names, the linker searches ``here`` first.
+        ``here``.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
         places = {*folders, *(path.parent for path in self.files)}
@@ -355,8 +355,7 @@ def rules_of(file: Path, here: Path) -> Iterator[Path]:
 def run_linker(link: Callable[[Sequence[str]], object], name: Path) -> None:
     """Call ``link`` with a flag that makes the linker report the files that it reads.
 
-    The report is ``name`` with the suffix :data:`REPORT`. If ``link`` fails with the flag, as with
-    an older linker, ``link`` is called without the flag.
+    If ``link`` fails with the flag, as with an older linker, ``link`` is called without the flag.
     """
     report = name.with_name(f"{name.name}{REPORT}")
     try:

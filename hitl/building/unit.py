@@ -165,7 +165,7 @@ def _entry(step: StepEntry, file: str) -> str:
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
     """Yield the C code that sets ``fields`` from ``vector``.
 
-    An element is not set if the C function ``spared`` returns true for its value.
+    If the C function ``spared`` returns true for the value of an element, the element is not set.
     """
     at = 0
     for place in fields:

@@ -462,9 +462,8 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Environ
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
     """Return True if this host delayed the answers of an emulated board for too long.
 
-    The delay is too long if the longest exchange, counted in board cycles, was in time, and the
-    delay exceeds the rest of the allowed time. The host adds delay when the emulator falls behind,
-    and when the bytes are sent late. If an emulator hung or was ended, the result is also True.
+    The host is too slow if the longest exchange, counted in board cycles, was in time, but the
+    host's delay exceeds the remaining time. Return True also if an emulator hung or was ended.
     """
     if board is None:
         return False

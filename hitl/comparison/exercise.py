@@ -116,7 +116,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """The numbers of a controller's requests in a run, and of its answers that took effect."""
+    """Numbers of requests to a controller in a run, and of answers that took effect."""
 
     asked: int
     """Number of requests."""

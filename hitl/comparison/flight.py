@@ -90,7 +90,7 @@ def compare_flights(
 def first_late(candidate: Recording) -> int | None:
     """Return the time (ns) of the first request with a late answer, or ``None``.
 
-    A request is not counted if the run waited for the late answer.
+    Late answers for which the run waited are not counted.
     """
     asked = [
         e.tag.ns - int(e.values["allowed"])
@@ -175,7 +175,8 @@ def _problem(
 ) -> SignalResult | None:
     """Return a failed result for a row without a pair.
 
-    Rows ``x+`` of ``a`` need no pair. In a track with rows ``x+``, rows of ``b`` need no pair.
+    Rows ``x+`` of ``a`` need no pair. In a track with rows ``x+``, rows that only ``b`` contains
+    are no difference.
     """
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)

@@ -569,9 +569,9 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
     """Measure the clock of Arduino code on an emulated board.
 
     The firmware is built twice. In place of its outputs, the firmware sends a reading of
-    ``micros()``, byte by byte. Each message keeps its number of bytes, so that the times of the
-    messages do not change. One build reads the clock before the initialization, the other before
-    the first step. The call of ``micros()`` itself shifts the times by some µs.
+    ``micros()``, byte by byte. All messages have the same lengths as in the controller's firmware,
+    and therefore take the same times. One build reads the clock before the initialization, the
+    other before the first step. The call of ``micros()`` itself shifts the times by some µs.
 
     Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
     for a board that is not emulated or does not answer.

@@ -81,7 +81,7 @@ class CalledStepLog:
         """Return the first ``steps`` recorded steps.
 
         If compiled code called one step more than ``steps``, the log stores the last step and its
-        answer. Compiled code calls no further step until :meth:`repeated` discards the stored one.
+        answer. Compiled code calls no further step before ``repeated`` discards the stored step.
         """
         called = int(self.values[_ROW_COUNT])
         assert steps <= called <= steps + 1, f"{called} steps were called, {steps} were counted"

@@ -86,7 +86,7 @@ class BoardLine(ABC):
 class CycleLine(BoardLine):
     """The line to an emulated board in lockstep; 0 ns is the cycle in which the run began.
 
-    An answer is always in time, because the board never runs beyond the end of the wait.
+    The board stops at the end of the wait, so each answer that it gives is in time.
     """
 
     repeat_ns = 2_000_000
@@ -162,7 +162,7 @@ class WallLine(BoardLine):
 class ModelLine(WallLine):
     """The line to a board that runs by itself, for a simulation that waits for each answer.
 
-    Whether an answer is late does not depend on the host's clock.
+    Lateness is decided without the host's clock.
     """
 
     repeat_ns = 50_000_000
@@ -208,9 +208,9 @@ class RetryingSession:
 
     ``stepped`` is called with each answer and its time of arrival. An unanswered request is sent
     again after ``repeat_ns``, with the same sequence number. If the board has already answered the
-    request, it sends the same answer again. Each wait is twice as long as the previous one, because
-    the board may still be computing. The limit ``most_ns`` ensures that the session soon notices
-    when a disturbed line works again.
+    request, it sends the same answer again. The time between repetitions doubles each time, because
+    the board may still be computing, up to ``most_ns``, so that the session soon detects that a
+    disturbed line works again.
     """
 
     def __init__(

@@ -223,7 +223,7 @@ WHEN = ("after initialize", "before initialize")
 
 @dataclass(frozen=True)
 class StepEntry:
-    """An entry point that is called at the ticks ``offset``, ``offset + every`` and so on."""
+    """Entry point of the C code, called at the ticks ``offset``, ``offset + every`` and so on."""
 
     call: str
     every: int = 1

@@ -237,7 +237,7 @@ class InFlight:
     def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
         """Return the request that ``frame`` answers; the request is then no longer pending.
 
-        If ``frame`` answers no request, it is counted as duplicate or stale, and None is returned.
+        A frame that answers no request is counted as duplicate or stale; the result is then None.
         The result is also None if :meth:`leave` has ended the wait for the answer.
         """
         pending, left = self.pending, self._left

@@ -154,8 +154,8 @@ class NodeReader:
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
         """Return the simulated time (ns) at which the node stamped the request.
 
-        If the request was repeated, return the time of the copy that agrees best with the node's
-        clock. For the first request of a run, return the time of the last copy.
+        If the request was repeated, use the copy that agrees best with the node's clock; for the
+        first request of a run, use the last copy.
         """
         taken_ns = copies_ns[-1]
         if self._taken is not None:

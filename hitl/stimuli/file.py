@@ -301,8 +301,8 @@ class Ranges:
     """The ranges of all input columns, with values that are likely to reach branches.
 
     A range follows from the interface file (``low``, ``high``) and the C type. Without limits in
-    the file, a float or a wide integer gets a symmetric range. :func:`usual_of` derives it
-    from ``inputs`` (k, m), the inputs of a run, and from ``numbers``, the numbers in the C source.
+    the file, a float or a wide integer gets a symmetric range. ``usual_of`` computes this range
+    from the ``inputs`` (k, m) of a run and from the ``numbers`` in the C source.
     """
 
     def __init__(

@@ -382,7 +382,7 @@ class _OneText:
 
         ``read`` contains the expressions that decide. If the literal operands of a call determine
         all expressions in ``read``, only one result is possible, and calls with such operands count
-        together. ``edges`` is True if the decision compares two values, which can be nearly equal.
+        together. Set ``edges`` if the decision compares two values that can be nearly equal.
         """
         file, line = self.lines.place(node)
         first = []

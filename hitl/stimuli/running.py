@@ -47,9 +47,8 @@ MOST_SEQUENCES = 10_000
 class Reached(Judged):
     """The goals that one sequence reached.
 
-    The search has g = 2 n goals for n branches. The first n goals are the branches. Each of the
-    other n goals is to reach a branch by a comparison of nearly equal values, as defined in
-    ``stimuli.c``.
+    The search has g = 2 n goals for n branches. The first n goals are the branches. The other n
+    goals are to reach a branch while the compared values are nearly equal (``stimuli.c``).
     """
 
     status: int

@@ -57,7 +57,7 @@ class Mutations:
         """Return ``table`` with one to three changes.
 
         ``sides`` (2,) contains the two compared values that came nearest to the branch that is to
-        be reached. ``others`` are further sequences whose rows can be copied.
+        be reached. Rows can also be copied from the sequences in ``others``.
         """
         out = table
         for _ in range(1 + int(self.rng.integers(3))):
@@ -465,7 +465,7 @@ def covering(
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
     """Return a few ``trials`` that together reach the same goals of ``open_`` (g,) as all.
 
-    The result pairs each trial with the goals (g,) for which the trial was chosen.
+    Each trial is returned with the goals (g,) for which it was chosen.
     """
     left = open_.copy()
     out = []

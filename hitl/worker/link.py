@@ -132,8 +132,7 @@ class WorkerLink:
         """Return the next message, or None if none arrives in time.
 
         The method waits until the time ``until_ns`` of the stopwatch, for at most :data:`LOOK_NS`.
-        If this time has passed, the method returns at once. The method sleeps for whole
-        milliseconds, the resolution of zmq, and spins for the rest.
+        The method sleeps for whole milliseconds, the resolution of zmq, and spins for the rest.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -326,8 +325,7 @@ class SharedLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time or this end is closed.
 
-        The method waits until the stopwatch shows ``until_ns``, but at most 20 ms. A wait spins for
-        a short time and then sleeps.
+        The method waits until the stopwatch shows ``until_ns``, but at most 20 ms.
         """
         if not self._close.alive:
             return None

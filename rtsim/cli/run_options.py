@@ -15,10 +15,10 @@ from rtsim.cli.options import option, scenario_names, with_options_as
 from rtsim.cli.telemetry import (
     check_telemetry,
     foxglove_option,
+    header_for_viewers,
     origin_option,
     plotjuggler_option,
     telemetry_option,
-    told,
     unencrypted_option,
     web_option,
     web_page,
@@ -249,7 +249,7 @@ class RunOptions:
         from rtsim.gateway.publishing import PLOTJUGGLER
 
         about = {"scenario": scenario.name, "recording": "" if path is None else str(path)}
-        about |= told(scenario, self.telemetry, self.foxglove_origin)
+        about |= header_for_viewers(scenario, self.telemetry, self.foxglove_origin)
         plot = PLOTJUGGLER if self.plotjuggler else ""
         glove = None
         if self.foxglove:

@@ -273,15 +273,15 @@ MOST_LINES = 20
 """Largest number of events in the summary. The recording contains all of them."""
 
 
-def print_told(result: RunResult) -> None:
+def print_reported(result: RunResult) -> None:
     """Print one line for each event that has values, with their units."""
-    for event in result.told[:MOST_LINES]:
+    for event in result.reported[:MOST_LINES]:
         values = ", ".join(
             f"{name} {value:.4g}{_unit(result, event, name)}"
             for name, value in event.values.items()
         )
         click.echo(f"{event.source} at {event.tag.seconds:.3f} s: {values}")
-    more = len(result.told) - MOST_LINES
+    more = len(result.reported) - MOST_LINES
     if more > 0:
         click.echo(f"{more} more such events are in the recording")
 
@@ -298,11 +298,11 @@ def print_waiting(result: RunResult) -> None:
         )
 
 
-def told_to_json(result: RunResult) -> list[dict[str, Any]]:
+def reported_to_json(result: RunResult) -> list[dict[str, Any]]:
     """Return the events with values: guard, time (s) and values by name."""
     return [
         {"guard": event.source, "at_s": event.tag.seconds, "values": dict(event.values)}
-        for event in result.told
+        for event in result.reported
     ]
 
 
@@ -419,7 +419,7 @@ class RunSummary:
             **requirements_to_json(result.requirements),
             "recording": None if result.path is None else str(result.path),
             **({"waiting": result.waiting} if result.waiting else {}),
-            **({"told": told_to_json(result)} if result.told else {}),
+            **({"reported": reported_to_json(result)} if result.reported else {}),
             **({"checkpoints": saved} if saved else {}),
             **(strict_to_json(result) if self.options.strict else {}),
             "certificate": result.certificate.to_json(),
@@ -451,7 +451,7 @@ class RunSummary:
             console().print(result.certificate.table())
         elif self.options.verbose:
             click.echo(f"engine: {result.certificate.engine}")
-        print_told(result)
+        print_reported(result)
         print_waiting(result)
         if more is not None:
             more()

@@ -118,7 +118,9 @@ def check_telemetry(
         read_rates(rates)
 
 
-def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) -> dict[str, Any]:
+def header_for_viewers(
+    scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the gateway's data for viewers: scene, views, rates and allowed origins."""
     from rtsim.gateway.publishing import MOST_VIEWS, read_rates
 

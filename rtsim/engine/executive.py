@@ -288,8 +288,8 @@ class Executive:
         return f"{self.ended_by}: {self._instant.failure}" if self._instant.failure else ""
 
     @property
-    def told(self) -> tuple[Event, ...]:
-        return tuple(self._instant.told)
+    def reported(self) -> tuple[Event, ...]:
+        return tuple(self._instant.reported)
 
     def save(self) -> dict[str, Any]:
         """Return the state of the run; call this method only between two tags."""

@@ -22,7 +22,7 @@ from rtsim.equations.delays import Guard
 from rtsim.record.events import Event
 
 MAX_MICROSTEPS = 1000
-MOST_TOLD = 1000
+MOST_REPORTED = 1000
 """Limit of the number of microsteps at one time; more raise a Zeno error."""
 
 
@@ -95,8 +95,8 @@ class Microsteps:
         """Name of the terminal guard that fired."""
         self.failure = ""
         """Reason why the run counts as failed, from the terminal guard."""
-        self.told: list[Event] = []
-        """Events with values that guards reported, at most :data:`MOST_TOLD`."""
+        self.reported: list[Event] = []
+        """Events with values that guards reported, at most :data:`MOST_REPORTED`."""
         self.behind = True
         """True if a plant may have to read a message that arrived between two of its tags."""
         self._triggered: set[str] = set()
@@ -118,8 +118,8 @@ class Microsteps:
             postponed, system.postponed = system.postponed, []
             self._apply_changes(tag, postponed)
         self._apply_changes(tag, system.take_changes(ns))
-        if self._commands is not None and (told := self._commands(tag)):
-            self._apply_changes(tag, told)
+        if self._commands is not None and (changes := self._commands(tag)):
+            self._apply_changes(tag, changes)
         # A command can send a message.
         self._repeat(tag, discrete or system.bus.next_ns <= ns)
 
@@ -178,11 +178,11 @@ class Microsteps:
             except BaseException as error:
                 attribute_to(f"reset of {plant.name} (model {plant.bound.model.name})", tag, error)
             self._ended(plant, watch.accumulated)
-            for kind, guard, text, told in happened:
+            for kind, guard, text, values in happened:
                 name = f"{plant.name}.{guard}"
-                self._trace.event(tag, kind, name, text, told)
-                if told and len(self.told) < MOST_TOLD:
-                    self.told.append(Event(tag, kind, name, text, told))
+                self._trace.event(tag, kind, name, text, values)
+                if values and len(self.reported) < MOST_REPORTED:
+                    self.reported.append(Event(tag, kind, name, text, values))
                 if name in self._system.listeners:
                     self._happened.append((name, None))
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]

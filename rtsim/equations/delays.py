@@ -66,8 +66,8 @@ class Guard:
     - ``stops``: the model's stop mode applies to this guard.
     - ``at_start``: if True, the guard also fires at the start of the run if its value is above zero
       (direction 1) or below zero (direction -1). Other guards fire only when they cross zero.
-    - ``told``: names of scalar discrete signals. The event of the guard and the summary of the run
-      contain the values of these signals after the reset.
+    - ``report``: names of scalar discrete signals, whose values after the reset are added to the
+      event of the guard and to the summary of the run.
     - ``failure``: the reason, such as a crash, for which a run counts as failed if this terminal
       guard ends the run. The exit status is then 1.
 
@@ -82,7 +82,7 @@ class Guard:
     direction: int = 0
     terminal: bool | Literal["zeno"] = False
     stops: bool = True
-    told: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
     failure: str = ""
     at_start: bool = False
 

@@ -70,10 +70,10 @@ arrives through this delay. Element ``HEAD + delays + j`` is 1 or -1 if the last
 where that break arrives. The remaining elements belong to the solver; the last element is a flag
 that is 0 after a write to the plant.
 """
-LEG, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(9)
+IN_STEP, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(9)
 """Elements of the array ``live``:
 
-- ``LEG``: 1 during the computation of an internal step.
+- ``IN_STEP``: 1 during the computation of an internal step.
 - ``ORDER``: the highest derivative whose breaks are stored.
 - ``TOP_ROW``, ``TOP_BREAK``: the highest number written to each ring, plus 1. Discarded steps count
   too, because they overwrite the oldest entries of the ring.
@@ -98,7 +98,16 @@ LAYOUT = Layout(
     "the past of a plant",
     (
         *("derivative", "output", "guard", "line", "lag_function", "past_function"),
-        *("update", "tick", "slope", "lines_now", "leg", "retake", "inner", "inner_words"),
+        *(
+            "update",
+            "tick",
+            "slope",
+            "lines_now",
+            "internal_step",
+            "retake",
+            "inner",
+            "inner_words",
+        ),
     ),
     {
         "elements": ("delayed", 3),
@@ -134,7 +143,7 @@ LAYOUT = Layout(
 to :mod:`rtsim.solve.delayed`.
 
 - ``elements``, ``lags``, ``before``: see :class:`rtsim.equations.delays.Resolved`.
-- ``live``: see :data:`LEG`.
+- ``live``: see :data:`IN_STEP`.
 - ``lag``: the present lag (s) of each delay.
 - ``most``: the time (s) for which the history of each delay is needed.
 - ``fed``: u and the delayed signals.
@@ -274,7 +283,7 @@ def before_of(table: Any, started: bool, e: int, s: float, x: Any, z: Any, u: An
 
 @in_both
 def value_of(
-    table: Any, m: Any, leg: bool, e: int, j: int, t: float, x: Any, z: Any, u: Any, p: Any
+    table: Any, m: Any, in_step: bool, e: int, j: int, t: float, x: Any, z: Any, u: Any, p: Any
 ) -> float:
     """Return element ``e`` of delay ``j`` at time ``t`` (s), with the valid memory ``m``."""
     lag = table.lag[j]
@@ -287,7 +296,7 @@ def value_of(
     key = min(max(s, low), high)
     count = int(m[COUNT])
     if key < 0.0 or count == 0:
-        return before_of(table, leg or count > 0, e, s, x, z, u, p)
+        return before_of(table, in_step or count > 0, e, s, x, z, u, p)
     rows, q = table.rows, table.elements.shape[0]
     terms = (rows.shape[1] - FIRST_END - q) // q
     row = row_of(table, count, key)
@@ -306,10 +315,10 @@ def feed(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> Any:
     for i in range(u.size):
         fed[i] = u[i]
     find_lags(table, t, x, z, u, p)
-    leg = table.live[LEG] != 0.0
-    m = table.after if leg or t > memory[TIME] + near(t) else memory
+    in_step = table.live[IN_STEP] != 0.0
+    m = table.after if in_step or t > memory[TIME] + near(t) else memory
     for e in range(elements.shape[0]):
-        fed[u.size + e] = value_of(table, m, leg, e, int(elements[e, 2]), t, x, z, u, p)
+        fed[u.size + e] = value_of(table, m, in_step, e, int(elements[e, 2]), t, x, z, u, p)
     return fed
 
 
@@ -595,7 +604,7 @@ class History:
         memory = arrays["memory"]
         arrays["most"][:] = [np.nan if m is None else m for m in saved["most"]]
         arrays["start"][:] = saved["start"]
-        arrays["live"][FAULTY] = arrays["live"][LEG] = arrays["live"][BUMP] = 0.0
+        arrays["live"][FAULTY] = arrays["live"][IN_STEP] = arrays["live"][BUMP] = 0.0
         for name, count, top in _RINGS:
             while len(arrays[name]) < len(saved[name]) + 2:
                 arrays[name] = np.zeros((2 * len(arrays[name]), arrays[name].shape[1]))

@@ -35,7 +35,7 @@ from rtsim.core.errors import ModelError
 from rtsim.equations import reading_functions, rewriting
 from rtsim.equations.compiling import hash_of
 from rtsim.equations.reading_functions import source_of
-from rtsim.equations.rewriting import LEAVES, Outside, told, value_of, where
+from rtsim.equations.rewriting import LEAVES, Outside, as_written, value_of, where
 
 _FAR = math.inf
 
@@ -434,8 +434,8 @@ class _Reader:
                 self.sure = False
                 if (index.low >= size or index.high < -size) and not self._conditional:
                     self._indices.outside = self._indices.outside or (
-                        f"{told(ast.unparse(node))} ({where(self._function, node)}); its array has "
-                        f"the shape {whole.shape}"
+                        f"{as_written(ast.unparse(node))} ({where(self._function, node)}); "
+                        f"its array has the shape {whole.shape}"
                     )
 
 

@@ -226,11 +226,11 @@ class Model:
                 f"model {self.name} has two guards with the same name: {', '.join(names)}"
             )
         for guard in self.guards:
-            for told in guard.told:
-                if told not in self.discrete or self.discrete[told].shape:
+            for name in guard.report:
+                if name not in self.discrete or self.discrete[name].shape:
                     raise ModelError(
-                        f"guard {guard.name} of model {self.name} reports {told}, which is not a "
-                        f"scalar discrete signal of the model; declare {told} as discrete"
+                        f"guard {guard.name} of model {self.name} reports {name}, which is not a "
+                        f"scalar discrete signal of the model; declare {name} as discrete"
                     )
         check_declared(self)
         in_class = " (in a class: line() and the method lines)"

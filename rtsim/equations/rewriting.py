@@ -174,7 +174,7 @@ def generated_name(text: str) -> str:
 _ADDED = " of rtsim"
 
 
-def told(text: str) -> str:
+def as_written(text: str) -> str:
     """Return a source text without the suffix that :func:`generated_name` adds."""
     return text.replace(_ADDED, "")
 

@@ -276,7 +276,6 @@ class Plant(NamedSignals):
         return made_once(owner, _model)
 
 
-_OPTIONS = {"report": "told"}
 CHANGES = frozenset((STATE, MEMORY))
 """Roles of the fields that events can change."""
 
@@ -385,9 +384,9 @@ def _events(
                 method = _latest(cls, one, method)
                 form = Form(base, CHANGES, name=f"{name}.{what}")
                 actions[what][k] = lowered(cls, method, form, made)
-        options = {_OPTIONS.get(key, key): value for key, value in one.options.items()}
-        if "told" in options:
-            options["told"] = tuple(options["told"])
+        options = dict(one.options)
+        if "report" in options:
+            options["report"] = tuple(options["report"])
         declared.append(Guard(name, one.direction, stops=one.on_stop is not None, **options))
     out: dict[str, Any] = {
         "guards": tuple(declared),

@@ -55,7 +55,7 @@ _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """A block of ``many`` equally long messages of one channel, beginning at byte ``at``."""
+    """Messages of equal length: ``many`` messages of one channel from byte ``at`` on."""
 
     channel: int
     at: int
@@ -488,7 +488,7 @@ _NONE = np.empty((0, 0), np.int64)
 
 
 class StoredWords:
-    """Rows ``first`` to ``stop`` of a track in a file.
+    """The rows of a track from index ``first`` up to, but not including, index ``stop``.
 
     :class:`TrackSpec` describes the columns.
     """
@@ -607,7 +607,6 @@ def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words
     """Yield the rows of several tables in pieces of ``size`` bytes.
 
     Each piece contains the number of its first row, and an array of rows for each table.
-    The iteration ends at the end of the shortest table.
     """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))

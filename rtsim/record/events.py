@@ -169,8 +169,9 @@ def spans(
 ) -> list[Span]:
     """Return all activations in order of time.
 
-    ``described`` contains the faults as described in the header. An activation without a recorded
-    end lasts until ``end_ns`` if the fault acts over a period, and otherwise has no duration.
+    ``described`` contains the faults as described in the header. If the end of an activation was
+    not recorded, the activation lasts until ``end_ns``; the activation of a fault that does not act
+    over a period has no duration.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}

@@ -57,8 +57,8 @@ class _Outbox:
     """Queue of frames for the process ``reader``, which reads the non-blocking socket ``outlet``.
 
     Normally, the recording thread appends and sends the frames. A loop in compiled code calls
-    Python only four times per second, and a call sends no more than the socket accepts. In this
-    case, a separate thread sends the frames from :meth:`start` to :meth:`stop`.
+    Python only four times per second, and a call sends no more than the socket accepts. Between
+    ``start`` and ``stop``, a separate thread therefore sends the frames.
     """
 
     def __init__(self, outlet: socket.socket, reader: int) -> None:

@@ -29,7 +29,7 @@ class Recorder(Protocol):
 
     A recorder may have further attributes:
 
-    - ``beside`` is a collection of process numbers. The run keeps these helper processes off the
+    - ``beside`` is a collection of process numbers. The run does not let these processes use the
       CPU of the loop.
     - ``on_failure`` is a function that the recorder calls with the cause if recording fails during
       the run. The run sets this attribute.

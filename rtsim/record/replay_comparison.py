@@ -107,8 +107,8 @@ _NOT_HERE = "the run needs a resource that is missing on this machine, so it can
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
     """Return whether the simulation itself caused ``error`` in the repeated run ``again``.
 
-    The result is False if the run never began, or if only the repeated run lacks a file, a library
-    or memory. The runs are then not comparable.
+    The result is False if the repeated run could not begin, or if a file, a library or memory was
+    missing in the repeated run only. The runs are then not comparable.
     """
     if again.footer is None:
         return False

@@ -41,9 +41,9 @@ MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 class TrackSpec:
     """The columns of one topic: first the int64 ``integers``, then the doubles of ``signals``.
 
-    ``about`` contains arbitrary texts by key. ``{"deterministic": "no"}`` marks a track of
-    wall-clock times, which a replay need not reproduce. Raises :class:`ScenarioError` for an
-    invalid name, repeated column names, or too many columns.
+    ``about`` contains arbitrary texts by key. The entry ``{"deterministic": "no"}`` marks a track
+    of wall-clock times; a replay need not reproduce these times. Raises :class:`ScenarioError` for
+    an invalid name, repeated column names, or too many columns.
     """
 
     name: str

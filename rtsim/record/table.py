@@ -411,7 +411,7 @@ def _chosen(
 ) -> list[tuple[Values, dict[str, str]]]:
     """Return the selected columns of each component by title, in the order of the recording.
 
-    A title is ``component.column``; for a signal in ``names``, the component is written as there.
+    A title is ``component.column``, with the spelling of the component that ``names`` uses.
     """
     if not names:
         found = [(one, _titled(one)) for one in known if one.listed]

@@ -163,8 +163,8 @@ class Track:
     def returned(self, row: int, rolled: bool) -> None:
         """End the use of the buffers by compiled code, and add the rows written up to ``row``.
 
-        If ``rolled`` is True, compiled code has filled the first buffer, and ``row`` is a row of
-        the spare buffer.
+        If ``rolled`` is True, the first buffer is full, and ``row`` counts the rows of the spare
+        buffer.
         """
         self._spare += [] if self._lent is None else [self._lent]
         self._lent = None

@@ -42,8 +42,8 @@ class Tolerance(NamedTuple):
 def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
     """Return the tolerance of ``pattern``; ``values`` are the absolute and the relative tolerance.
 
-    Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0. With an infinite
-    tolerance, every value would pass. With NaN as tolerance, no value would pass.
+    Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0. An infinite
+    tolerance would accept every value, and NaN none.
     """
     if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
         raise ScenarioError(
@@ -458,7 +458,8 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
     """Return both recordings without the rows before their first common tag, and this tag.
 
-    The tag is that of the latest checkpoint from which a run continues, or ``None`` without one.
+    Return the tag of the latest checkpoint from which one of the runs continues, or ``None`` if
+    both runs began at the start.
     """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:

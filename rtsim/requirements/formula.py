@@ -41,8 +41,8 @@ TOO_DEEP = "the formula has too many parts within each other; write several requ
 def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
     """Return the common unit of the margins of comparisons.
 
-    The unit is empty if they have none or several. ``nodes`` are parts of a checked formula; parts
-    that are no comparisons are ignored.
+    The unit is empty if the parts have no unit or different units. ``nodes`` are parts of a checked
+    formula; parts that are no comparisons are ignored.
     """
     check = _Check("", unit_of)
     units = {_with_slash(check.margin(one) or {}) for one in nodes if one.kind in COMPARISONS}

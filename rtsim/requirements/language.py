@@ -90,7 +90,7 @@ class Node:
     """A part of a formula.
 
     ``kind`` is the operator, such as ``"always"``, ``"and"``, ``"<="``, ``"+"``, ``"signal"``,
-    ``"number"`` or ``"call"``. ``at`` is the first column of the part in the text.
+    ``"number"`` or ``"call"``. ``at`` is the column of the text at which the part begins.
     """
 
     kind: str

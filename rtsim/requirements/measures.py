@@ -175,7 +175,7 @@ def relative_limits(node: Node) -> list[float]:
 
 
 class Signals(NamedTuple):
-    """What a measure reads of a run: values of parts of a formula, and times in ns."""
+    """Data of a run for a measure: values of parts of a formula, and times in ns."""
 
     values: Callable[[Node], Pieces]
     linear: Callable[[Node], bool]
@@ -330,7 +330,7 @@ def _response(
 ) -> Response:
     """Return the response from the first moment of the instant ``first`` to ``last`` [ns].
 
-    If ``closed`` is False, only the first moment of the instant ``last`` belongs to the response.
+    If ``closed`` is False, the response ends with the first microstep at the time ``last``.
     """
     begin = values.row(first)
     end = int(np.searchsorted(values.ns, last, side="right")) if closed else values.row(last) + 1

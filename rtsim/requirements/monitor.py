@@ -165,7 +165,7 @@ def _join(one: Changes, other: Changes) -> Changes:
 
 @dataclass
 class _History:
-    """The changes of a signal that are still needed."""
+    """The recorded changes of a signal, without those that no later evaluation needs."""
 
     name: str
     unit: str
@@ -281,9 +281,9 @@ class _Watched:
 class _Part:
     """A part of a formula that is evaluated at the time ``zero`` [ns] only.
 
-    If ``always`` limits the part to a window and the condition within reads a bounded time, the
-    smallest value of the earlier times is stored, and their signals are not needed any more. Any
-    other part is evaluated on all signals from the beginning.
+    For an ``always`` over a window, whose condition reads a bounded time, only the smallest value
+    of the earlier times is stored, and the signals at these times are deleted. Any other part is
+    evaluated on all signals from the beginning.
     """
 
     def __init__(self, node: Node, zero: int, begin: int, direct: bool) -> None:

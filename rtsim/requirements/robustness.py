@@ -5,9 +5,9 @@ from its own time until the time of the next piece. Several pieces can have the 
 an instant has several microsteps; all but the last of them are valid at this nanosecond only.
 
 The robustness of a formula at a time is a margin: positive if the formula holds, negative if it
-does not hold. What the run leaves open, such as values after its end, makes the robustness an
-interval. The rules are those of robust satisfaction by Donze and Maler (FORMATS 2010), with the
-interval semantics of Deshmukh et al. (RV 2015), in integer ns.
+does not hold. Values that the run does not contain, such as those after its end, make the
+robustness an interval. The rules are those of robust satisfaction by Donze and Maler (FORMATS
+2010), with the interval semantics of Deshmukh et al. (RV 2015), in integer ns.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Pieces:
 def joined(parts: Sequence[Pieces]) -> tuple[Pieces, list[Vector]]:
     """Return pieces at all changes of ``parts``, and the values of each part at these pieces.
 
-    The values of the returned pieces are those of the first part. Before the first piece of a part,
-    its first value is used.
+    The returned pieces have the values of the first part. Before the first piece of a part, its
+    first value is used.
     """
     first = parts[0]
     if all(p.ns is first.ns or (np.array_equal(p.ns, first.ns) and
@@ -253,8 +253,8 @@ def _windows(part: Pieces, first: int, last: int) -> Windows:
     """Return the windows of ``always[first, last]``.
 
     The window of a piece at ``t`` contains the pieces that are valid at a time from ``t + first``
-    to ``t + last``. If ``first`` is 0, the window begins with the piece at ``t`` itself, so the
-    earlier microsteps of this instant are outside.
+    to ``t + last``. If ``first`` is 0, the window begins with the piece at ``t`` itself, and does
+    not contain earlier microsteps of the same instant.
     """
     ns = _new_times(part, _added(part.last, 1 - first), _added(part.ns, -last))
     order = np.zeros_like(ns)
@@ -278,7 +278,7 @@ def _past_windows(part: Pieces, first: int, last: int) -> Windows:
 def _with_microsteps(part: Pieces, ns: Times) -> tuple[Times, Times, NDArray[np.intp]]:
     """Return the times and the order of all pieces, and of the first moments of the times ``ns``.
 
-    The third array contains the piece that is valid there.
+    The third array contains the index of the piece that is valid at this place.
     """
     more = ns[~np.isin(ns, part.ns[part.order == 0])]
     rows = np.searchsorted(part.last, more, side="left")
@@ -318,8 +318,8 @@ def _smallest(values: Vector, low: NDArray[np.intp], high: NDArray[np.intp]) -> 
 def _chained(holds: Vector, reached: Vector) -> Vector:
     """Return the truth of the unbounded operator ``until`` for n pieces, (n, 4).
 
-    The value of a piece is ``max(reached, min(holds, value of the next piece))``. Such functions of
-    the next value form a chain, whose compositions are functions of the same kind.
+    The value of a piece is ``max(reached, min(holds, value of the next piece))``. A composition of
+    such functions is a function of the same kind.
     """
     floor, ceiling = reached.copy(), holds.copy()
     span, count = 1, len(floor)

@@ -45,9 +45,8 @@ NOT_EXERCISED = "not exercised"
 class Condition(NamedTuple):
     """A condition of an implication: its text, and how often it became true in the run.
 
-    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only. A
-    step measure is a condition as well: ``times`` is the number of steps, and ``none`` says why no
-    step counts.
+    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only. For a
+    step measure, ``times`` is the number of steps, and ``none`` is the reason why no step counts.
     """
 
     text: str
@@ -302,8 +301,8 @@ def unknown(changes: Changes) -> Changes:
 def closed(changes: Changes, start: int, begin: int, end: int, sampled: bool = False) -> Pieces:
     """Return the changes of a signal as pieces from ``start`` on [ns].
 
-    The values are unknown before ``begin`` and after ``end`` [ns]. If ``sampled``, a change at
-    ``begin`` itself is the value from the start on, as for the first sample of a controller.
+    The values are unknown before ``begin`` and after ``end`` [ns]. If ``sampled`` is True, a change
+    at the time ``begin`` is the first known value, like the first sample of a controller.
     """
     ns, order, values, first = changes
     inside = (ns >= begin) & (ns <= end)
@@ -421,7 +420,7 @@ class _Found:
     def _worst(self, node: Node, moment: tuple[int, int], column: int) -> tuple[int, str]:
         """Return the time [ns] and the comparison that determine the value of a part.
 
-        ``moment`` is the time [ns] and the order of the value.
+        ``moment`` is a pair: the time [ns] and the order at equal times.
         """
         if node in self.measures:
             ns = self.measures[node].worst(column)

@@ -1,10 +1,11 @@
 """Process that writes a recording and evaluates its requirements during the run.
 
 ``python -m rtsim.requirements.watching PATH SOCKET PARENT`` is :mod:`rtsim.record.writer` with a
-second thread. The thread evaluates the rows that the process receives. The loop does not wait for
-either of them. The process tells the loop the bounds of the robustness so far, as a line of JSON:
-``{"watched": [{"name": ..., "robustness": [low, high], "outcome": ..., "at_ns": ...}]}``. The line
-``{"unwatched": {NAME: REASON}}`` names the requirements that it does not evaluate.
+second thread. The thread evaluates the rows that the process receives. The loop waits for neither
+of the two threads. The process tells the loop the bounds of the robustness so far, as a line of
+JSON: ``{"watched": [{"name": ..., "robustness": [low, high], "outcome": ..., "at_ns": ...}]}``. The
+line ``{"unwatched": {NAME: REASON}}`` lists requirements that the thread does not evaluate, with
+the reasons.
 """
 
 from __future__ import annotations

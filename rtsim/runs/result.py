@@ -73,7 +73,7 @@ class RunResult(SignalsByName, Judged):
     """The reason why the recording is incomplete; ``None`` if the recording is complete."""
     ends: Mapping[str, Vector] | None = None
     """Last values of each port, for a prepared run; otherwise the system holds them."""
-    told: tuple[Event, ...] = ()
+    reported: tuple[Event, ...] = ()
     """Events with values reported by guards, such as a touchdown with its vertical speed."""
     waiting: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Number of messages that waited for each medium at the end, by medium and sender.

@@ -429,7 +429,7 @@ class Loop:
             restored=restored,
             rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
             error=self.error,
-            told=executive.told,
+            reported=executive.reported,
             required=self._request.scenario.requirements,
             waiting=system.bus.waiting(system.ns),
         )

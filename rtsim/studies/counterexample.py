@@ -74,7 +74,7 @@ Point = tuple[int, float]
 class Waveform:
     """The values of an input over time: an input signal with the values of its control points.
 
-    The fields except ``points`` are those of :class:`InputSignal`.
+    The fields have the same meaning as in ``InputSignal``, except ``points``.
     """
 
     target: str

@@ -70,8 +70,8 @@ def without(
 def least(high: int, does: Callable[[int], T | None]) -> T | None:
     """Return ``does(k)`` for a small k from 1 to ``high - 1`` for which it is not None.
 
-    The search halves the interval. If ``does`` is None up to some k and not None from there on, it
-    finds the smallest k.
+    The search halves the interval. The function finds the smallest k with a result other than None,
+    if all larger k also have one.
     """
     low, best = 0, None
     while high - low > 1:
@@ -153,11 +153,11 @@ def shrunk(
 ) -> Shrunk:
     """Shrink a counterexample that a search found, by runs in this process.
 
-    Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
-    smaller violation, rounding or the latency of a board could decide whether it occurs. A step
+    Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. A
+    smaller violation might disappear through rounding or through the latency of a board. A step
     measure that refers to the height of the step, such as an overshoot in %, grows without limit if
-    the step becomes smaller. The measure is at most ``1 / share`` times that of ``one``. The
-    result is run once more as ``rtsim run`` does.
+    the step becomes smaller. The measure is at most ``1 / share`` times that of ``one``. The result
+    is run once more as ``rtsim run`` does.
 
     Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.
 
@@ -227,7 +227,7 @@ def shrink(
     Args:
         start: A run that violates its requirement.
         violates: Returns whether a run violates the requirement, and not merely leaves it
-            undecided. Each smaller run that is accepted was passed to it.
+            undecided. Each accepted run has passed this function.
         factors: The values of ``start`` that may change, by name.
         budget: Greatest number of runs.
         tick: Grid of the times, ns.
@@ -407,8 +407,8 @@ class _Shrinking:
 def _without_points(one: Counterexample, k: int, gone: slice) -> list[Counterexample]:
     """Return three runs without some control points of the input ``k``.
 
-    In the first run, the time of these points is left out. In the second run, the value before
-    them lasts longer, and in the third run, the value after them begins earlier.
+    The first run is shorter by the time of these points. In the second run, the value before the
+    points lasts longer; in the third run, the value after the points begins earlier.
     """
     points = one.inputs[k].points
     kept = (*points[: gone.start], *points[gone.stop :])

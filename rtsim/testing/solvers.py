@@ -154,10 +154,10 @@ def _step(pair: Pair, h: float) -> tuple[Vector, Vector, NDArray[np.float64]]:
     """
     stepper: Any = one_step(pair).stepper(bind(FORCED, compile=False))
     out, p = np.zeros(2), FORCED.parameters.initial()
-    legs = stepper.legs(START, NONE, NONE, p, out)
+    internal = stepper.internal_steps(START, NONE, NONE, p, out)
     ends = round(FROM_S * NS_PER_S), round((FROM_S + h) * NS_PER_S)
     assert stepper.advance(*ends, START, NONE, NONE, p, out) == GOOD
-    return legs.k, out, legs.dense
+    return internal.k, out, internal.dense
 
 
 def _estimate(pair: Pair, h: float) -> Vector:

@@ -258,7 +258,8 @@ def _head(recording: Recording) -> str:
 def verdict(recording: Recording, run: str = "The run") -> str:
     """Return one HTML line about the end of the run and any problems; requirements do not count.
 
-    The line begins with ``run``.  Without problems and with an unknown end, the text is empty.
+    The line begins with ``run``. The text is empty if there are no problems and the end of the run
+    is unknown.
     """
     ending = RunEnding.of(recording)
     wrong = [

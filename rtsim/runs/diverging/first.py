@@ -386,7 +386,7 @@ def _in_words(pair: ValuePair) -> ValuePair:
 # -- events ---------------------------------------------------------------------------------------
 
 
-def told(recording: Recording) -> list[Event]:
+def compared_events(recording: Recording) -> list[Event]:
     """Return the events that a replay repeats, in a total order."""
     return sorted(
         (
@@ -416,7 +416,7 @@ def in_words(event: Event) -> str:
 
 
 def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
-    mine, theirs = told(a), told(b)
+    mine, theirs = compared_events(a), compared_events(b)
     n = min(len(mine), len(theirs))
     row = next((i for i in range(n) if _what_it_is(mine[i]) != _what_it_is(theirs[i])), n)
     one = mine[row] if row < len(mine) else None

@@ -13,7 +13,15 @@ from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
 from rtsim.record.events import CHANGE
 from rtsim.record.reading import Recording, TrackData
-from rtsim.runs.diverging.first import Order, Place, Value, ValuePair, columns, in_words, told
+from rtsim.runs.diverging.first import (
+    Order,
+    Place,
+    Value,
+    ValuePair,
+    columns,
+    compared_events,
+    in_words,
+)
 
 Named = dict[str, tuple[Value, str]]
 """Values by name, each with its source."""
@@ -195,7 +203,9 @@ class Teller:
 
     def happened(self, tag: Tag) -> list[str]:
         """Return commands, changes, faults and controller failures at the instant of ``tag``."""
-        return [in_words(event) for event in told(self.recording) if event.tag.ns == tag.ns]
+        return [
+            in_words(event) for event in compared_events(self.recording) if event.tag.ns == tag.ns
+        ]
 
 
 @dataclass(frozen=True)

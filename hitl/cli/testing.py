@@ -189,8 +189,9 @@ _OPTIONS = (
     click.option("--force", is_flag=True, help="Overwrite the file given with -o if it exists."),
     click.option(
         "--strict", is_flag=True,
-        help="Exit with status 1 if a fault never acted, if a stimulus does not reach what it "
-        "names, or if a latency or an exchange with the board is longer than the period.",
+        help="Exit with status 1 if a fault never acted, if a stimulus does not reach the "
+        "branches that it names, or if a latency or an exchange with the board is longer than the "
+        "period.",
     ),
 )  # fmt: skip
 

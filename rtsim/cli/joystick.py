@@ -175,11 +175,11 @@ class NoJoystick(RtsimError):
 @click.option("--once", is_flag=True, help="Print the devices once and exit.")
 @click.option(
     "--mapping", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml",
-    help="Show what each control does by this mapping.  [default: rtsim's own mapping]",
+    help="Show the effect of each control in this mapping.  [default: rtsim's own mapping]",
 )  # fmt: skip
 @click.option(
     "--scenario", default="f16", show_default=True,
-    help="Show what each control does in this scenario.",
+    help="Show the effect of each control in this scenario.",
 )  # fmt: skip
 @json_option
 @click.pass_context

@@ -522,7 +522,7 @@ _MESSAGE_COLUMNS = (
 @click.option(
     "--changes",
     is_flag=True,
-    help="Show only messages whose payload differs from that of the previous message.",
+    help="Show only messages whose payload differs from the previous message.",
 )
 @click.option(
     "--limit",

@@ -93,7 +93,8 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     if loop.d.shape != (1, 1):
         raise ScenarioError(
             f"{loop.name or 'the loop'} has {loop.d.shape[1]} inputs and {loop.d.shape[0]} "
-            "outputs; margins are those of one signal: choose one with part(inputs=, outputs=)"
+            "outputs; margins need one input and one output: choose them with part(inputs=, "
+            "outputs=)"
         )
     if not _closed(loop, feedback, slow):
         return Margins(False, *(math.nan,) * 5)

@@ -463,8 +463,8 @@ class NamedSignals:
         for name, field in found.items():
             if name == "t" or name in cls.reserved or _taken(cls, name):
                 raise ModelError(
-                    f"{cls.__name__}.{name} is declared as a field, but {name} has a meaning of "
-                    "its own in rtsim; choose another name"
+                    f"{cls.__name__}.{name} is declared as a field, but {name} is a name "
+                    "that rtsim itself uses; choose another name"
                 )
             if field.role not in cls.roles and cls.roles:
                 allowed = ", ".join(role for role in ROLES if role in cls.roles)

@@ -168,7 +168,7 @@ def _check_bounds(name: str, signal: Signal) -> None:
     if not np.isfinite([signal.low, signal.high]).all():
         owner, _, short = name.partition(".")
         raise ScenarioError(
-            f"{name} has no bounds, so nothing says which actions are possible; declare them in "
+            f"{name} has no bounds, so the range of its actions is unknown; declare them in "
             f"{owner}: Signal({short!r}, {signal.unit!r}, low=-1, high=1), or "
             f"parameter({signal.unit!r}, low=-1, high=1) in a class"
         )

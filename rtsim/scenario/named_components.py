@@ -148,8 +148,8 @@ class NamedComponents:
             for one in (source, target):
                 if isinstance(one, NamedSignals):
                     raise ScenarioError(
-                        f"{type(one).__name__}() is no component of {self.name}; give what "
-                        "plant(...) or controller(...) returned for it"
+                        f"{type(one).__name__}() is no component of {self.name}; give the object "
+                        "that plant(...) or controller(...) returned"
                     )
             if all(whole):
                 self._join(str(source), str(target))

@@ -395,7 +395,7 @@ def nothing_sampled() -> Scenario:
     [
         (random_latency, "brake.force", r"the latency of topic brake is random .* declare Fixed"),
         (transport_delay, "brake.force", "late has delayed signals.*TransportDelay"),
-        (nothing_sampled, "cart.x", "samples nothing, so it has no sampled loop"),
+        (nothing_sampled, "cart.x", "no component of the scenario samples a signal"),
         (simple, "brakes.force", "unknown component 'brakes'.*did you mean brake"),
         (simple, "brake.force_", "unknown signal 'force_' in brake"),
     ],

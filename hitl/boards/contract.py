@@ -101,7 +101,7 @@ class Pins(Protocol):
     def set_volts(self, pin: str, volts: float) -> None:
         """Set the voltage at the ADC input ``pin`` (``A0`` to ``A5``) from now on.
 
-        ``volts`` is between 0 and 5 V and is rounded to whole mV.
+        ``volts`` must be between 0 and 5 V, and is rounded to whole mV.
         """
         ...
 

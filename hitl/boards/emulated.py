@@ -106,7 +106,6 @@ class EmulatorProcess:
         self._fail(f"answered with {error}")
 
     def close(self) -> None:
-        """End the process; a second call does nothing."""
         if self._failed is None:
             self._failed = f"{self._name} is closed"
         self._end()

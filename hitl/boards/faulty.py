@@ -131,7 +131,7 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """Return the tick of the next reset or delayed byte to the board, whichever is earlier."""
+        """Return the tick of the next event: a reset, or a delayed byte to the board."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))

@@ -122,7 +122,7 @@ def _elsewhere(address: int, board: BoardDescription) -> str:
 
 
 def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
-    """Raise :class:`BoardError` if the interrupt vectors are those of another AVR.
+    """Raise ``BoardError`` if the image has the interrupt vectors of another AVR.
 
     An image without known vectors at its start, for example from an assembler, is accepted.
     """

@@ -171,7 +171,6 @@ class PacedLine:
         self._look_at_baud()
 
     def reset(self) -> None:
-        """Press the board's reset button; bytes in transit are lost."""
         self._inbox.clear()
         self._kept.clear()
         self._board.reset()
@@ -210,7 +209,7 @@ class PacedLine:
         return self._cycles(self._clock.simulated(self._clock.now()))
 
     def _manner(self) -> tuple[int, int]:
-        """Return how far the board may run ahead of the clock, and the length of a slice."""
+        """Return the time by which the board may precede the clock, and the length of a slice."""
         if self._awaited:
             return self._cycles(AHEAD_NS), self._cycles(AHEAD_SLICE_NS)
         return 0, self._cycles(SLICE_NS)
@@ -385,7 +384,6 @@ class PacedBoard:
         return Status(timing, **rest)
 
     def reset(self) -> None:
-        """Press the board's reset button; the reset precedes the next result of :meth:`status`."""
         with self._asking:
             self._tell(b"reset\n")
 

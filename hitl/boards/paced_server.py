@@ -70,7 +70,7 @@ class Terminal:
         return self._near
 
     def opened(self) -> bool:
-        """Return True if a client has the port open, but no client did at the last call."""
+        """Return True if a client has opened the port since the last call."""
         events = self._poll.poll(0)
         free = bool(events) and bool(events[0][1] & _HUNG_UP) and not events[0][1] & select.POLLIN
         if self.open == (not free):

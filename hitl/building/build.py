@@ -60,7 +60,7 @@ _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 
 
 def of_any_dialect(flags: Iterable[str]) -> list[str]:
-    """Return ``flags`` without those that select a dialect of C or its warnings."""
+    """Return ``flags`` without the flags that select a dialect of C or warnings."""
     return [flag for flag in flags if not flag.startswith(_DIALECT)]
 
 

@@ -324,7 +324,7 @@ def _environment() -> dict[str, str | None]:
 
 
 def _a_file(word: str) -> str:
-    """Return ``word`` if it is the path of a file, such as an interpreter's script; else ""."""
+    """Return ``word`` if it is the path of a file, such as a script, or else ""."""
     return word if os.path.isfile(word) else ""
 
 
@@ -354,7 +354,7 @@ def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
 
 
 def _version_of_ziglang() -> str:
-    """Return the version of ziglang's package; to ask the compiler would take too long."""
+    """Return the version of the package ziglang, because the compiler takes long to start."""
     try:
         return f"clang of ziglang {package_version('ziglang')}"
     except PackageNotFoundError:

@@ -151,7 +151,7 @@ class I2cEnd(_End):
         return None if reply.at < 0 else reply
 
     def _stuck(self, op: BusOp, byte: int, ns: int) -> BusReply | None:
-        """Return the answer of a bus whose SDA is held low; None if no fault holds SDA.
+        """Return the answer of a bus on which a fault holds SDA low, or None without such a fault.
 
         A START waits until the bus is free.  A STOP waits until SDA can rise.  If a written 1 reads
         as 0, the board loses the arbitration.

@@ -196,13 +196,13 @@ def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
 
 
 def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int, str]]:
-    """Return each bus fault, how many operations it changed, and why it changed none, or ""."""
+    """Return, for each bus fault, the number of changed operations, and a reason if it is 0."""
     buses = controller.buses
     return [] if buses is None else list(zip(rig.bus_faults, buses.acted, buses.idle, strict=True))
 
 
 def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
-    """Return a text with the bus faults that never acted; the run does not show their effects."""
+    """Return a text that names the bus faults that changed no operation."""
     controller = _of_rig(task)
     idle = [row.in_words for row, acted, _ in _bus_faults(controller, rig) if not acted]
     return (f"faults of buses that never acted: {', '.join(idle)}",) if idle else ()

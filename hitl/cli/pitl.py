@@ -104,7 +104,7 @@ def pitl(
             check_faults(scenario, both.board, url)
 
         def met() -> None:
-            """Report a board that is missing or not the expected one, before the first run."""
+            """Raise an error before the first run if a board is missing or unexpected."""
             line.say(f"connecting to {url} …")
             found = meet(both.board, scenario)
             line.close()

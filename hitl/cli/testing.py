@@ -110,13 +110,12 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | ComparisonChain) -> int:
-        """Return the exit status, which is 1 for a passed result that ``--strict`` rejects."""
+        """Return the exit status. If ``--strict`` rejects a passed result, the status is 1."""
         if self.strict and result.ok and _refused(result):
             return NO
         return result.outcome.value
 
     def why(self, result: BackToBack | ComparisonChain) -> str:
-        """Return the reason for a nonzero exit status, else ""."""
         if not result.ok:
             return result.in_words
         return "; ".join(_refused(result)) if self.strict else ""

@@ -232,7 +232,7 @@ class _Stepping:
     def reach_of_design(
         self, name: str, loop: OpenLoop, stimulated: Stimulated | None
     ) -> DesignReach | None:
-        """Return which branches of the reference model of ``name`` the loops' inputs reach.
+        """Return the branches of the reference model ``name`` that the loops' inputs reach.
 
         Returns ``None`` if ``below`` is not the side of the reference model, or if an open loop
         ended with an error.
@@ -245,7 +245,7 @@ class _Stepping:
         return reach_of(self.below.controllers[name], steps)
 
     def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
-        """Return which branches of ``name`` are reached in the open loop, and then by the stimuli.
+        """Return the branches of ``name`` that the open loop reaches, and that the stimuli reach.
 
         Returns ``None`` if the controller is not C code on the host, or if a loop ended with an
         error.

@@ -107,7 +107,6 @@ class DesignReach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Text about branches that were not taken, for the report of a passed comparison."""
         left = len(self.open)
         if not left:
             return []
@@ -117,7 +116,6 @@ class DesignReach:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences about branches that were not taken or not measured, or an empty list."""
         if self.why:
             return [f"which branches of the reference model ran was not measured: {self.why}"]
         out = [f"{clause}; a longer run or a stimulus reaches them" for clause in self.in_brief]

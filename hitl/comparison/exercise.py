@@ -59,7 +59,6 @@ class Exercise:
 
     @property
     def idle(self) -> list[str]:
-        """A text like ``y never moved`` for each output constant in the run or never finite."""
         return [
             *(f"{column} never moved" for column in self.never_moved),
             *(
@@ -85,7 +84,6 @@ class Exercise:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences about signals that did not change in the run or were never finite, if any."""
         columns = {
             "outputs that only the stimuli moved": self.stimulated_outputs,
             "inputs that never changed": self.never_changed,
@@ -190,7 +188,6 @@ class FlightCoverage:
 
     @property
     def in_words(self) -> str:
-        """A text with the numbers of compared signals and rows, and with the end of each run."""
         until = short(Tag(max(self.last_ns, 0)))
         ends = "; ".join(
             f"the run with the {displayed(side)} {how}" for side, how in self.endings.items()
@@ -213,7 +210,7 @@ def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
 
 
 def _moves(answers: TrackData, end_ns: int, design: ControllerProtocol) -> bool:
-    """Return True if an answer that took effect differs from the reference's initial outputs."""
+    """Return True if an answer that differs from the reference's initial outputs took effect."""
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]
     return any(

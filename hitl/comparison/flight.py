@@ -259,7 +259,6 @@ class LoopComparison(Judged):
     covered: FlightCoverage = FlightCoverage()
 
     def _judge(self) -> Outcome:
-        """Return FAILED if the translation failed, UNDECIDED if only the environment failed."""
         ended = self._excused and (self.environment is None or self.environment.ended)
         if self._charged or (self.error and not ended):
             return Outcome.FAILED
@@ -276,7 +275,6 @@ class LoopComparison(Judged):
 
     @property
     def too_slow(self) -> bool:
-        """True if this host did not keep up with the wall clock."""
         return (
             self.held_up
             or self.slipped > 0
@@ -301,7 +299,6 @@ class LoopComparison(Judged):
 
     @property
     def undecided(self) -> str:
-        """A sentence on why the outcome is undecided, or ""."""
         if self._judge() is not Outcome.UNDECIDED:
             return ""
         if self._excused:

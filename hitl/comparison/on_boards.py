@@ -56,7 +56,6 @@ class OnBoards(NamedTuple):
 
     @property
     def warnings(self) -> dict[str, str]:
-        """Compiler warnings about the C code of each controller in each stage, possibly empty."""
         return {
             f"{name} ({stage.name})": warnings_of(controller)
             for stage in self.stages
@@ -180,7 +179,6 @@ def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
 
 
 def in_words(image: Firmware) -> str:
-    """Return one line with the origin, the compiler and the size of an image."""
     made = "shipped with rtsim" if image.prebuilt else "built here"
     return (
         f"{made} ({image.compiler}), {image.flash_bytes} bytes of flash, {image.ram_bytes} bytes "
@@ -284,12 +282,10 @@ class OfBoards(Judged):
 
     @property
     def stopped(self) -> list[str]:
-        """Name and reason for each board that could not run all steps."""
         return [f"{row.board.name}: {row.why}" for row in self.rows if row.why]
 
     @property
     def idle(self) -> list[str]:
-        """Texts like ``motor.voltage never moved`` for constant or never finite outputs."""
         return [f"{self.host.name}.{words}" for words in self.host.exercise.idle]
 
     @property
@@ -306,7 +302,6 @@ class OfBoards(Judged):
 
     @property
     def why(self) -> str:
-        """The reason why the comparison has not passed, or ""."""
         if self.host.error:
             return self.host.error
         if self.differing:

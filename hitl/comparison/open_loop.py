@@ -100,7 +100,7 @@ class Driven:
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
-        """Run all steps; after its first error, the compared controller runs no more steps."""
+        """Run all steps. After an error, only the reference runs the remaining steps."""
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -288,7 +288,6 @@ class OpenLoop(Judged):
 
     @property
     def first(self) -> First | None:
-        """The first failing step with its first failing output, or ``None``."""
         failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
         return First(min(failing)[2], min(failing)[0]) if failing else None
 
@@ -347,7 +346,6 @@ class OpenLoop(Judged):
 
     @property
     def covered(self) -> str:
-        """Text with the number of compared outputs, inputs and steps, and the time span."""
         outputs = f"{len(self.signals)} output{'s' * (len(self.signals) != 1)}"
         inputs = f"{len(self.input_names)} input{'s' * (len(self.input_names) != 1)}"
         steps = f"{self.answered} of {self.steps} steps"
@@ -355,7 +353,6 @@ class OpenLoop(Judged):
         return f"{self.name}: {outputs}, {inputs}, {steps}, {span}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without the values of individual steps."""
         first = self.first
         return {
             "ok": self._judge() is Outcome.PASSED,

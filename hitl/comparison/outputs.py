@@ -45,17 +45,14 @@ class Sides(NamedTuple):
 
     @property
     def gap(self) -> str:
-        """A label for the difference between the two sides, such as ``C - reference model``."""
         return f"{self.translation} - {self.reference}"
 
     @property
     def heading(self) -> str:
-        """Short label of the difference for tables, such as ``C - reference``."""
         return f"{self.translation} - {'reference' if self.design == DESIGN else self.design}"
 
     @property
     def key(self) -> str:
-        """The name of the difference for class names in JUnit files, such as ``C - design``."""
         return f"{self.translation} - {self.design}"
 
 
@@ -129,7 +126,6 @@ class StepMoment(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """A sentence with both values, the tolerance and the inputs."""
         given = "no answer"
         if self.translation is not None:
             given = f"{self.sides.translation} {self.translation!r}"

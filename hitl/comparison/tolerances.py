@@ -130,7 +130,7 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """Yield tolerance / range for each message signal that moves and has a rule in ``stated``."""
+    """Yield tolerance / range for each changing message signal that has a rule in ``stated``."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]

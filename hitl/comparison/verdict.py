@@ -86,14 +86,12 @@ class Stimulated(Judged):
 
     @property
     def title(self) -> str:
-        """Title such as ``controller: 3 stimuli of motor.stimuli.toml, 12 steps``."""
         count = len(self.loops)
         what = f"{count} stimul{'us' if count == 1 else 'i'}"
         return f"{self.name}: {what} of {self.stimuli.name}, {self.stimuli.steps} steps"
 
     @property
     def why(self) -> list[str]:
-        """A sentence for each stimulus that does not pass, with the branches that it reaches."""
         out = []
         for number, loop in enumerate(self.loops, 1):
             if loop.outcome is not Outcome.PASSED:
@@ -116,7 +114,6 @@ class Stimulated(Judged):
         return f"{self.title}, {answered} answered"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without the values of individual steps."""
         return {
             "ok": self._judge() is Outcome.PASSED,
             "outcome": self._judge().name.lower(),
@@ -194,7 +191,7 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """Return ``; but`` and the reservations about a passed result, or "" if there are none."""
+    """Return the reservations about a passed result, as a clause that begins with ``; but``."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""
 
@@ -231,7 +228,7 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """A tuple of this comparison only, for use like :attr:`ComparisonChain.pairs`."""
+        """This comparison as a tuple of one, as in ``ComparisonChain.pairs``."""
         return (self,)
 
     def _judge(self) -> Outcome:
@@ -239,7 +236,6 @@ class BackToBack(Judged):
 
     @property
     def agreement(self) -> Outcome:
-        """The joint outcome of the open loops, the stimuli and the closed loop."""
         closed = [] if self.flight is None else [self.flight.outcome]
         stepped = [loop.outcome for loop in self.open.values()]
         stepped += [one.outcome for one in self.stimulated.values()]
@@ -257,7 +253,6 @@ class BackToBack(Judged):
 
     @property
     def explanation(self) -> str:
-        """A sentence about the result in open loop if the closed loop failed, else ""."""
         flight = self.flight
         if flight is None or flight.ok or not (flight.error or flight.comparison.failures):
             return ""
@@ -303,7 +298,6 @@ class BackToBack(Judged):
 
     @property
     def how(self) -> str:
-        """Text that names the compared loops and the number of stimuli, for a passed comparison."""
         loops = ", in open loop" if self.flight is None else ", in open and in closed loop"
         count = sum(len(one.loops) for one in self.stimulated.values())
         return f"{loops}, and on {count} stimul{'us' if count == 1 else 'i'}" if count else loops
@@ -323,7 +317,6 @@ class BackToBack(Judged):
 
     @property
     def why(self) -> list[str]:
-        """Sentences on the first failures of the loops and stimuli; empty if all pass."""
         lines = [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
         lines += [line for one in self.stimulated.values() for line in one.why]
         if self.flight is not None and not self.flight.ok:
@@ -332,7 +325,6 @@ class BackToBack(Judged):
 
     @property
     def reserved(self) -> list[str]:
-        """Reasons to doubt a passed comparison, for the text about the result."""
         ran = [f"{name}: {words}" for name, one in self._branches for words in one.in_brief]
         return [*self._still, *self._ineffective, *ran]
 
@@ -360,7 +352,6 @@ class BackToBack(Judged):
 
     @property
     def never_acted(self) -> list[str]:
-        """A list with one text that names the faults that never acted; empty if all acted."""
         never = [fault.name for fault in self.faults if not fault.activations]
         return [f"these faults never acted: {', '.join(never)}"] if never else []
 
@@ -371,7 +362,6 @@ class BackToBack(Judged):
 
     @property
     def _missed(self) -> list[str]:
-        """Texts about stimuli that do not reach the branches for which they were generated."""
         return [
             clause
             for name, one in self.stimulated.items()
@@ -381,7 +371,6 @@ class BackToBack(Judged):
 
     @property
     def _too_long(self) -> list[str]:
-        """A text for each board whose exchange takes longer than the period."""
         flown = {} if self.flight is None else self.flight.targets
         stepped = {name: loop.target for name, loop in self.open.items()}
         found = {**stepped, **flown}
@@ -421,7 +410,6 @@ class BackToBack(Judged):
         return [*out, *self.required.covered]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, in which a number that is not finite is ``None``."""
         return {
             "scenario": self.scenario,
             "sides": list(self.sides),
@@ -453,7 +441,7 @@ def _alike(error: str, other: str) -> bool:
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
-    """Return why the closed loop may fail although all steps agree in open loop."""
+    """Return a possible reason for a failed closed loop if all steps agree in open loop."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
         return f"this host, not the {who}, ended the run early: {flight.error}"
@@ -492,7 +480,6 @@ class ComparisonChain(Judged):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all stages in JSON, beginning with ``design``."""
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
     def _judge(self) -> Outcome:
@@ -509,17 +496,14 @@ class ComparisonChain(Judged):
 
     @property
     def coverage(self) -> list[str]:
-        """Sentences about the extent of each comparison, with the names of the two sides."""
         return [f"{pair.sides.gap}, {text}" for pair in self.pairs for text in pair.coverage]
 
     @property
     def unexercised(self) -> list[str]:
-        """Sentences about everything that a comparison did not exercise, without duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
 
     @property
     def doubts(self) -> list[str]:
-        """The reasons from :attr:`BackToBack.doubts` of all comparisons, without duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
 
     @property
@@ -538,7 +522,6 @@ class ComparisonChain(Judged):
         return "\n".join([*lines, *(line for pair in self.pairs for line in pair.required.why)])
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, in which a number that is not finite is ``None``."""
         return {
             "scenario": self.scenario,
             "ok": self._judge() is Outcome.PASSED,

@@ -83,7 +83,6 @@ class PacedLink:
         self._port.receive()
 
     def count_anew(self) -> None:
-        """Discard the timing statistics of the emulator up to now."""
         self._served.count_anew()
 
     @property
@@ -366,7 +365,6 @@ class BoardController(LoggedController):
         return out
 
     def describe(self) -> dict[str, object]:
-        """Return a description for the header of a recording."""
         return {
             "type": type(self).__name__,
             **self.interface.describe(),
@@ -379,7 +377,6 @@ class BoardController(LoggedController):
         }
 
     def open_link(self) -> BoardLink:
-        """Open the line to the board at ``url``."""
         return open_line(self.interface, self.url, self.firmware, self.paced)
 
     def _meet(self, link: BoardLink) -> Self:
@@ -625,6 +622,6 @@ def _with_clock(interface: Interface, first_step: bool) -> Interface:
 
 
 def _declaration(field: Field) -> str:
-    """Return the C declaration of a replaced output variable, which the C code still sets."""
+    """Return the C declaration of an output variable that the C code sets, but that is not sent."""
     dimensions = "".join(f"[{n}]" for n in field.signal.shape)
     return f"rtsim_{field.signal.type} {field.signal.name}{dimensions}"

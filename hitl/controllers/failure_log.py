@@ -222,7 +222,6 @@ class LoggedController(CController):
         return self._failures.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """Return a :class:`Case` with all steps so far, for a later repetition."""
         return self._failures.case(error)
 
     def _again(self, tag: Tag) -> Vector:

@@ -164,11 +164,9 @@ class InProcess(CController):
 
     @property
     def warnings(self) -> str:
-        """Compiler warnings about the C code; empty if there were none."""
         return self.build.warnings
 
     def describe(self) -> dict[str, object]:
-        """Return a description for the header of a recording."""
         return {"type": type(self).__name__, **self.build.describe()}
 
     def _load(self) -> None:

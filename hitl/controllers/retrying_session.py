@@ -60,7 +60,7 @@ class BoardLine(ABC):
         """Set the time to 0 at the start of the run, if the line's clock can be set."""
 
     def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
-        """Return the time to which ``tag`` advances a board, ``None`` if it has its own clock."""
+        """Return the time to which ``tag`` advances a board in lockstep, or ``None``."""
         return None
 
     def anchor(self, tag: Tag) -> None:  # noqa: B027
@@ -68,7 +68,7 @@ class BoardLine(ABC):
 
     @abstractmethod
     def until(self, tag: Tag, allowed_ns: int) -> int:
-        """Return the time until which the session waits for the answer to a request."""
+        """Return the latest time at which the session still waits for the answer to a request."""
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
         return True

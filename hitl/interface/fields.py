@@ -294,7 +294,7 @@ def read_field(table: str, name: str, row: Entries, real: str) -> Field:
 
 
 def _specials(table: str, row: Entries, signal: Signal) -> tuple[float, ...]:
-    """Return which of the infinities and NaN an input's entry in the file explicitly allows."""
+    """Return the special values (infinities, NaN) that an input's entry in the file allows."""
     floating = table == "inputs" and signal.type.startswith("float")
     if "nan" in row.given and not floating:
         raise ValueError(

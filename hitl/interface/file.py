@@ -365,7 +365,6 @@ class Interface:
         return self.input_fields + self.output_fields + self.parameter_fields
 
     def describe(self) -> dict[str, object]:
-        """Return a description of the interface for the header of a recording."""
         return {
             "interface": str(self.path),
             "variant": self.variant,

@@ -192,7 +192,6 @@ class InFlight:
         self._repeated = False
 
     def outgoing(self) -> bytes:
-        """Return the bytes to send now, and remove them from the queue."""
         data = bytes(self._out)
         self._out.clear()
         return data
@@ -231,7 +230,7 @@ class InFlight:
             self.counts.abandoned += 1
 
     def leave(self) -> None:
-        """Stop waiting for the pending request without counting the request as abandoned."""
+        """Stop waiting for the pending request; the request does not count as abandoned."""
         self._left, self.pending = self.pending, None
 
     def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
@@ -432,7 +431,6 @@ class Session:
         return self._flight.pending is not None
 
     def outgoing(self) -> bytes:
-        """Return the bytes to send now, and remove them from the queue."""
         return self._flight.outgoing()
 
     def connect(self, now_ns: int) -> None:
@@ -506,7 +504,7 @@ class Session:
     def repeat(self) -> None:
         """Send the pending request again.
 
-        If the board has already answered, it repeats its answer without another step.
+        A board that has already answered repeats its answer and executes no further step.
         """
         if self._flight.pending is None:
             raise OutOfTurn("no request is pending, so there is no request to repeat")

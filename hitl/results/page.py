@@ -269,7 +269,6 @@ _BINS = 40
 
 
 def boards_html(pairs: Sequence[BackToBack]) -> str:
-    """Return the HTML of the section, or "" if nothing ran on a board."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     out = ""

@@ -126,7 +126,7 @@ def outside_of_functions(root: Node) -> Iterator[Node]:
 
 
 def without_middle(node: Node) -> bool:
-    """Return True for an expression ``a ?: b``, because a probe would change the value of ``a``."""
+    """Return True for ``a ?: b``, in which a probe would change the value of ``a``."""
     if node.type != "conditional_expression":
         return False
     return node.child_by_field_name("consequence") is None

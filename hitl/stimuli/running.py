@@ -62,7 +62,6 @@ class Reached(Judged):
     """Both sides of the comparison at the least distance, shape (g, 2)."""
 
     def _judge(self) -> Outcome:
-        """Return PASSED if the controller answered all steps with finite values."""
         if self.refused:
             return Outcome.UNDECIDED
         return Outcome.PASSED if self.status == _OK else Outcome.FAILED
@@ -78,7 +77,6 @@ class Reached(Judged):
 
     @property
     def failure(self) -> str:
-        """A text that describes the failure of the C code, or "" if there is no failure."""
         if self.ok or self.refused:
             return ""
         if self.status >= _EXITED:

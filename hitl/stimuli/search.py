@@ -318,7 +318,7 @@ class Search:
             self._near(int(goal), trial)
 
     def _keeps(self, goal: int) -> bool:
-        """Return True if, of two sequences equally near to a goal, the older one is kept."""
+        """Return True to keep the older of two sequences that are equally near to a goal."""
         return goal in self.hazards or self.rng.random() > 0.2
 
     def _near(self, goal: int, trial: Trial) -> None:
@@ -406,7 +406,7 @@ class Shortening:
         return without(trial, lambda one: len(one.table), fewer, self._first_good)
 
     def _at_rest(self, trial: Trial) -> Trial:
-        """Try constant inputs: the allowed value nearest to 0, the input's last or first value."""
+        """Try constant inputs: the allowed value nearest to 0, the last and the first value."""
         for column in range(len(self.ranges)):
             values = trial.table[:, column]
             plain = []

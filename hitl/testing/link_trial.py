@@ -65,7 +65,6 @@ class LinkTrial(Judged):
 
     @property
     def garbage(self) -> int:
-        """Number of received frames that were malformed or unknown."""
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
     def _judge(self) -> Outcome:

@@ -315,8 +315,6 @@ class SharedLink:
     def announce(self) -> None:
         """Wake the worker before a message.
 
-        The worker then spins for at most 0.3 ms instead of sleeping.
-
         The method has no effect after this end of the link was closed.
         """
         if self._close.alive:
@@ -494,6 +492,5 @@ class ExchangeWarmUp:
         return sent and took_ns >= 0
 
     def close(self) -> None:
-        """Release the memory of the link; a second call has no effect."""
         self._close()
         self._link.close()

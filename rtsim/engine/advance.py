@@ -26,7 +26,7 @@ class Loop(Protocol):
         ...
 
     def interrupt_check(self) -> None:
-        """Raise :class:`Interrupted` to end the run at once, during a step that takes long."""
+        """During a long step, raise ``Interrupted`` if the run must end at once."""
         ...
 
 

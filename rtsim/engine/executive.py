@@ -413,7 +413,6 @@ class Executive:
 
     @property
     def engine(self) -> str:
-        """One line that states which parts of the run were compiled or interpreted, and why."""
         if self.compiled_engine is None:
             return "interpreted: a viewer gets each step"
         return str(self.compiled_engine)
@@ -438,7 +437,7 @@ class Executive:
         return bool(self.stopping)
 
     def interrupt_check(self) -> None:
-        """Raise :class:`Interrupted` if the run must end, or TooSlow to change to machine code."""
+        """Raise an error if the run must end, or must change from plain Python to machine code."""
         if self.stopping:
             raise Interrupted
         if self._plain is not None and self._plain.over:

@@ -68,7 +68,7 @@ class PlainStart:
         return PlainStart(system) if later else None
 
     def resume(self) -> None:
-        """Exclude processor time since the last measurement, as the run did not advance then."""
+        """Exclude the time since the last measurement, in which the run did not advance."""
         self._seen = processor_time()
 
     @property

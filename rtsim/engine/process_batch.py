@@ -131,7 +131,7 @@ class ProcessBatch:
 
 
 def _earliest(tasks: tuple[BatchedTask, ...], limit_ns: int) -> tuple[BatchedTask, int]:
-    """Return the task that reacts first, and the time of the next event of other components, ns."""
+    """Return the task that reacts first, and the time (ns) of the next event outside this task."""
     first = tasks[0]
     for task in tasks[1:]:
         if task.next_ns < first.next_ns:

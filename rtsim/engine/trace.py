@@ -128,7 +128,7 @@ class Trace:
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: RunningPlant, steps: int) -> None:
-        """Record that the solver exceeded its budget: errors of ``steps`` steps are unbounded."""
+        """Record that the solver exceeded its budget; ``steps`` steps have no error bound."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
@@ -214,7 +214,6 @@ class Trace:
 
     @property
     def timing_track(self) -> Track | None:
-        """Track of the timing of frames; None if the run is not paced."""
         return self._timing
 
     def frame(self, ns: int, measured: tuple[int, ...]) -> None:

@@ -309,7 +309,6 @@ class RunEnding:
 
     @property
     def in_brief(self) -> str:
-        """A text about the end of the run, without the error message."""
         at = f"{self.reached_ns / NS_PER_S:g} s"
         early = self.asked_ns is not None and self.reached_ns < self.asked_ns
         of = f"{at} of {self.asked_ns / NS_PER_S:g} s" if early and self.asked_ns else at
@@ -338,7 +337,7 @@ def last_error(recording: Recording) -> Event | None:
 
 
 def died_of(recording: Recording) -> Event | None:
-    """Return the error that ended the run, if a repeated run would end in the same error.
+    """Return the error that ended the run, unless a repeated run need not reproduce it.
 
     Returns ``None`` for an overrun of the wall clock and for a missing device or file.
     """

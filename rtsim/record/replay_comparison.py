@@ -208,7 +208,7 @@ class TemporaryRecorder(FileRecorder):
 
 
 def recorder_for_repeat(recording: Recording) -> MemoryRecorder | TemporaryRecorder:
-    """Return a recorder for a run that produces as much data as ``recording``."""
+    """Return a recorder for a run with about as much data as ``recording``."""
     return TemporaryRecorder() if recording.large else MemoryRecorder()
 
 

@@ -107,7 +107,6 @@ class SignalResult(Judged):
         return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
-        """Return text cells for one row of a table, with the titles :data:`CELLS`."""
         first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
         return self.name, self.unit, self._rows, *numbers, first, self.verdict

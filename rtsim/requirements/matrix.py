@@ -79,7 +79,6 @@ class Cell:
 
     @property
     def margin(self) -> str:
-        """The robustness as text; empty if it is not decided."""
         return "" if math.isnan(self.robustness) else f"{self.robustness:.4g} {self.unit}".strip()
 
     def __str__(self) -> str:
@@ -102,7 +101,8 @@ class Row:
     def whole(self) -> Cell:
         """The verdict over all columns.
 
-        A column that does not exercise the requirement has no effect if another one does.
+        Columns that do not exercise the requirement are ignored if another column exercises the
+        requirement.
         """
         told = [one for one in self.cells.values() if one.exercised]
         outcome = Outcome.of_all(one.outcome for one in told)
@@ -112,7 +112,6 @@ class Row:
         return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason, unit)
 
     def counted(self, cell: Cell) -> str:
-        """How often the condition was true, or how many steps were measured; empty without one."""
         if cell.times is None:
             return ""
         nodes = list(parse(self.formula).walk())
@@ -121,7 +120,6 @@ class Row:
         return f"{cell.times} step{'s' * (cell.times != 1)} measured"
 
     def remark(self, runs: str = "runs") -> str:
-        """In how many columns the requirement was not checked; empty if it was in all."""
         count = len(self.unchecked)
         return f"{NOT_CHECKED} in {count} {runs if count > 1 else runs.removesuffix('s')}" * (
             count > 0
@@ -134,13 +132,12 @@ class Row:
 
     @property
     def worst_in(self) -> str:
-        """The column with the smallest robustness; empty without one."""
+        """The column with the smallest robustness, or "" if there is none."""
         decided = {k: one.robustness for k, one in self.cells.items() if one.margin}
         return min(decided, key=decided.__getitem__, default="")
 
     @property
     def in_words(self) -> str:
-        """The requirement, its verdict over all columns, and the reason of an undecided one."""
         whole = self.whole
         if whole.outcome is Outcome.UNDECIDED:
             why = whole.reason
@@ -183,12 +180,12 @@ class Matrix:
             self._found.setdefault(key, {}).setdefault(column, []).append(one)
 
     def leave_out(self, column: str, name: str, formula: str, why: str) -> None:
-        """State why a requirement of other columns was not checked in ``column``."""
+        """Store the reason why ``column`` did not check a requirement of other columns."""
         self._unchecked.setdefault((name, formula), {})[column] = why
 
     @property
     def rows(self) -> list[Row]:
-        """The requirements; one with two formulas in different columns has two rows."""
+        """The requirements; a requirement with two different formulas has two rows."""
         rows = []
         for key, found in self._found.items():
             why = self._unchecked.get(key, {})
@@ -199,12 +196,11 @@ class Matrix:
 
     @property
     def outcome(self) -> Outcome:
-        """FAILED if a requirement is violated, else UNDECIDED if one is undecided."""
+        """FAILED if a requirement is violated, else UNDECIDED if a requirement is undecided."""
         return Outcome.of_all(row.whole.outcome for row in self.rows)
 
     @property
     def why(self) -> str:
-        """The violated or undecided requirements as text; empty if all requirements hold."""
         return "; ".join(r.in_words for r in self.rows if r.whole.outcome is not Outcome.PASSED)
 
     def to_csv(self) -> str:

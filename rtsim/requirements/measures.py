@@ -275,7 +275,7 @@ def _compared(sign: str, bounds: Bounds, limit: float) -> Vector:
 
 
 def _responses(call: Node, run: Signals) -> Iterator[tuple[int, bool, Response]]:
-    """Yield the time of each step [ns], whether another step ended the response, and the response.
+    """Yield, for each step, its time [ns], whether a next step follows, and the response.
 
     For a measure of the whole run, the only response is the difference from the reference.
     """

@@ -218,7 +218,7 @@ class _History:
         return closed(self.changes, start, begin, end, self.sampled and whole)
 
     def drop(self, before: int) -> None:
-        """Forget the changes that are not valid at or after the time ``before`` [ns]."""
+        """Forget the changes that a later change replaces by the time ``before`` [ns]."""
         first = max(0, int(np.searchsorted(self.changes.ns, before)) - 1)
         ns, order, values, at_first = self.changes
         self.changes = Changes(ns[first:], order[first:], values[first:], at_first)
@@ -258,7 +258,6 @@ class _Watched:
 
     @property
     def since(self) -> int:
-        """The time from which signals are needed [ns]."""
         return min(part.since for part in self.parts)
 
     def bounds(self, signals_from: SignalsFrom, end: int, complete: bool) -> Bounds:
@@ -302,7 +301,6 @@ class _Part:
 
     @property
     def since(self) -> int:
-        """The time from which signals are needed [ns]."""
         if self._final:
             return FOREVER
         return max(self._begin, self._done - int(self._back)) if self._gathers else self._begin

@@ -217,7 +217,7 @@ _TRUE, _FALSE = (np.array([x, x, y, y]) for x, y in ((np.inf, 1.0), (-np.inf, -1
 
 
 def shifted(part: Pieces, by: int) -> Pieces:
-    """Return at each time the truth ``by`` ns later, before the changes of that instant."""
+    """Return the truth ``by`` ns after each time, before the changes of that instant."""
     if not by:
         return part
     ns = _new_times(part, _added(part.last, 1 - by))
@@ -226,7 +226,7 @@ def shifted(part: Pieces, by: int) -> Pieces:
 
 
 def delayed(part: Pieces, by: int) -> Pieces:
-    """Return at each time the truth ``by`` ns earlier, after the changes of that instant.
+    """Return the truth ``by`` ns before each time, after the changes of that instant.
 
     The truth is false before the first piece.
     """
@@ -396,7 +396,7 @@ class Evaluation:
         return Pieces(start, np.zeros(1, np.int64), np.array([FOREVER]), value[None])
 
     def _temporal(self, node: Node, parts: list[Pieces]) -> Pieces:
-        """Return the truth of a temporal operator. Without a last time, it ends with the run."""
+        """Return the truth of a temporal operator; by default, its window ends with the run."""
         assert node.window is not None
         kind, (first, given) = node.kind, node.window
         last = FOREVER if given is None else given

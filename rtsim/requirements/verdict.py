@@ -121,7 +121,7 @@ class RequirementResult(Judged):
 
     @property
     def is_exercised(self) -> bool:
-        """False if the run says nothing about the requirement, such as a run without its condition.
+        """False if the run does not test the requirement: its condition never became true.
 
         An undecided requirement can be exercised, for example if the run ended too early.
         """
@@ -321,7 +321,7 @@ def closed(changes: Changes, start: int, begin: int, end: int, sampled: bool = F
 
 
 def _why_open(recording: Recorded) -> tuple[str, int | None]:
-    """Return why the end of a recording is not the end of its run; empty if it is.
+    """Return why the recording ends before its run; empty if the recording is complete.
 
     The second value is the time up to which the rows of all plants are known [ns], None for all.
     """

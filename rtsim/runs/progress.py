@@ -35,7 +35,7 @@ class Display(Protocol):
 
 
 class TerminalLine:
-    """The current line of the terminal at stderr.  Text that is too long is truncated."""
+    """One line of the terminal (stderr), which shows one text at a time, truncated if too long."""
 
     _written = False
 

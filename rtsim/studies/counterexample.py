@@ -151,7 +151,6 @@ class Counterexample:
 
     @property
     def name(self) -> str:
-        """The name of the requirement in lower case, with underscores, for the names of files."""
         return re.sub(r"\W+", "_", self.requirement.name.lower()).strip("_")
 
     def make(

@@ -76,7 +76,6 @@ class Falsification(Judged):
 
     @property
     def status(self) -> int:
-        """Exit status: 1 for a violation, 0 for a search without one, 2 if it could not search."""
         return 1 if self._judge() is Outcome.FAILED else 0 if self.searched else 2
 
     @property
@@ -104,7 +103,6 @@ class Falsification(Judged):
         return {**found.values, **{f"{target}[{k}]": value for target, k, value in waves}}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data, with times in s."""
         found = self.counterexample
         example = None if found is None else {"run": self.run, **found.to_json()}
         return {

@@ -57,7 +57,6 @@ class Stop:
 
     @property
     def stated(self) -> str:
-        """A sentence that states when the study stops and the level of its confidence intervals."""
         looks = ", ".join(map(str, self.looks))
         return (
             f"the study stops if the half-width of {self.result} is at most {self.half_width:g} "

@@ -68,7 +68,7 @@ def without(
 
 
 def least(high: int, does: Callable[[int], T | None]) -> T | None:
-    """Return ``does(k)`` for a small k from 1 to ``high - 1`` for which it is not None.
+    """Return the result ``does(k)`` for a small k from 1 to ``high - 1`` whose result is not None.
 
     The search halves the interval. The function finds the smallest k with a result other than None,
     if all larger k also have one.
@@ -268,7 +268,7 @@ class _Shrinking:
                 part()
 
     def _on_ticks(self) -> None:
-        """Move all times to the grid at once, so that all later cuts are on the grid as well."""
+        """Round all times to the grid, so that all smaller runs have times on the grid."""
         inputs = []
         until = max(self._near(self.best.until_ns), self._tick)
         for wave in self.best.inputs:

@@ -195,7 +195,7 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 
 
 def rows_of(columns: Columns, which: Marks) -> Columns:
-    """Return the rows that the mask ``which`` (n,) selects, without a copy if it selects all."""
+    """Return the rows that the mask ``which`` (n,) selects; copy only a part of the rows."""
     return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 

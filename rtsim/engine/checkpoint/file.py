@@ -362,7 +362,7 @@ class CheckpointHistory:
             files.forget_after(ns)
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """Add ``checkpoint`` to a ring in memory; store it as the first one if that is missing."""
+        """Add ``checkpoint`` to the ring in memory, or store it as the missing initial state."""
         if self.lacks_first:
             self._start, self.lacks_first = checkpoint, False
         if self.ring is not None:

@@ -242,7 +242,6 @@ class CommandHandler:
             self._stand(ns, next_ns)
 
     def after(self, ns: int) -> None:
-        """Pause after the tag at ``ns`` if a command requested a pause."""
         if self._tags:
             self._tags -= 1
             self._standing = self._standing or self._tags == 0

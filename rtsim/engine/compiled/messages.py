@@ -150,7 +150,7 @@ def _copy_words(t: Any, count: int) -> None:
 
 @compiled
 def draw(t: Any, row: int) -> int:
-    """Take the next numbers of ``t.draws[row]``; return the index of the first, or NOTHING."""
+    """Take the next numbers of ``t.draws[row]``; return the index of the first one, or NOTHING."""
     drawn, state = records_of(t.draws, DRAW)[row], records_of(t.draw_states, DRAW_STATE)[row]
     i = state.next
     if (i + 1) * drawn.width > drawn.values.length:
@@ -260,7 +260,7 @@ def deliver(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def answer_in_order(t: Any, ns: int, step: int) -> None:
-    """Deliver answers without delay to the later controllers in the declared order."""
+    """Deliver answers of zero latency to the controllers that follow in the declared order."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]

@@ -139,7 +139,7 @@ def note_rows(table: Table) -> None:
 def _written(table: Table) -> Iterator[tuple[int, bool, Track]]:
     """Return (row, rolled, track) for each track.
 
-    ``row`` is the index of the next row; ``rolled`` is true if that row is in the spare block.
+    ``row`` is the index of the next row, which is in the spare block if ``rolled`` is true.
     """
     rows, rolled = table.track_states["row"].tolist(), table.track_states["rolled"].tolist()
     return zip(rows, map(bool, rolled), table.track_list, strict=True)

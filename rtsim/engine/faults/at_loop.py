@@ -103,7 +103,7 @@ class LoopFault(FaultKind):
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return the delay (ns of the run's clock) of one frame, wait or job due to the fault."""
+        """Return the delay (ns of the clock) that the fault causes in one frame, wait or job."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:

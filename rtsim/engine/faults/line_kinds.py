@@ -291,7 +291,7 @@ class LineFaults:
 
     @property
     def now_ns(self) -> int:
-        """Present simulated time, ns.  Before the run, the time is -1, and no fault is active."""
+        """Present simulated time, ns."""
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:

@@ -170,9 +170,9 @@ _NAME = "task"
 class TaskDrawing:
     """Draws the plant ``task`` of a moment. ``heading`` is the runway's heading, rad.
 
-    The optional entry ``gates`` in the mapping ``about`` has a row for each gate: distance along
-    and across ``heading`` and height, all in m, and turn in deg. The optional entry ``half`` is
-    half the side of a gate, m.
+    The optional entry ``gates`` in the mapping ``about`` has a row for each gate: the distances
+    along and across ``heading`` and the height, in m, and the turn in deg. The optional entry
+    ``half`` is half the side of a gate, m.
     """
 
     def __init__(self, about: Mapping[str, Any], heading: float) -> None:

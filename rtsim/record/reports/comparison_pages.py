@@ -43,7 +43,6 @@ def comparison_page(
     candidate: Recording,
     say: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """Return the page as text; call ``say`` with progress texts."""
     signals = [one for one in result.worst_first() if not one.stamp]
     stamps = [one for one in result.worst_first() if one.stamp]
     both = (baseline, candidate)
@@ -169,7 +168,6 @@ def write_overlay(
 def render_overlay(
     recordings: Sequence[Recording], say: Say = unheard, first: Sequence[Section] = ()
 ) -> str:
-    """Return the page as text; the arguments are those of :func:`write_overlay`."""
     if not 2 <= len(recordings) <= MOST_RUNS:
         raise RecordingError(
             f"{len(recordings)} recordings were given; a page shows 2 to {MOST_RUNS} runs"

@@ -213,7 +213,6 @@ def render(
     after: Duration = 0,
     first: Sequence[Section] = (),
 ) -> str:
-    """Return the page as text; the arguments are those of :func:`write_report`."""
     sections = [
         *first,
         ("views", "Views", _views(recording, say)),

@@ -222,7 +222,7 @@ def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Estimates and their intervals as functions of the number of ``runs`` (n,)."""
+    """Estimates (n,) and their intervals after the first ``runs`` (n,) runs."""
 
     title: str
     label: str

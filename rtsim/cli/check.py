@@ -130,7 +130,7 @@ def _asked(path: Path, given: Sequence[Requirement]) -> Sequence[Requirement]:
 def _checked(
     path: Path, asked: Sequence[Requirement], every: Sequence[Requirement]
 ) -> tuple[list[RequirementResult], dict[Requirement, str]]:
-    """Check a run, and return why it cannot be asked some requirements of other runs.
+    """Check a run, and return why some requirements of other runs do not apply to it.
 
     ``asked`` contains the requirements of this run, and ``every`` the requirements of all runs.
     """
@@ -182,7 +182,6 @@ def _matrix(
 
 
 def _facts(path: Path) -> dict[str, str]:
-    """Return what a reader of the matrix needs to know about a run."""
     from rtsim.record.reading import Recording
 
     header = Recording.open(path).header
@@ -311,7 +310,6 @@ def requirement_suite(
 
 
 def properties_of(one: RequirementResult) -> dict[str, object]:
-    """Return the properties of a test case in JUnit: what a traceability tool reads."""
     of = one.requirement
     times = {} if one.exercised is None else {"times": one.exercised}
     return {

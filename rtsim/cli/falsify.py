@@ -223,7 +223,6 @@ def _first_free(name: str) -> Path:
 
 
 def _check_free(path: Path, force: bool) -> None:
-    """Raise :class:`ScenarioError` if ``--save`` names a file that cannot be written."""
     if not (path.name and path.parent.is_dir()):
         raise ScenarioError(
             f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"

@@ -86,7 +86,6 @@ def listing(
 
 
 def device(one: Described, width: int, does: Mapping[str, str]) -> RenderableType:
-    """Return a panel with the name of a device, its controls, their positions and their uses."""
     counts = ", ".join(
         f"{len(things)} {one_of if len(things) == 1 else many}"
         for one_of, many, things in (
@@ -187,7 +186,7 @@ class NoJoystick(RtsimError):
 def joystick(
     ctx: click.Context, once: bool, path: Path | None, scenario: str, as_json: bool
 ) -> None:
-    """Show joysticks and gamepads: live positions, and what each axis, button and hat does.
+    """Show joysticks and gamepads: live positions, and the effect of each axis, button and hat.
 
     'calibrate' writes a mapping file.
 

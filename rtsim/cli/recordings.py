@@ -55,9 +55,9 @@ def tolerances(
 ) -> dict[str, Tolerance | tuple[float, float]]:
     """Return the tolerances by pattern, from ``--abs``, ``--rel`` and ``--tol GLOB=ABS[,REL]``.
 
-    ``--abs`` and ``--rel`` apply to ``"*"``. If a pattern is given twice, the last one applies.
-    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative
-    or not finite.
+    ``--abs`` and ``--rel`` apply to ``"*"``. If a pattern occurs twice, the last tolerance applies.
+    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative or
+    not finite.
     """
     out: dict[str, Tolerance | tuple[float, float]] = {}
     if absolute or relative:
@@ -651,7 +651,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """For each piece of the track, return the smallest sort key of this and later pieces."""
+        """Return, for each piece of the track, the smallest sort key from this piece on."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):

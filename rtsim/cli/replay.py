@@ -359,7 +359,7 @@ def check(
 
 
 def _ended_like(again: Recording, ending: RunEnding) -> Recording:
-    """Return ``again`` with the recorded reason of the end, if it reached the recorded end.
+    """Return ``again``; if it reached the recorded end, copy the recorded reason for the end.
 
     A replay does not repeat the command to quit, so a run that a pilot ended would look incomplete.
     """

@@ -394,7 +394,7 @@ def run_options(command: F) -> F:
 
 
 def optional_run_options(command: F) -> F:
-    """Add what :func:`run_options` adds, but with an optional SCENARIO (default: empty)."""
+    """Add the options of ``run_options`` with an optional SCENARIO (default: empty)."""
     argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
     return _with_options(command, argument)
 

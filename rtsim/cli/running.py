@@ -274,7 +274,6 @@ MOST_LINES = 20
 
 
 def print_reported(result: RunResult) -> None:
-    """Print one line for each event that has values, with their units."""
     for event in result.reported[:MOST_LINES]:
         values = ", ".join(
             f"{name} {value:.4g}{_unit(result, event, name)}"
@@ -299,7 +298,6 @@ def print_waiting(result: RunResult) -> None:
 
 
 def reported_to_json(result: RunResult) -> list[dict[str, Any]]:
-    """Return the events with values: guard, time (s) and values by name."""
     return [
         {"guard": event.source, "at_s": event.tag.seconds, "values": dict(event.values)}
         for event in result.reported
@@ -334,7 +332,6 @@ def note_lines(scenario: Scenario) -> None:
 
 
 def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
-    """Return the faults of a run as plain data by name. Empty for a run without faults."""
     if schedule is None:
         return {}
     counts = schedule.counts
@@ -426,7 +423,6 @@ class RunSummary:
         }
 
     def _headline(self, result: RunResult, total: str = "") -> str:
-        """Return one line about a segment; in a paced run, the line contains the overruns too."""
         paced = result.certificate.paced
         simulated = (result.ended.ns - result.began.ns) / NS_PER_S
         back = result.restored

@@ -96,7 +96,7 @@ class Composed:
         return Study(**changes) if found is None else replace(found, **changes)
 
     def _required(self, before: Sequence[Required]) -> tuple[Required, ...]:
-        """Return ``before`` and the options' requirements, which replace those of the same name."""
+        """Return ``before``, extended and partly replaced by the options' requirements."""
         typed = requirements_of(tuple(dict.fromkeys(self.requirements)))
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
@@ -304,7 +304,7 @@ def run_again(
 
 
 def _pace(pace: str, window: Window | None) -> Pace:
-    """Return the typed pace. With a window, time lost in a stall is not caught up."""
+    """Return the typed pace. In a run with a window, rtsim does not catch up after a stall."""
     if window is None:
         return Pace.of(pace)
     here = window.served is None

@@ -70,7 +70,6 @@ class Dashboard:
 
     @property
     def state(self) -> StateTable | None:
-        """State of the run in the last sample, or ``None`` before the first one."""
         return None if self._glance is None else self._glance.state
 
     @property

@@ -320,7 +320,6 @@ class Viewed:
 
     @property
     def told_outside(self) -> list[str]:
-        """Lines about FlightGear, for the summary of the run."""
         return [] if self._outside is None else [self._outside.told()]
 
     @property
@@ -329,11 +328,9 @@ class Viewed:
         return {} if self._outside is None else {"flightgear": self._outside.to_json()}
 
     def seen(self, reason: str) -> dict[str, Any]:
-        """Return the window's statistics under the key ``view``. Empty without a window."""
         return {} if self._window is None else {"view": self.figures(reason)}
 
     def figures(self, reason: str) -> dict[str, Any]:
-        """Return the statistics of the window; ``reason`` is why the run ended."""
         cockpit = self._cockpits[-1]
         return {
             **cockpit.latencies(),
@@ -415,7 +412,6 @@ def told_of(figures: dict[str, Any]) -> list[str]:
 
 
 def what_became_of(figures: dict[str, Any]) -> list[str]:
-    """Return lines about a window that was closed before the end, and about dropped messages."""
     lines = []
     if figures["window_lost"]:
         lines.append("the window was closed before the end; the run continued without it")

@@ -292,7 +292,6 @@ class WebPage:
         return f"ended with status {code}"
 
     def figures(self) -> dict[str, Any]:
-        """Return the numbers of browsers and refused requests, and the reason for a failure."""
         return {
             "browsers": int(self._said.get("browsers", 0)),
             "refused": int(self._said.get("refused", 0)),
@@ -301,7 +300,6 @@ class WebPage:
 
 
 def page_line(figures: dict[str, Any]) -> str:
-    """Return the line about the web page for the summary of a run."""
     if figures["lost"]:
         return (
             f"web page: its process {figures['lost']}; the run continued without it, and rtsim "

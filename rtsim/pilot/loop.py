@@ -82,7 +82,6 @@ class SharedStick:
         self._held: Vector = self._said
 
     def repeat(self) -> None:
-        """Make the next :meth:`poll` return the present values again; used after a restore."""
         self._again = self._number > 0
 
     def poll(self) -> Vector | None:

@@ -214,7 +214,6 @@ class RelayProcess(Child):
 
     @property
     def skipped(self) -> int:
-        """Number of malformed messages that were dropped; 0 unless the process ended normally."""
         return int(self.said) if self.said.isdecimal() else 0
 
 

@@ -412,7 +412,6 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Parse the text of :meth:`to_json`; raise :class:`SharedError` if it is malformed."""
         try:
             data = json.loads(text)
             plants = tuple(
@@ -567,7 +566,6 @@ class Shared:
         return self._over
 
     def close(self) -> None:
-        """Remove the file if this process created it. Existing mappings stay usable."""
         if self._owner:
             self.remove()
 

@@ -282,7 +282,7 @@ _NONE = Tag(-1), 0
 
 
 def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
-    """Return a checkpoint's pending request and how often it was polled without an answer."""
+    """Return the pending request of a checkpoint, and the number of polls without an answer."""
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
@@ -413,7 +413,6 @@ def timing_faults(
 
 
 def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
-    """Return the frames of the run in order.  The last frames lack some wall-clock times."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
             f"{recording.source} contains no wall-clock times; overrun-replay needs the "
@@ -470,7 +469,7 @@ def _amount(overrun: Event) -> int:
 
 
 def _pace(recording: Recording) -> Fraction:
-    """Return the initial pace, exact if the certificate's final pace rounds to the recorded one."""
+    """Return the initial pace, with the digits of the certificate's final pace if both agree."""
     pace = str(recording.header["pace"])
     if pace == "max":
         return Fraction(1)
@@ -483,7 +482,7 @@ def _pace(recording: Recording) -> Fraction:
 
 
 def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
-    """Set the compute time of each frame. Due times are rounded like those of the clock."""
+    """Set the compute time of each frame. Due times are rounded in the same way as by the clock."""
     clock = Timeline(pace, 0)
     for frame, following in pairwise(frames):
         if frame.due_at_once:

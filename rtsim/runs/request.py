@@ -238,5 +238,4 @@ class RunRequest:
 
 
 def compilation_of(header: Mapping[str, Any]) -> Compilation:
-    """Return how the functions of a recorded run were compiled."""
     return CHECKED if header.get("checked") else bool(header["compile"])

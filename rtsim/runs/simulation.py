@@ -309,7 +309,7 @@ def _watched(
 
 
 def _unwatched(request: RunRequest) -> Callable[[Mapping[str, str]], object]:
-    """Return the function that a recorder calls with requirements that nobody evaluates."""
+    """Return the function that a recorder calls with the requirements that it cannot evaluate."""
     tell = request.live.tell or _nothing
     more = ""
     if request.output.stop_on_violation:
@@ -447,7 +447,6 @@ def _reason(executive: Executive) -> str:
 
 
 def _as_error(problem: BaseException, at: Tag) -> Exception:
-    """Return ``problem`` as an :class:`Exception` that can be raised to the caller."""
     if isinstance(problem, Exception):
         return problem
     try:

@@ -477,7 +477,6 @@ class Simulation:
         return self._result if self._raised else self._result.checked()
 
     def _finish(self, reason: str = "") -> None:
-        """Close the components and the recording; ``reason`` explains an early end."""
         found = self._run.finish(reason)
         self._result = replace(found, began=START, wall_ns=self._wall_ns + found.wall_ns)
 
@@ -514,7 +513,6 @@ def _first(names: Iterable[str]) -> list[str]:
 
 
 def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the first key whose values differ in two headers, or an empty string."""
     if ours is theirs:
         return ""
     keys = sorted(ours.keys() | theirs.keys())

@@ -182,7 +182,6 @@ def snapped_at(table: Any) -> int:
 
 @in_both
 def own_at(table: Any) -> int:
-    """Return the index of the solver's own memory, which follows the data of the delays."""
     return HEAD + 2 * table.lag.size  # type: ignore[no-any-return]
 
 
@@ -254,7 +253,7 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Find the breaks that ``t`` (s) minus lag ``j`` has reached or passed since the last step.
+    """Find the breaks that the delayed time ``t`` - lag ``j`` (s) has reached since the last step.
 
     Returns the lowest order of a derivative that jumps there, or ``_NEVER`` without a break.
     """
@@ -368,7 +367,7 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 
 @in_both
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
-    """Return the fraction of the internal step after which a delayed time first equals a break.
+    """Return the fraction of the internal step at which a delayed time first equals a break.
 
     A delayed time is the present time minus a variable lag. For the delay ``j`` that reaches a
     break first, ``snaps[j]`` becomes 1 or -1. If no delayed time passes a break, the result is 2.
@@ -410,7 +409,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """End the step where a delayed time first equals a break, if any; return the step's length."""
+    """End the step at the first break that a delayed time reaches; return the step's length."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:

@@ -191,7 +191,7 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
 
 @in_both
 def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Search near the point ``PARTS[j]`` for a time when guard ``i`` is on the other side of zero.
+    """Search near the point ``PARTS[j]`` for a time at which guard ``i`` has the opposite sign.
 
     Returns the time as a fraction of the internal step, or ``NOWHERE`` if the guard moves away
     again before it reaches zero. Point ``j`` must be an end of the internal step, or the guard must
@@ -305,7 +305,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Evaluate all guards at the fraction ``part`` of the step; if above 1, after the step."""
+    """Evaluate all guards at the fraction ``part`` of the step, which may exceed 1."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return

@@ -146,7 +146,7 @@ class OwnResets:
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
-        """Return whether a later reset made guard ``i`` move in the direction ``side`` again."""
+        """Return whether a later reset made guard ``i`` move towards ``side`` again."""
         level, change = self._known[i]
         return side != 0.0 and change * side <= 0.0 and motion.near(level)
 
@@ -562,7 +562,6 @@ class GuardWatch:
         return signs
 
     def no_number(self, when: str) -> ModelError:
-        """Return the error for guards that are NaN. ``when`` describes the time."""
         bad = np.isnan(self._g) | self._way.no_numbers()
         names = ", ".join(guard.name for guard, no in zip(self._guards, bad, strict=True) if no)
         return ModelError(
@@ -620,7 +619,7 @@ class GuardWatch:
     def restore(self, saved: dict[str, Any], ns: int) -> None:
         """Restore the data that :meth:`save` returned. Old checkpoints do not contain all entries.
 
-        The plant's vectors must be restored to time ``ns`` first.
+        Restore the plant's vectors to time ``ns`` before this call.
         """
         self._crossings.restore(saved)
         self._here[LATE] = saved.get("late", 0.0)

@@ -170,7 +170,7 @@ def first_ns(
 
 @in_both
 def seen_ns(table: Any, i: int, from_ns: int, done: float, begin: int, high: int) -> int:
-    """Return the time of the last evaluation of guard ``i`` before its sign change, ns."""
+    """Return the time (ns) of the last evaluation of guard ``i`` before its sign change."""
     flips = table.flips
     if flips[FROM, i] <= 0.0:
         return begin
@@ -256,7 +256,7 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
 
 @in_both
 def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
-    """End the internal step at the crossing itself; return the time (s) from there to ``ns``.
+    """End the internal step at the crossing; return the time (s) from the crossing to ``ns``.
 
     If several guards fire at ``ns``, the step ends at the last crossing. If a firing guard keeps
     its sign during the last nanosecond before ``ns``, the step ends at ``ns`` and the function
@@ -519,7 +519,6 @@ class Guarded:
 
     @property
     def fired(self) -> tuple[int, ...]:
-        """Indices of the guards that fire at the end of the provisional advance."""
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def no_numbers(self) -> NDArray[np.bool_]:

@@ -509,7 +509,7 @@ class Pacer:
         return True
 
     def _warm_up(self, left_ns: int) -> None:
-        """Execute :meth:`_woken` once during the wait, to load its code into the CPU's caches.
+        """Execute ``_woken`` once during the wait, which loads its code into the CPU's caches.
 
         ``left_ns`` is the time until the deadline.
         """
@@ -528,7 +528,7 @@ class Pacer:
             warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """Begin a tag that is already due, possibly because the loop woke late for earlier tags."""
+        """Begin a tag that is already due, for example after a late wake-up."""
         frame = self.frame
         by_wake = min(frame.late_by_wake, late)
         frame.close(self.log, self.margin_ns)

@@ -141,7 +141,6 @@ def _seconds(ns: int | None) -> str:
 
 
 def note_html(text: str) -> str:
-    """Return a note, such as the reason why something is not shown."""
     return f"<div style='font-size:0.8em;{_PADDED}'>{escape(text)}</div>"
 
 
@@ -412,7 +411,6 @@ class Parameters:
             self.wrong = "there is no change to undo"
 
     def refused(self, name: str) -> None:
-        """Show the present value again, because the run refused the new value."""
         if self._undo:
             self._undo[-1].pop(name, None)
             self._undo = [one for one in self._undo if one]

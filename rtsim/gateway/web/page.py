@@ -118,7 +118,7 @@ class Chart:
         return (seconds, *curves, *points)
 
     def _fix_range(self, curves: Sequence[Vector]) -> None:
-        """Set the vertical range if a curve has gaps, because the chart library cannot find it.
+        """Set the vertical range if a curve has gaps, because the chart library needs a range.
 
         The range is kept while all values are inside, because a new range resets the user's zoom.
         """
@@ -261,7 +261,7 @@ def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector,
 
 
 def _finite(values: Vector) -> Vector:
-    """Return ``values`` with NaN, a gap in a curve, in place of infinite numbers."""
+    """Return ``values`` in which infinite numbers are NaN, so that the curve has gaps."""
     out: Vector = np.where(np.isfinite(values), values, np.nan)
     return out
 
@@ -487,14 +487,12 @@ class Page:
         return (ns - before[0]) / (self._rate_from[1] - before[1])
 
     def say(self, text: str) -> None:
-        """Show ``text``, such as the reason why a run ended, above the last state."""
         if self._last is None:
             self._state.content = note_html(text)
         else:
             self._state.content = state_html(self._last, None, self._about.title, self._said, text)
 
     def end(self, why: str) -> None:
-        """Show why the run or the page ended, above the last state and in a notification."""
         said = f"{why}. The last state is shown."
         self.say(said)
         for client in self._server.get_clients().values():

@@ -100,12 +100,10 @@ class Calibration:
 
     @property
     def step(self) -> tuple[str, str]:
-        """Kind of the present calibration step, and name of its value."""
         return self._steps[self._at]
 
     @property
     def count(self) -> tuple[int, int]:
-        """The number of the present calibration step, from 1, and the number of all steps."""
         return self._at + 1, len(self._steps)
 
     @property

@@ -149,7 +149,7 @@ class Lever:
         self._before = 0.0
 
     def reaches(self, number: int, name: str, lever: float, value: float) -> bool:
-        """Return whether the lever of device ``number`` has reached the value and so moves it.
+        """Return whether the lever of device ``number`` has reached the value, and moves the value.
 
         ``lever`` and ``value`` are positions, -1 to 1.
         """
@@ -163,7 +163,7 @@ class Lever:
         return self.held_by == number
 
     def release(self) -> None:
-        """Require the lever to reach the value again after another source has changed the value."""
+        """Ignore the lever until it reaches the value, which another source has changed."""
         self.held_by = self._number = -1
 
     def look(self, sticks: Container[int]) -> None:
@@ -242,7 +242,6 @@ class Controls:
 
     @property
     def lost(self) -> list[str]:
-        """Sentences about the devices that were unplugged while they controlled values."""
         found: dict[tuple[str, bool], list[str]] = {}
         for mover in self._movers:
             if mover.lost:
@@ -305,7 +304,6 @@ class _Mover:
 
     @property
     def to_reach(self) -> str:
-        """Instruction to the person to move a lever to the present value, or an empty text."""
         if not self._lever.device:
             return ""
         share = round(50.0 * (self._position + 1.0))

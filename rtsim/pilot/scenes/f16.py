@@ -148,7 +148,7 @@ def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[fl
 
 
 def _slip_ball(surface: pygame.Surface, side: float, size: int) -> None:
-    """Draw a ball in a tube. A load to the right (``side``, g) moves the ball to the left."""
+    """Draw a ball in a tube; a lateral load factor ``side`` (g) to the right moves it left."""
     width, height = surface.get_size()
     x, y, half = width / 2.0, 0.915 * height, 3.2 * size
     tube = pygame.Rect(0, 0, round(2.0 * half + size), round(0.9 * size))
@@ -211,7 +211,6 @@ class TaskDrawing:
         ]
 
     def text(self, moment: SceneMoment) -> str:
-        """Return one line about the task for the head-up display; empty without a task."""
         course, task = self.course, moment.plants.get(_NAME)
         if course.gates:
             missed = f", missed {course.missed}" if course.missed else ""

@@ -126,7 +126,7 @@ def draw_help(
 
 
 def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
-    """Return a pair: the letter size (at most ``_SIZE``) at which columns fit, and ``columns``."""
+    """Return the letter size, at most ``_SIZE``, at which the columns fit, and ``columns``."""
     deep = math.ceil(len(rows) / columns) * _LINE + 1.0
     wide = _column(rows) * columns
     return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / wide))), columns

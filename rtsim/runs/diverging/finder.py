@@ -189,7 +189,7 @@ class _Search:
         return b, until
 
     def _run_again(self) -> tuple[Recording, int]:
-        """Repeat the run in pieces until a row differs; return a pair as :meth:`_both` does."""
+        """Repeat the run in pieces until a row differs; the result is like that of ``_both``."""
         run, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
         pieces = 1 if run.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)

@@ -45,7 +45,6 @@ def same(a: Value, b: Value) -> bool:
 
 
 def in_full(value: Value) -> str:
-    """Return a value as text; the text of a float shows all bits."""
     if isinstance(value, float):
         return f"{value!r} (0x{bits(value):016x})"
     return "not known" if value is None else str(value)

@@ -147,7 +147,7 @@ class Teller:
         return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
 
     def row_at(self, plant: str, tag: Tag, known: frozenset[str]) -> Named:
-        """Return a plant's values (x-) at ``tag``, without the columns in the set ``known``."""
+        """Return the values of a plant (x-) at ``tag``, except for the columns in ``known``."""
         track, row = self._track(plant), self._row(plant, tag, False)
         if track is None or row is None:
             return {}

@@ -65,7 +65,7 @@ class Stimulated(Judged):
         return cls(name, stimuli, tuple(loops))
 
     def beside(self, run: OpenLoop) -> OpenLoop:
-        """Return ``run``, extended by the names of the signals that changed only in stimuli.
+        """Return a copy of ``run`` that includes the names of signals that changed only in stimuli.
 
         A signal counts as changed by a stimulus if the signal is constant in the run, but has
         another value in an answered step of the stimulus.

@@ -160,7 +160,7 @@ class WallLine(BoardLine):
 
 
 class ModelLine(WallLine):
-    """The line to a board that runs by itself, for a simulation that waits for each answer.
+    """The line to a board with its own clock, in a simulation that waits for each answer.
 
     Lateness is decided without the host's clock.
     """

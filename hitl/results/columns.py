@@ -391,8 +391,8 @@ _LOOKED_AT = 4096
 def check_result(path: Path, mark: bytes, kind: str) -> None:
     """Raise :class:`RecordingError` before a run if its result cannot be written to ``path``.
 
-    An existing file is accepted if it is empty or has ``mark`` in its first 4096 bytes.  ``kind``
-    names the file in the error, such as "a report".
+    An existing file is accepted if it is empty or has ``mark`` in its first 4096 bytes. ``kind`` is
+    the kind of file in the error message, such as "a report".
     """
     if not path.parent.is_dir():
         raise RecordingError(f"the folder {path.parent} for {path.name} does not exist; create it")

@@ -287,10 +287,9 @@ class Runs:
         return check([one.requirement], result)[0]
 
     def violates(self, one: Counterexample, most: float = 0.0, least: float = -math.inf) -> bool:
-        """Return whether the run violates the requirement with a robustness in a range.
+        """Return whether the run violates the requirement, with a robustness within two bounds.
 
-        The range is from ``least`` to ``most``.
-        A run that ends with an error does not count as a violation.
+        The bounds are ``least`` and ``most``. A run with an error does not count as a violation.
         """
         try:
             found = self.check(one)

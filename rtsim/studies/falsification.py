@@ -152,7 +152,7 @@ def falsify(
         method: Search method, one of :data:`SEARCH_METHODS`.
         runs: Largest number of runs.
         seconds: Wall-clock time after which no further runs begin, s.
-        seed: Seed of the search. All runs have the same seed, which follows from it.
+        seed: Seed of the search, from which the common seed of all runs is computed.
         until: End of each run, s. The default is the end of the scenario.
         stop: True to end after the first generation with a violation.
         population: Runs of a generation; 0 for the default of the method.

@@ -575,7 +575,8 @@ class PacedFrames:
     def copy_out(self, undone: bool) -> None:
         """Copy the frame back to the pacer.
 
-        ``undone`` is true if the frame's tag was undone after the run had waited for the tag.
+        Set ``undone`` if the run waited for the tag of the frame, and the tag was undone
+        afterwards.
         """
         self.take()
         pacer, frame, p = self._pacer, self._pacer.frame, self.words

@@ -375,7 +375,7 @@ def _stimuli(
         if not equals and len(built) > 1:
             first = next(iter(built))
             raise StimuliError(
-                f"--stimuli {value} names no controller, and there are {', '.join(built)}; type, "
+                f"--stimuli {value} must name one of the controllers {', '.join(built)}; type, "
                 f"for example: --stimuli {first}={value}"
             )
         if not equals:

@@ -356,8 +356,8 @@ def _before(
     if callable(past):
         if size > 1:
             raise ModelError(
-                f"{what} has {size} elements, but before= is one function; delay scalar signals, "
-                "or give numbers"
+                f"{what} has {size} elements, but before= is a function for a single element; "
+                "delay each element as a scalar signal, or give numbers"
             )
         return [(COMPUTED, 0.0)]
     if isinstance(past, str):

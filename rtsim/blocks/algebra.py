@@ -156,9 +156,9 @@ class Product(Memoryless):
 class Expression(Memoryless):
     """A pure function of scalar inputs, ``y = function(a, b, …)``, whose arguments name the inputs.
 
-    An argument ``t`` is the simulated time (s); a function of ``t`` alone is a source.  A jump
-    within the function, as in ``1 if a > 2 else 0``, creates no tag, and no solver locates it.  Use
-    a LevelCrossing or a Quantiser for jumps.
+    An argument ``t`` is the simulated time (s); a function of ``t`` alone is a source. A jump
+    within the function, as in ``1 if a > 2 else 0``, creates no tag and is not located by the
+    solver. Use a LevelCrossing or a Quantiser for jumps.
     """
 
     def __init__(self, function: Function, unit: str = block.ANY) -> None:

@@ -117,9 +117,9 @@ class When:
     - ``on``: names of event inputs, guards or timers.
     - ``do``: statements that set event outputs, states and memory. The statements read the values
       of signals before the instant (x-), and set the values after the instant (x+).
-    - ``then``: statements that run after all other statements of the same instant. Such a statement
-      may only write one element of a memory array. The index of the element may be an expression.
-      The assigned value must be a name that the statements in ``do`` have set.
+    - ``then``: statements that run after all other statements of the same instant. A statement in
+      ``then`` may only write one element of a memory array. The index of the element may be an
+      expression. The assigned value must be a name that the statements in ``do`` have set.
     - ``rest``: stop-mode statements. If the crossings of the guards in ``on`` accumulate (Zeno),
       the statements in ``rest`` replace those in ``do``.
     """

@@ -257,7 +257,7 @@ def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list
 
 
 def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return one loop among the nodes that ``ordered`` lacks, in the direction of the signals."""
+    """Return a loop among the nodes that ``ordered`` lacks, in the direction of the signals."""
     done = set(ordered)
     stuck = {node for node in nodes if node not in done}
     path: list[N] = []

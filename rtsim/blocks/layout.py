@@ -191,8 +191,8 @@ class PlacedBlock:
     def _position(self, name: str, index: ast.expr | None, size: int) -> int | None:
         """Return the element that ``index`` selects, or ``None`` for a computed index.
 
-        An index outside the signal raises an error, because it would select an element of another
-        block.
+        An index outside the signal raises an error, because the index would select an element of
+        another block.
         """
         try:
             element = 0 if index is None else ast.literal_eval(index)

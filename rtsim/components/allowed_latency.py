@@ -57,7 +57,7 @@ def names_a_model(text: str) -> bool:
 def read_latency_model(text: str) -> LatencyModel:
     """Return the model for a text like ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``.
 
-    The numbers in ``text`` are arguments of the model's class. An invalid text raises
+    The numbers in ``text`` become arguments of the model's class. An invalid text raises
     :class:`ScenarioError`.
     """
     name, _, rest = (part.strip() for part in text.partition(":"))

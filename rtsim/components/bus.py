@@ -248,11 +248,11 @@ class Bus:
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Set the :meth:`position` of a topic after messages were sent without :meth:`send`."""
+        """Set the ``position`` of a topic, after other code has sent messages of the topic."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return the first arrival (ns) on topics not in ``names``: a list of at most one time."""
+        """Return the first arrival (ns) on topics not in ``names``: a list of one or no element."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:

@@ -251,7 +251,7 @@ class PythonController:
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
-        """Set the pending request, or ``None``; compiled code has already computed its answer.
+        """Set the pending request, or ``None``; compiled code has computed the answer.
 
         The other memory of the controller is in the vectors of the compiled code.
         """
@@ -265,7 +265,7 @@ class PythonController:
 
     @property
     def resettable(self) -> bool:
-        """True only for this class; a subclass that adds no memory can override the property."""
+        """True for this class. A subclass that adds no memory can override the property."""
         return type(self) is PythonController
 
     def save(self) -> dict[str, Any]:
@@ -342,7 +342,7 @@ class FedController:
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the request log if ``saved`` contains one; no other memory is needed."""
+        """Restore the request log of ``saved``, if any; this controller has no other memory."""
         self._history = RequestLog(self.inputs.size)
         self._known = "steps" in saved
         if not self._known:

@@ -258,7 +258,7 @@ class RunningPlant:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The present time, ns, and the number of the next tick of the plant's own grid."""
+        """The present time (ns), and the index of the next point of the plant's own grid."""
         return self.ns, self._k
 
     def adopt_compiled_state(self, ns: int, k: int) -> None:

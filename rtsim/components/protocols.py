@@ -129,7 +129,7 @@ class Resettable(Protocol):
 
     @property
     def resettable(self) -> bool:
-        """True if restoring the state from before a run makes the controller equal to a new copy.
+        """True if a controller that is restored to its state before the run equals a new copy.
 
         If the controller is also a :class:`ByAddress` controller, the vectors of ``by_address()``
         must contain all its memory.
@@ -151,7 +151,7 @@ class Stamped(Protocol):
     """A controller that measures its response times for the track ``measured/NAME``."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Return four times of the last request, ns of one clock: sent, begun, ended, received."""
+        """Return the times of the last request (ns of one clock): sent, begun, ended, received."""
         ...
 
 
@@ -160,7 +160,7 @@ class WarmedUp(Protocol):
     """A controller that can run its code before a paced run, without an effect on the run."""
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function of less than 40 us for the pacer to call after a sleep, or ``None``."""
+        """Return a function of at most 40 us that the pacer calls after a sleep, or ``None``."""
         ...
 
 

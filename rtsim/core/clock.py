@@ -332,7 +332,7 @@ class VirtualClock:
         return True
 
     def spend(self, ns: int) -> None:
-        """Do nothing, because no time passes on a clock that never waits."""
+        """Do nothing, because this clock never waits."""
 
 
 class WallClock:
@@ -379,7 +379,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point; if ``own`` is None, ``ns`` is due within one scheduler tick."""
+        """Set the reference point; without ``own``, ``ns`` is due within one scheduler tick."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)

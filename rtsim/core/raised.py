@@ -67,7 +67,7 @@ _LONGEST_PATH = 100
 
 
 def from_the_machine(error: BaseException) -> str:
-    """Return the missing resource and a remedy, or "" if ``error`` has another cause.
+    """Return a text about a missing resource and a remedy, or "" if ``error`` has another cause.
 
     A full disk, for example, is no bug of rtsim or of the user's code.
     """
@@ -77,7 +77,7 @@ def from_the_machine(error: BaseException) -> str:
 
 
 def from_a_path(error: BaseException) -> str:
-    """Return the unusable path and the reason, or "" if ``error`` has another cause."""
+    """Return a text about an unusable path and the reason, or "" if ``error`` has another cause."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return ""
     return f"{_of_the_system(error)}; check the path, its permissions, and what is there"

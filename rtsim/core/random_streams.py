@@ -39,7 +39,7 @@ class RandomStreams:
     def restore(self, saved: dict[str, Any]) -> None:
         """Restore the states from :meth:`save`.
 
-        A stream created after the call of :meth:`save` begins again with its first value.
+        Streams that did not exist when ``save`` was called begin again with their first value.
         """
         self.seed = saved["seed"]
         for name in list(self._streams):

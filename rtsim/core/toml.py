@@ -436,7 +436,7 @@ def text(
 def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> Key:
     """Return a key for one of ``names``.
 
-    The error for any other value suggests similar names; ``what`` is the noun in the message.
+    For any other value, the error suggests similar names, and calls the value ``what``.
     """
 
     def convert(given: Any) -> str:

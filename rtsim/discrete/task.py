@@ -201,9 +201,9 @@ class ProcessesTask:
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``.
 
-        The caller must ensure that no other component acts before ``limit_ns``.  ``event`` is
-        called with each event for the recording. The result does not include a reaction that fails
-        or that changes another component.  :meth:`react` handles this reaction at its tag.
+        Call this method only if no other component acts before ``limit_ns``. ``event`` is called
+        with each event for the recording. The result does not include a reaction that fails or that
+        changes another component. :meth:`react` handles this reaction at its tag.
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))

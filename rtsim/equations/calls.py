@@ -130,7 +130,7 @@ def first_checked(
 
 
 def check(native: Native, *arguments: Any) -> None:
-    """Raise :class:`IndexError` if this call would use an array element that does not exist.
+    """Raise ``IndexError`` if the call uses an index outside an array.
 
     The arguments are not changed.
     """

@@ -205,7 +205,7 @@ class Native:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing, in place of a function that the model does not define."""
+    """Do nothing; used for a function that the model does not define."""
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -388,7 +388,7 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
 
 
 def _here(place: Path, plain: Callable[..., Any]) -> Path:
-    """Return the path for machine code in which the source file and line of ``plain`` are stored.
+    """Return the path for machine code that contains the source file and line of ``plain``.
 
     Without separate files, two installations of rtsim with a common cache would overwrite each
     other's machine code.

@@ -430,7 +430,7 @@ def _copy(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, out: Any) -> None:  
 
 
 def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
-    """Return a function that divides what ``function`` computes by a constant ``matrix`` (n, n)."""
+    """Return a function that divides the result of ``function`` by a constant ``matrix`` (n, n)."""
     n = len(matrix)
     factors, order = matrix.reshape(-1).copy(), np.zeros(n)
     factor(factors, order, n)
@@ -504,7 +504,7 @@ _SMALL = 1e-12
 
 
 def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
-    """Return which equations and unknowns make ``matrix`` (n, n) singular, or "".
+    """Return a text with the equations and unknowns that make ``matrix`` (n, n) singular, or "".
 
     ``equation`` is a format string for the names of equations. Each row of the matrix is first
     divided by the magnitude of its greatest element.
@@ -516,7 +516,7 @@ def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "ro
 
 
 def by_structure(pattern: NDArray[np.bool_], unknowns: Sequence[str], equation: str) -> str:
-    """Return which equations and unknowns make the structural rank too small, or "".
+    """Return a text with the equations and unknowns that reduce the structural rank, or "".
 
     ``pattern`` (n, n) is true where the unknown of a column occurs in the equation of a row.
     """
@@ -742,7 +742,7 @@ class _Search:
         return out
 
     def _nearest(self) -> Vector:
-        """Return the unknowns at the least sum of squared residuals near the first values."""
+        """Return the unknowns with the least sum of squared residuals near the first values."""
         with needs("scipy", "a model with constraints"):
             from scipy.optimize import least_squares
 

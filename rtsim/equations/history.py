@@ -239,7 +239,7 @@ def later(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def row_of(table: Any, count: int, key: float) -> int:
-    """Return the ring index of the last of ``count`` rows that begin at or before ``key`` (s)."""
+    """Return the ring index of the last of ``count`` rows that begins at or before ``key`` (s)."""
     rows = table.rows
     places = rows.shape[0]
     low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
@@ -515,7 +515,7 @@ class History:
         return replace(native, unchecked=of.unchecked)
 
     def _from_python(self, of: Native, fed: Callable[..., None]) -> Native:
-        """Return the reset or stop function ``of``, called with ``u`` and the delayed signals."""
+        """Return a function that calls the reset or stop function ``of`` with delayed signals."""
         if of is ABSENT:
             return ABSENT
         found, seen = np.zeros_like(self._arrays["fed"]), set()

@@ -401,7 +401,7 @@ class _Reader:
     # -- indices -----------------------------------------------------------------------------------
 
     def _is_fixed(self, test: ast.expr) -> bool:
-        """Return whether a condition, such as a test of sizes, may have one value in all calls."""
+        """Return whether a condition, such as a test of sizes, may be the same in all calls."""
         parts = list(ast.walk(test))
         if any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in parts):
             return True
@@ -491,7 +491,7 @@ def _joined(values: Sequence[_Value]) -> _Value:
 
 
 def _operated(op: ast.operator, left: _Value, right: _Value) -> _Value:
-    """Return what is known of an operation's result: a shape or a range, or ``None``."""
+    """Return the shape or the range of an operation's result, or ``None`` if unknown."""
     if isinstance(left, _Whole) and isinstance(right, _Whole):
         return _counted(op, left, right)
     arrays = [one for one in (left, right) if isinstance(one, _Array)]

@@ -176,7 +176,7 @@ def lower(
 
 
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
-    """Return the compiled function and, if its signature needs one, its extra entry function.
+    """Return the compiled function, and an extra entry function if the signature needs one.
 
     If ``known`` is True, the functions are read from numba's files.
     """
@@ -241,7 +241,7 @@ _ANYWHERE = {
 
 
 def _stands_alone(library: Any) -> bool:
-    """Return whether the object code works without numba and without addresses of this process."""
+    """Return whether the object code needs neither numba nor addresses of this process."""
     if library.has_dynamic_globals:
         return False
     names = _DECLARED.findall(library.get_llvm_str())

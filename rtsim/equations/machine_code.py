@@ -239,7 +239,7 @@ class EntryPoint:
         return bound(*(arguments[i] for i in self._numbers))
 
     def on(self, *arrays: Array | AddressBlock, concurrent: bool = False) -> Callable[..., int]:
-        """Bind ``arrays``, and return a function of the remaining arguments, which are numbers.
+        """Bind ``arrays``, and return a function of the remaining, numeric arguments.
 
         With ``concurrent``, other Python threads run during each call. This method takes some 6 us
         to check the arrays and collect their addresses. For repeated calls, bind the arrays once

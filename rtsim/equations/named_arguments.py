@@ -435,7 +435,7 @@ class _SignalNames(FieldNames):
         return node
 
     def _helper(self, node: ast.Call) -> str:
-        """Return the name of the called function, rewritten without signal names."""
+        """Return the name of a copy of the called function without signal names."""
         found = self.called(node.func)
         plain = getattr(found, "py_func", found)
         fields = frozenset(n for v in self._scope.vectors.values() for n in v.signals.names)

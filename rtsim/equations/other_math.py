@@ -119,7 +119,7 @@ _NO_INTEGER = -(2**63)
 
 
 def as_number(function: Function) -> Function:
-    """Return ``function`` with a NumPy result; a division of the result by 0 gives inf or nan.
+    """Return ``function`` with a NumPy result, so that a division by 0 gives inf or nan.
 
     The result is nan if ``function`` raises an arithmetic error or a :class:`ValueError`.
     """
@@ -141,7 +141,7 @@ def _whole(function: Function) -> Function:
 
 
 def _first(name: str, otherwise: Function) -> Function:
-    """Return the ``math`` function ``name``, in a form that calls ``otherwise`` after an error.
+    """Return the ``math`` function ``name``, which calls ``otherwise`` after an error.
 
     Machine code uses the same library as ``math``. The last bits of ``otherwise`` can differ.
     """

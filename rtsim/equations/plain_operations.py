@@ -251,7 +251,7 @@ OPERATORS: Mapping[str, Function] = MappingProxyType(
 
 
 def in_operations_of_machine_code(definition: ast.FunctionDef) -> ast.FunctionDef | None:
-    """Return ``definition`` with //, % and ** as calls of :data:`OPERATORS`; None without them."""
+    """Return ``definition`` with //, % and ** replaced by calls of ``OPERATORS``, or None."""
     replaced = (ast.FloorDiv, ast.Mod, ast.Pow)
     if not any(isinstance(node, replaced) for node in ast.walk(definition)):
         return None

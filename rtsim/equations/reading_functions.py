@@ -43,7 +43,7 @@ _CHANGES_FIRST = frozenset(("copyto", "fill_diagonal", "place", "put", "putmask"
 
 
 def changes_argument(function: Any, position: int) -> bool:
-    """Return whether ``function`` is certain to assign elements of an array argument.
+    """Return whether ``function`` certainly assigns elements of an array argument.
 
     The answer is False for a function without readable source.
     """
@@ -192,7 +192,7 @@ _DRAWN = (
 
 
 def unrepeatable(found: Any) -> str:
-    """Return the replacement for a function or an object whose values differ from run to run."""
+    """Return advice on a function or an object whose values differ from run to run."""
     owner, name = getattr(found, "__self__", None), getattr(found, "__name__", "")
     module = getattr(found, "__module__", "")
     if isinstance(found, _BY_CHANCE) or isinstance(owner, _BY_CHANCE):

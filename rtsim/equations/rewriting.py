@@ -56,7 +56,7 @@ def definition_of(function: Any) -> ast.FunctionDef:
 
 
 def _sources(function: Any) -> Iterator[list[str]]:
-    """Yield the lines up to the last instruction of ``function``, then the lines up to its end."""
+    """Yield the lines of ``function`` up to its last instruction, then the lines up to its end."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)

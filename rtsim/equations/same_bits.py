@@ -239,7 +239,7 @@ class _Reader:
         self._sure = True
 
     def _written_by_helpers(self, definition: ast.FunctionDef) -> Iterator[ast.expr]:
-        """Yield each call argument, if the called helper changes elements of the argument."""
+        """Yield each argument of a call whose elements the called helper changes."""
         for node in ast.walk(definition):
             if not isinstance(node, ast.Call):
                 continue

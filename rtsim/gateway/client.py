@@ -99,8 +99,8 @@ NEXT_TAG = -1
 class At(int):
     """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
 
-    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. ``wait_s`` is 0 if
-    the tag has passed or is not known, or if the run is not paced.
+    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. In an unpaced run,
+    or if the tag has passed or is unknown, ``wait_s`` is 0.
     """
 
     wait_s: float

@@ -87,7 +87,7 @@ def is_message(payload: bytes | str) -> bool:
 class OutgoingQueue:
     """The payloads that wait for one viewer. Beyond ``most`` bytes, the oldest are dropped.
 
-    Texts (descriptions of channels and sessions) are never dropped.
+    Descriptions of channels and sessions, which are texts, are never dropped.
     """
 
     def __init__(self, counts: MessageCounts, most: int = MOST_WAITING) -> None:

@@ -69,7 +69,7 @@ def catalogue(system: System) -> dict[str, Any]:
     """Return the catalogue: signals, parameters, topics, faults and tasks of ``system``.
 
     The list of signals has the same order as the values in a sample of :class:`Sampler`.
-    ``left_out`` maps the name of each entry that did not fit to its number of values.
+    ``left_out`` contains the number of values of each entry that did not fit, by name.
     """
     vectors, room = _vectors(system)
     parameters, topics = _Room("parameters"), _Room("topics")

@@ -41,8 +41,8 @@ class Margins:
     - ``phase``: smallest change of phase (rad, positive) that makes the loop unstable. The margin
       is infinite if the loop gain never is 1.
     - ``delay``: smallest additional delay (s) that makes the loop unstable. In a sampled loop,
-      ``delay`` is computed as if the samples were a band-limited signal. :meth:`Loop.delay_margin`
-      instead delays the held signal.
+      ``delay`` is an approximation, which treats the samples as a band-limited signal.
+      :meth:`Loop.delay_margin` instead delays the held signal.
     - ``crossover``: frequency (rad/s) of the oscillation at the delay margin. If the gain of a
       continuous loop does not fall below 1 at high frequencies, ``crossover`` is infinite and
       ``delay`` is 0.

@@ -41,7 +41,7 @@ W = TypeVar("W")
 class Field(Generic[R, W]):
     """A declared field. The name of ``signal`` is "_" until the class has been created.
 
-    For type checkers, reading the field gives the type ``R``, and methods can assign ``W``.
+    For type checkers, the field has the type ``R`` when read, and ``W`` when assigned.
     """
 
     role: str
@@ -149,7 +149,7 @@ def _field(
 def _check_range(role: str, signal: Signal) -> None:
     """Raise :class:`ModelError` for an initial value outside the range, unless it is 0.
 
-    A value of 0 can mean that no initial value was given.
+    The value 0 is accepted, because it can mean that no initial value was given.
     """
     low, high, first = signal.low, signal.high, np.atleast_1d(signal.initial)
     if low > high:

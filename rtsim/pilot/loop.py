@@ -400,7 +400,7 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
 
 
 class Cockpit:
-    """Memory that a run shares with its viewers. The context manager removes it at the end.
+    """Memory that a run shares with its viewers. The context manager removes the memory at the end.
 
     ``stick`` is the external input that the pilot moves, or empty. Pass :attr:`pictures` and
     :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the

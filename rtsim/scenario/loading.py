@@ -189,8 +189,8 @@ def _shown(frames: list[FrameSummary]) -> list[str]:
 class _FromSource(SourceFileLoader):
     """Loader that compiles a Python file at each load.
 
-    Python uses the stored bytecode if size and time (in whole s) of the file are unchanged. After
-    an edit that changes neither size nor time, Python would execute the old code.
+    Python executes stored bytecode if the size and the time (in whole s) of the file are unchanged,
+    even if the text was edited.
     """
 
     def get_code(self, fullname: str) -> CodeType:

@@ -514,7 +514,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Declare a sensor that samples signals every ``period`` s and sends them in a message.
 
         ``sources`` maps each signal of the sensor to the sampled signal, ``"component.signal"`` or
-        ``component.signal`` of a handle.  Units and kinds are those of the sampled signals.
+        ``component.signal`` of a handle. Each signal of the sensor has the unit and the kind of the
+        sampled signal.
         """
         given = sources_of(sources)
         for signal, source in given.items():
@@ -625,7 +626,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Replace the scheduled changes of a number: a source or parameter ``"component.name"``.
 
         ``changes`` contains times (ns) in ascending order, and the values from these times on; a
-        time of 0 gives the initial value. An external input becomes a source with equal signals.
+        time of 0 gives the initial value. If the target is an external input, a source with the
+        same signals replaces the input.
         """
         target = str(target)
         owner, _, name = target.partition(".")

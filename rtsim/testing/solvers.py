@@ -28,9 +28,9 @@ FEW, MANY = 11, 51
 def allocations(solver: Solver, model: Model) -> float | None:
     """Return the number of memory allocations per compiled step of 10 ms with ``model``.
 
-    A call from Python also allocates memory for each array argument. The function therefore
-    compares a call with few steps to a call with many steps. Allocations of numpy outside compiled
-    code do not count. The result is ``None`` if the solver cannot take several steps at once.
+    The function compares a call with few steps to a call with many steps, because each call from
+    Python also allocates memory for its array arguments. Allocations of numpy outside compiled code
+    do not count. The result is ``None`` if the solver cannot take several steps at once.
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)

@@ -70,7 +70,7 @@ class DbcCodec:
             raise FrameError(f"frame {self.name}: {error}") from None
 
     def _sent(self, at: int, values: Vector, known: dict[int, Any]) -> bool:
-        """Return whether the frame has signal ``at``; store raw multiplexer values in ``known``."""
+        """Return whether the frame carries signal ``at``; ``known`` caches multiplexer values."""
         chosen = self._chosen_by[at]
         if chosen is None:
             return True

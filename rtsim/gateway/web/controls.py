@@ -103,7 +103,8 @@ _VERDICTS = {"failed": "violated", "passed": "holds"}
 def requirements_html(about: About, look: Look) -> str:
     """Return each requirement with its verdict and its robustness so far.
 
-    The rows of violated requirements are red. A tooltip shows the formula and the text.
+    The rows of violated requirements are red. A tooltip shows the formula and the text of each
+    requirement.
     """
     watched = {str(one["name"]): one for one in look.watched}
     rows = []

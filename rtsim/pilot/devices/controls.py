@@ -13,8 +13,8 @@ moves to its fail-safe value within another second. The value keeps the fail-saf
 device, a key or the mouse moves the value.
 
 If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
-the axis, the person must first press a button on one of them. Without this button press, the pitch
-could follow a throttle quadrant that rtsim found before the stick.
+the axis, the person must first press a button on one of them. Otherwise, a throttle quadrant that
+rtsim finds before the stick could move the pitch.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def draw_help(
 ) -> None:
     """Draw the help text of :func:`help_rows`. If the run has no stick, ``movers`` is empty.
 
-    The help shrinks to fit above the status line, in two columns if the letters are then larger.
+    The help text fits above the status line, in two columns if this allows larger letters.
     """
     width, height = surface.get_size()
     rows = tuple(help_rows(movers, keys))

@@ -167,12 +167,12 @@ class Toolchain:
         found = [path for word in self.command if (path := shutil.which(word) or _a_file(word))]
         if self.family != "zig":  # its parts have the version of its package
             variables = json.dumps(_environment())
-            found += _parts(self.command, os.environ.get("PATH"), variables)
+            found += _programs(self.command, os.environ.get("PATH"), variables)
         return found
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         for patience in _PATIENCES_OF_ZIG if self.family == "zig" else (_PATIENCE_S,):
-            with _caches(self) as caches, _told_if_slow(self.family):
+            with _caches(self) as caches, _message_if_slow(self.family):
                 try:
                     return captured(command, patience, cwd=folder, env=in_english() | caches)
                 except subprocess.TimeoutExpired as error:
@@ -201,9 +201,7 @@ class Toolchain:
 
 
 @contextmanager
-def _told_if_slow(compiler: str) -> Iterator[None]:
-    """Print a message to the terminal if the compiler runs longer than :data:`_SLOW_S`."""
-
+def _message_if_slow(compiler: str) -> Iterator[None]:
     def tell() -> None:
         sys.stderr.write(
             f"{compiler} is still compiling"
@@ -309,8 +307,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 @cache
-def _parts(command: tuple[str, ...], path: str | None, environment: str) -> list[str]:  # noqa: ARG001
-    """Return the paths of the programs that the compiler starts, as the compiler prints them."""
+def _programs(command: tuple[str, ...], path: str | None, environment: str) -> list[str]:  # noqa: ARG001
     out = []
     for name in _PARTS:
         with suppress(OSError, subprocess.TimeoutExpired):

@@ -138,7 +138,7 @@ def compare_chain(
             for name, one in reached.items()
             if one is not None
         }
-        flight, slow = None, list(_slow(conditions))
+        flight, slow = None, list(_latencies_above_period(conditions))
         if request.closed:
             request.watch.phase(f"run with the {above.name}")
             how = (pace, request.recorder) if uppermost else (Pace.of(MAX), None)
@@ -150,7 +150,10 @@ def compare_chain(
                 scenario=scenario.name,
                 open=loops,
                 flight=flight,
-                notes=(*_notes(below, above, slow, given), *_outdated(above, request.stimuli)),
+                notes=(
+                    *_notes(below, above, slow, given),
+                    *_notes_on_outdated_stimuli(above, request.stimuli),
+                ),
                 settings={**settings, "pace": str(request.pace)} if uppermost else settings,
                 sides=stepping.sides,
                 faults=_faults(scenario, above.result or design.result),
@@ -355,16 +358,14 @@ def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
     return tuple(events.rows((), [fault.describe() for fault in scenario.declared_faults]))
 
 
-def _outdated(above: _Side, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
-    """Yield a note for each stimuli file that was generated for other C code."""
+def _notes_on_outdated_stimuli(above: _Side, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
     for name, stimuli in sequences.items():
         interface = interface_of(above.controllers[name])
         if interface is not None and (text := stimuli.outdated(interface)):
             yield text
 
 
-def _slow(conditions: Conditions) -> Iterator[str]:
-    """Yield a clause for each controller whose latency is longer than its period."""
+def _latencies_above_period(conditions: Conditions) -> Iterator[str]:
     for name in conditions.components:
         yield from too_slow(name, conditions.compute(name), conditions.component(name).period)
 

@@ -139,7 +139,7 @@ class Effects:
             0 if requests is None else len(requests),
             0 if answers is None else len(answers),
             0 if answers is None else int(_effective(answers, candidate.end_ns).sum()),
-            wanted is not None and _moves(wanted, baseline.end_ns, design),
+            wanted is not None and _has_effect(wanted, baseline.end_ns, design),
         )
 
     @property
@@ -209,8 +209,7 @@ def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
     return np.asarray((arrival >= 0) & (arrival <= end_ns))
 
 
-def _moves(answers: TrackData, end_ns: int, design: ControllerProtocol) -> bool:
-    """Return True if an answer that differs from the reference's initial outputs took effect."""
+def _has_effect(answers: TrackData, end_ns: int, design: ControllerProtocol) -> bool:
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]
     return any(

@@ -41,7 +41,7 @@ def svg(rig: Rig) -> str:
     ]
     for pin, y in rows.items():
         parts += _signals(pin, y, list(rig.at(pin)))
-    parts += _devices(rig, rows, bottom)
+    parts += _boxes_of_devices(rig, rows, bottom)
     rest = [f"{w.source} to {w.target}" for w in rig.wires if not _at_node(w)]
     if rest:
         parts.append(_text(_NODE_X, _TOP - 8, f"also: {', '.join(rest)}", "small"))
@@ -93,8 +93,7 @@ def _kind(channel: Channel) -> str:
     return text + (", pull-up" if channel.pull_up else "")
 
 
-def _devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
-    """Yield a box for each device, beside the node's pins that are wired to the device."""
+def _boxes_of_devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
     y = bottom
     for device in rig.devices:
         wires = [w for w in rig.wires if device.name in (w.source.board, w.target.board)]

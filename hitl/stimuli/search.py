@@ -45,8 +45,8 @@ class Mutations:
     def __init__(self, ranges: Ranges, rng: np.random.Generator, rows: int) -> None:
         self.ranges, self.rng, self.rows = ranges, rng, rows
         self._all = (
-            self._set, self._set, self._set, self._hinted, self._hinted, self._added,
-            self._added, self._longer, self._several, self._shorter, self._pulse,
+            self._set, self._set, self._set, self._near_compared_value, self._near_compared_value,
+            self._added, self._added, self._longer, self._several, self._shorter, self._pulse,
         )  # fmt: skip
 
     def fresh(self) -> Table:
@@ -97,8 +97,7 @@ class Mutations:
             table[span, column] = self.ranges.drawn(self.rng, column)
         return self._longer(table, sides) if self.rng.random() < 0.3 else table
 
-    def _hinted(self, table: Table, sides: Vector | None) -> Table:
-        """Set an input near one of the compared values, or add a multiple of their difference."""
+    def _near_compared_value(self, table: Table, sides: Vector | None) -> Table:
         if sides is None or not np.isfinite(sides).all():
             return self._added(table, sides)
         left, right = sides.tolist()

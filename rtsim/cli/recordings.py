@@ -617,7 +617,7 @@ class _Topic:
 
     @classmethod
     def of(cls, name: str, track: TrackData, changes: bool) -> _Topic:
-        return cls(name, track, _changed(track) if changes else None)
+        return cls(name, track, _mask_of_changed_payloads(track) if changes else None)
 
     @property
     def count(self) -> int:
@@ -665,8 +665,7 @@ def _by_key(pair: tuple[Key, dict[str, Any]]) -> Key:
     return pair[0]
 
 
-def _changed(track: TrackData) -> NDArray[np.bool_]:
-    """Return the mask of messages whose payload differs, bit for bit, from the previous one."""
+def _mask_of_changed_payloads(track: TrackData) -> NDArray[np.bool_]:
     out = [np.empty(0, np.bool_)]
     before: NDArray[np.int64] | None = None
     for piece in track.pieces():

@@ -432,7 +432,7 @@ class RunSummary:
             f"{total}; "
             + (f"overruns {result.overruns}, " if paced else "")
             + f"late answers {result.late}, missed requests {result.missed}"
-            + self._early(result)
+            + self._reason_for_early_end(result)
             + ("" if back is None else f"; went back to {back.tag.seconds:g} s")
         )
 
@@ -471,8 +471,7 @@ class RunSummary:
         """Error of the first incomplete recording, or ``None`` if all recordings are complete."""
         return next((one.lost for one in self.result.segments if one.lost is not None), None)
 
-    def _early(self, result: RunResult) -> str:
-        """Return what stopped the run before its end, or an empty text."""
+    def _reason_for_early_end(self, result: RunResult) -> str:
         if result.reason == "interrupted":
             return ", interrupted"
         if result.reason == "quit":
@@ -496,7 +495,11 @@ class RunSummary:
             return FAILED
         if self._cut_short:
             return INTERRUPTED
-        return NO if self._refused or self._guard_failed else status_of(self._requirements)
+        return (
+            NO
+            if self._warnings_refused_by_strict or self._guard_failed
+            else status_of(self._requirements)
+        )
 
     @property
     def why(self) -> str:
@@ -506,7 +509,9 @@ class RunSummary:
         if self._cut_short:
             return f"the run {self.result.ending}"
         failed = [f"the run {self.result.ending}"] if self._guard_failed else []
-        return "; ".join(filter(None, [*failed, *self._refused, why_of(self._requirements)]))
+        return "; ".join(
+            filter(None, [*failed, *self._warnings_refused_by_strict, why_of(self._requirements)])
+        )
 
     @property
     def _requirements(self) -> list[RequirementResult]:
@@ -517,8 +522,7 @@ class RunSummary:
         return self.result.ending.failed and self.result.error is None
 
     @property
-    def _refused(self) -> list[str]:
-        """Warnings for which ``--strict`` exits with status 1, without duplicates."""
+    def _warnings_refused_by_strict(self) -> list[str]:
         found = [text for one in self.result.segments for text in one.warnings]
         return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
 
@@ -541,8 +545,12 @@ class RunSummary:
             suite.failure(end, text, text)
         if self.options.strict:
             strict = suite.case(f"{name}.run", "(--strict)")
-            if self._refused:
-                suite.failure(strict, "; ".join(self._refused), "\n".join(self._refused))
+            if self._warnings_refused_by_strict:
+                suite.failure(
+                    strict,
+                    "; ".join(self._warnings_refused_by_strict),
+                    "\n".join(self._warnings_refused_by_strict),
+                )
         suite.done()
         if self._requirements:
             of_run = f"{name}.requirements"
@@ -553,8 +561,12 @@ class RunSummary:
         """Exit the process with the run's exit status, unless it is 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
-        if self._refused:
-            click.secho(f"Error: --strict: {'; '.join(self._refused)}", err=True, fg="red")
+        if self._warnings_refused_by_strict:
+            click.secho(
+                f"Error: --strict: {'; '.join(self._warnings_refused_by_strict)}",
+                err=True,
+                fg="red",
+            )
         if open_or_violated := why_of(self._requirements):
             click.secho(f"Error: {open_or_violated}", err=True, fg="red")
         if self.status:

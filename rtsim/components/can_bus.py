@@ -295,12 +295,11 @@ def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
         if sum(f.load for f in (*higher, own)) >= 1.0:
             out[own.sender] = None
         else:
-            out[own.sender] = _worst(own, higher, blocking)
+            out[own.sender] = _longest_latency(own, higher, blocking)
     return out
 
 
-def _worst(own: PeriodicFrame, higher: Sequence[PeriodicFrame], blocking: int) -> int:
-    """Return the longest latency among the instances of ``own`` in the longest busy period."""
+def _longest_latency(own: PeriodicFrame, higher: Sequence[PeriodicFrame], blocking: int) -> int:
     bit = own.frame.bus.ns(1)
 
     def interference(t: int) -> int:

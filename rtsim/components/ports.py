@@ -124,7 +124,7 @@ class Wiring:
             into.extend(range(here.start, here.stop))
             out.extend(range(where.start, where.stop))
         for into, out, value in runs.values():
-            self._links.append((_compact(into), value, _compact(out)))
+            self._links.append((_slice_or_array(into), value, _slice_or_array(out)))
         return {port for port, _ in runs}
 
     def copies(self) -> list[tuple[Vector, Vector]]:
@@ -164,8 +164,7 @@ def _mask(signals: Signals, name: str) -> NDArray[np.bool_]:
     return mask
 
 
-def _compact(indices: Iterable[int]) -> Any:
-    """Return a slice for consecutive indices (which is much faster to copy), otherwise an array."""
+def _slice_or_array(indices: Iterable[int]) -> Any:
     listed = list(indices)
     if listed == list(range(listed[0], listed[0] + len(listed))):
         return slice(listed[0], listed[0] + len(listed))

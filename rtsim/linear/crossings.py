@@ -103,7 +103,7 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     omega, above = _beyond(loop, grid, slow)
     values = return_ratio(loop, omega, feedback)
     near = np.isin(omega, grid)
-    low, high = _gain_margins(loop, grid, values[near], feedback, slow)
+    low, high = _nearest_gain_margins(loop, grid, values[near], feedback, slow)
     phase, delay, at = math.inf, math.inf, math.nan
     for crossing, angle in _phases(loop, omega, values, feedback):
         phase = min(phase, abs(angle))
@@ -233,14 +233,13 @@ def _closed(loop: StateSpace, feedback: float, slow: float) -> bool:
     return all(p.rate.real * scale < _NEUTRAL for p in closed.poles if p.frequency >= slow)
 
 
-def _gain_margins(
+def _nearest_gain_margins(
     loop: StateSpace,
     omega: Vector,
     values: NDArray[np.complex128],
     feedback: float,
     slow: float,
 ) -> tuple[float, float]:
-    """Return the nearest gain factors below and above 1 that put a pole on the boundary."""
     factors: list[float] = []
     for crossing in _crossings(loop, omega, values.imag, feedback, _imaginary):
         value = return_ratio(loop, np.array([crossing]), feedback)[0].real

@@ -113,14 +113,13 @@ def ended_by_itself(recording: Recording, again: Recording, error: Exception) ->
     if again.footer is None:
         return False
     ours, theirs = last_error(recording), last_error(again)
-    if in_words(ours) == in_words(theirs) or not _lacking(error):
+    if in_words(ours) == in_words(theirs) or not _is_missing_resource(error):
         return True
     error.add_note(f"the recorded run in {recording.source} had no such error: {_NOT_HERE}")
     return False
 
 
-def _lacking(error: BaseException | None) -> bool:
-    """Return whether a missing file, library or memory is one of the causes of ``error``."""
+def _is_missing_resource(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, LACKING):
             return True

@@ -167,7 +167,7 @@ class ComparedSignal:
         unit = self.signal.unit if self.signal else ""
         x, y = a.astype(np.float64), b.astype(np.float64)
         kind: Kind = self.signal.kind if self.signal else "scalar"
-        gap = _integer_gap(a, b) if a.dtype.kind == "i" else _gap(x, y, kind, unit)
+        gap = _distances_of_integers(a, b) if a.dtype.kind == "i" else _gap(x, y, kind, unit)
         same = _same(a, b) if kind == "scalar" else gap == 0
         gap[same] = 0.0
         size = np.where(np.isfinite(x), np.abs(x), 0.0)
@@ -315,8 +315,7 @@ def _same(a: Values, b: Values) -> NDArray[np.bool_]:
     return np.asarray(bits | (np.isnan(a) & np.isnan(b)))
 
 
-def _integer_gap(a: Values, b: Values) -> Matrix:
-    """Return the distances of int64 values. The calculation is unsigned to avoid overflow."""
+def _distances_of_integers(a: Values, b: Values) -> Matrix:
     high, low = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
     return (high - low).astype(np.float64)
 

@@ -258,8 +258,7 @@ class _Run:
         sampled = rows.spec.name.endswith(SAMPLED) and self._from_start
         return closed(changes, self._start, self.begin, end, sampled)
 
-    def _linear(self, node: Node) -> bool:
-        """Return whether a part of a formula reads signals of plants only."""
+    def _reads_plants_only(self, node: Node) -> bool:
         found = [signal_of(self._recording, o.name)[0] for o in node.walk() if o.kind == "signal"]
         return all("side" in one.rows.integers and not one.read for one in found)
 
@@ -276,7 +275,7 @@ class _Run:
         complete = not self.why_open
         evaluation = Evaluation(self._pieces, self._start, self.end, complete, truth_of)
         signals = Signals(
-            lambda one: evaluation(one)[one], self._linear, self.zero, self.end, complete
+            lambda one: evaluation(one)[one], self._reads_plants_only, self.zero, self.end, complete
         )
         try:
             parts = evaluation(node)

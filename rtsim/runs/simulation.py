@@ -197,12 +197,12 @@ class OpenRun:
                 )
             machine = examine_machine()
             if hasattr(recorder, "on_unwatched"):
-                recorder.on_unwatched = _unwatched(request)
+                recorder.on_unwatched = _receiver_of_unevaluated_requirements(request)
             recorder.start(self.header)
             if hasattr(recorder, "on_failure"):
                 recorder.on_failure = _lost(self.executive, recorder, request)
             if hasattr(recorder, "on_watched"):
-                recorder.on_watched = _watched(self.executive, request)
+                recorder.on_watched = _receiver_of_evaluated_requirements(self.executive, request)
             self._loop = Loop(request, self.executive, pacer, recorder, machine)
             self._checkpoints, self._inbox = checkpoints, inbox
             self._undo = undo.pop_all()
@@ -295,10 +295,9 @@ def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Call
     return lost
 
 
-def _watched(
+def _receiver_of_evaluated_requirements(
     executive: Executive, request: RunRequest
 ) -> Callable[[Sequence[Mapping[str, Any]]], object]:
-    """Return the function that a recorder calls with requirements evaluated during the run."""
     end, tell = request.output.stop_on_violation, request.live.tell or _nothing
 
     def watched(found: Sequence[Mapping[str, Any]]) -> None:
@@ -308,8 +307,9 @@ def _watched(
     return watched
 
 
-def _unwatched(request: RunRequest) -> Callable[[Mapping[str, str]], object]:
-    """Return the function that a recorder calls with the requirements that it cannot evaluate."""
+def _receiver_of_unevaluated_requirements(
+    request: RunRequest,
+) -> Callable[[Mapping[str, str]], object]:
     tell = request.live.tell or _nothing
     more = ""
     if request.output.stop_on_violation:

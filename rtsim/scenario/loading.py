@@ -68,11 +68,10 @@ def imports_beside(path: Path | None) -> Iterator[None]:
         for name in new:
             if file := getattr(sys.modules.get(name), "__file__", None):
                 imported[name] = Path(file), signature(file)
-        _found.update(name for name in new if _is_beside(name))
+        _found.update(name for name in new if _is_in_scenario_folder(name))
 
 
-def _is_beside(name: str) -> bool:
-    """Return whether the module ``name`` was found in the folder of the scenario file."""
+def _is_in_scenario_folder(name: str) -> bool:
     package = name.partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None)
     return file is not None and file != _origin(package)

@@ -263,12 +263,13 @@ class _Shrinking:
         before = None
         while before is not self.best:
             before = self.best
-            for part in (self._on_ticks, self._points, self._inputs, self._unchanged, self._end,
-                         self._pauses, self._rounded):  # fmt: skip
+            for part in (
+                self._round_times_to_grid, self._points, self._without_inputs, self._unchanged,
+                self._with_earlier_end, self._pauses, self._rounded,
+            ):  # fmt: skip
                 part()
 
-    def _on_ticks(self) -> None:
-        """Round all times to the grid, so that all smaller runs have times on the grid."""
+    def _round_times_to_grid(self) -> None:
         inputs = []
         until = max(self._near(self.best.until_ns), self._tick)
         for wave in self.best.inputs:
@@ -326,9 +327,7 @@ class _Shrinking:
             # Fewer points often need larger values.
             without(self.best, count, extreme, self._smaller)
 
-    def _inputs(self) -> None:
-        """Leave out whole inputs, so that the scenario determines their values."""
-
+    def _without_inputs(self) -> None:
         def fewer(one: Counterexample, gone: slice) -> list[Counterexample]:
             return [replace(one, inputs=(*one.inputs[: gone.start], *one.inputs[gone.stop :]))]
 
@@ -342,8 +341,7 @@ class _Shrinking:
 
     # -- a shorter run
 
-    def _end(self) -> None:
-        """End the run earlier, at a multiple of a power of ten with two digits."""
+    def _with_earlier_end(self) -> None:
         grid = self._grid(self.best.until_ns)
         start = self.best
         least(

@@ -155,8 +155,7 @@ def _refuse_to_overwrite(path: Path) -> None:
         )
 
 
-def _others(path: Path) -> str:
-    """Return a hint that lists other checkpoints of the same run, or an empty text."""
+def _hint_to_other_checkpoints(path: Path) -> str:
     flight, at, _ = path.name.rpartition("@")
     there = [p.name for p in path.parent.glob(f"*{SUFFIX}")] if at else []
     beside = sorted((n for n in there if n.startswith(f"{flight}@")), key=lambda n: (len(n), n))
@@ -192,7 +191,9 @@ def _body(path: Path) -> bytes:
                 raise CheckpointError(f"{path} is cut off: only {there} of {size} bytes remain")
             body = file.read(size)
     except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}{_others(path)}") from error
+        raise CheckpointError(
+            f"cannot read {path}: {error.strerror}{_hint_to_other_checkpoints(path)}"
+        ) from error
     if hashlib.sha256(body).digest() != digest:
         raise CheckpointError(f"{path} is damaged: its checksum does not match")
     return body

@@ -311,7 +311,7 @@ class CommandHandler:
             if not inbox.waiting:
                 left = pacer.patience_left_ns() / NS_PER_S if pacer.frozen else _LOOK_S
                 inbox.after(ns, standing=True)
-                self._rest(min(_LOOK_S, left))
+                self._wait_for_command(min(_LOOK_S, left))
                 continue
             waiting = inbox.waiting.popleft()
             if waiting.command.kind in AT_A_TAG:
@@ -323,8 +323,7 @@ class CommandHandler:
                     self.checkpoints.write()
         self._keep(later)
 
-    def _rest(self, seconds: float) -> None:
-        """Wait at most ``seconds`` for a command, or until a signal ends the run."""
+    def _wait_for_command(self, seconds: float) -> None:
         self.resting = True
         try:
             self.inbox.wait(seconds)

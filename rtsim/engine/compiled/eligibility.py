@@ -76,13 +76,12 @@ def examine(
             found.reactions[task.name] = reaction
         else:
             found.interpreted.append(reaction)
-    if engine == AUTO and not found.why_not and (why := _too_short(system, until_ns, loaded)):
+    if engine == AUTO and not found.why_not and (why := _why_too_short(system, until_ns, loaded)):
         found.why_not.append(why)
     return found
 
 
-def _too_short(system: System, until_ns: int, loaded: bool) -> str:
-    """Return why the run is too short for the compiled engine, or an empty text."""
+def _why_too_short(system: System, until_ns: int, loaded: bool) -> str:
     steps = (until_ns - system.ns) / min(p.step.ns for p in system.plants)
     if steps < _SHORT:
         return "the run is short"

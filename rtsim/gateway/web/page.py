@@ -109,7 +109,7 @@ class Chart:
 
     def _data(self, past: Past) -> tuple[Vector, ...]:
         seconds, points = _published(self._view.published, past.seconds)
-        curves = [_finite(past.values[name]) for name in self._drawn]
+        curves = [_with_gaps(past.values[name]) for name in self._drawn]
         if points:
             curves = [np.interp(seconds, past.seconds, curve) for curve in curves]
         if self._view.band is not None:
@@ -141,8 +141,8 @@ class Chart:
     def _svg(self, across: Vector, values: Mapping[str, Vector]) -> str:
         """Return the curves as SVG; the chart library needs horizontal values that only rise."""
         over = str(self._view.over)
-        curves = [_finite(values[name]) for name in self._drawn if name in values]
-        x, lines = _finite(across), []
+        curves = [_with_gaps(values[name]) for name in self._drawn if name in values]
+        x, lines = _with_gaps(across), []
         known = [np.isfinite(x) & np.isfinite(y) for y in curves]
         if any(ok.any() for ok in known):
             whole = np.concatenate([x[ok] for ok in known])
@@ -260,8 +260,7 @@ def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector,
     return (whole if points else seconds), points
 
 
-def _finite(values: Vector) -> Vector:
-    """Return ``values`` in which infinite numbers are NaN, so that the curve has gaps."""
+def _with_gaps(values: Vector) -> Vector:
     out: Vector = np.where(np.isfinite(values), values, np.nan)
     return out
 

@@ -182,7 +182,7 @@ class _Nested(TableKey):
     """A table whose keys can contain dots, which TOML reads as nested tables: ``f16.cg``."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        flat = dict(_flat("", given)) if isinstance(given, Mapping) else given
+        flat = dict(_with_dotted_names("", given)) if isinstance(given, Mapping) else given
         return super().value(flat, place, name, element)
 
 
@@ -326,12 +326,11 @@ def _experiment(top: Entries, text: str) -> Experiment:
     return found
 
 
-def _flat(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the entries of nested tables with dotted names, such as ``f16.cg``."""
+def _with_dotted_names(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     out: list[tuple[str, Any]] = []
     for key, value in found.items():
         if isinstance(value, Mapping):
-            out += _flat(f"{prefix}{key}.", value)
+            out += _with_dotted_names(f"{prefix}{key}.", value)
         else:
             out.append((f"{prefix}{key}", value))
     return out

@@ -375,7 +375,11 @@ _HIGH = 300
 def axis_charts(axis: TrackedAxis) -> list[Chart]:
     """Return charts of target, error and stick over time, and of the open loop over frequency."""
     found = axis.found
-    loop = [] if found is None or not found.trusted.any() else [_gain(axis), _lag(axis)]
+    loop = (
+        []
+        if found is None or not found.trusted.any()
+        else [_gain_chart(axis), _phase_lag_chart(axis)]
+    )
     return [_error(axis), _stick(axis), *loop]
 
 
@@ -398,8 +402,7 @@ def _stick(axis: TrackedAxis) -> Chart:
     return Chart(f"{axis.name}: stick", [line], height=_HIGH)
 
 
-def _gain(axis: TrackedAxis) -> Chart:
-    """Return a chart of the open loop's magnitude: the measurement and the crossover model."""
+def _gain_chart(axis: TrackedAxis) -> Chart:
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
@@ -410,8 +413,7 @@ def _gain(axis: TrackedAxis) -> Chart:
     return Chart(title, lines, "frequency [rad/s]", log=True, timed=False, height=_HIGH)
 
 
-def _lag(axis: TrackedAxis) -> Chart:
-    """Return a chart of the open loop's phase lag: the measurement and the crossover model."""
+def _phase_lag_chart(axis: TrackedAxis) -> Chart:
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]

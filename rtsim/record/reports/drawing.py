@@ -183,7 +183,7 @@ def graph(scenario: Mapping[str, Any]) -> Graph:
     Arrows show signals and latencies; boxes show steps and periods.
     """
     parts = {str(name): mapping(part) for name, part in mapping(scenario.get("parts")).items()}
-    edges = tuple(edge for name, part in parts.items() for edge in _edges(name, part, parts))
+    edges = tuple(edge for name, part in parts.items() for edge in _arrows(name, part, parts))
     missing = sorted({edge.source for edge in edges} - parts.keys())
     nodes = [_node(name, part) for name, part in parts.items()]
     nodes += [Node(name, (_cut(name), "not declared")) for name in missing]
@@ -276,8 +276,7 @@ def _duration(ns: object) -> str:
         return _cut(str(ns))
 
 
-def _edges(name: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[Edge]:
-    """Yield one arrow for all signals that a component reads from another component."""
+def _arrows(name: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[Edge]:
     found: dict[tuple[str, bool], list[str]] = {}
     for wanted, source, event in _sources(part):
         owner, _, signal = source.partition(".")

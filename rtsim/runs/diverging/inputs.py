@@ -61,7 +61,7 @@ class Teller:
             part, _, signal = source.partition(".")
         kind = self.part(part).get("kind")
         if kind == "source":
-            return self._settled(part, signal, tag)
+            return self._value_of_source_or_parameter(part, signal, tag)
         if kind == "noise":
             return self._held(source)
         if kind == "inlet":
@@ -72,8 +72,9 @@ class Teller:
         arrived = self._arrived_last(part, tag, reader)
         return self._in_row(f"messages/{part}", source, arrived, first)
 
-    def _settled(self, part: str, signal: str, tag: Tag) -> list[tuple[str, Value]]:
-        """Return a source's or parameter's value: its last change, or else the declared value."""
+    def _value_of_source_or_parameter(
+        self, part: str, signal: str, tag: Tag
+    ) -> list[tuple[str, Value]]:
         name = f"{part}.{signal}"
         about = self.part(part)
         given = (about.get("values") or about.get("parameters") or {}).get(signal)
@@ -188,7 +189,7 @@ class Teller:
         return {
             column: (value, "parameter")
             for name in given
-            for column, value in self._settled(part, name, tag)
+            for column, value in self._value_of_source_or_parameter(part, name, tag)
         }
 
     def arrived(self, tag: Tag) -> list[str]:

@@ -292,7 +292,7 @@ class Recording(SignalsByName):
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """The times [ns] of the first and the last row of the recording.
+        """The first and the last time of the recording [ns].
 
         The first time is 0 for a run from the start, and the time of the checkpoint for a continued
         run. For a copy of a time span of another recording, the first time is the start of the

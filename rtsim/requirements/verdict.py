@@ -121,7 +121,7 @@ class RequirementResult(Judged):
 
     @property
     def is_exercised(self) -> bool:
-        """False if the run does not test the requirement: its condition never became true.
+        """False if the run does not test the requirement, such as a run without its condition.
 
         An undecided requirement can be exercised, for example if the run ended too early.
         """

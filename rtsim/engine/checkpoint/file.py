@@ -363,7 +363,7 @@ class CheckpointHistory:
             files.forget_after(ns)
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """Add ``checkpoint`` to the ring in memory, or store it as the missing initial state."""
+        """Add ``checkpoint`` to the ring in memory; keep the first one as the initial state."""
         if self.lacks_first:
             self._start, self.lacks_first = checkpoint, False
         if self.ring is not None:

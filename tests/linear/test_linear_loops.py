@@ -357,7 +357,7 @@ def test_several_uses_in_a_period_are_inputs_of_their_own() -> None:
     loop = open_loop(two_rates(), "sensor.at", compile=False)
     assert loop.system.d.shape == (3, 3)
     assert loop.system.inputs.names == ("sensor_at_0", "sensor_at_1", "sensor_at_2")
-    with pytest.raises(ScenarioError, match="has 3 inputs and 3 outputs; margins are those of one"):
+    with pytest.raises(ScenarioError, match="has 3 inputs and 3 outputs; margins need one input"):
         margins(loop.system)
     assert isinstance(loop, Loop)
     assert loop.delay_margin(longest=0.01) is None

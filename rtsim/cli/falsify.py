@@ -200,7 +200,7 @@ class _Files(NamedTuple):
 
 def _saved(found: Counterexample, small: Shrunk | None, path: Path | None) -> _Files:
     one = found if small is None else small.counterexample
-    file = _first_free(one.name) if path is None else path
+    file = _first_unused_counterexample_path(one.name) if path is None else path
     test = _test_of(file)
     try:
         one.save(file)
@@ -216,14 +216,12 @@ def _test_of(file: Path) -> Path:
     return file.with_name(f"test_{name}.py")
 
 
-def _first_free(name: str) -> Path:
-    """Return the first counterexample file for which neither the file nor its test exists."""
+def _first_unused_counterexample_path(name: str) -> Path:
     files = (Path(f"{name}{'' if k == 1 else f'.{k}'}{SUFFIX}") for k in count(1))
     return next(one for one in files if not (one.exists() or _test_of(one).exists()))
 
 
 def _check_free(path: Path, force: bool) -> None:
-    """Raise :class:`ScenarioError` if ``--save`` names a file that cannot be written."""
     if not (path.name and path.parent.is_dir()):
         raise ScenarioError(
             f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"

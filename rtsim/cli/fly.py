@@ -301,7 +301,6 @@ def measure_command(recording: Path, as_json: bool) -> None:
 
 
 def print_findings(found: Findings) -> None:
-    """Print the measures of a task as a table, and the remarks below it."""
     out = console()
     cells = [(row.said, row.shown, row.unit.replace("1", "", 1) if row.unit == "1" else row.unit)
              for row in found.rows]  # fmt: skip

@@ -37,8 +37,7 @@ def with_options_as(
     """Add ``options`` to ``command``, and pass their values to the command as one object.
 
     The command receives the object in its parameter ``argument``. The object is an instance of the
-    dataclass ``into``, which has a field for each option. A field keeps its default if its option
-    is not in ``options``, or if its metadata has ``typed`` False.
+    dataclass ``into``, which has a field for each option.
     """
     names = [one.name for one in fields(into) if one.metadata.get("typed", True)]
 
@@ -69,7 +68,6 @@ def scenario_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Return completions for SCENARIO: the names of 'rtsim scenarios', and file names."""
     from rtsim.scenario.loading import known_scenarios
 
     names = [CompletionItem(n) for n in sorted(known_scenarios()) if n.startswith(incomplete)]

@@ -193,7 +193,6 @@ class ControllerTask(Ticking):
         return True
 
     def _discard_late(self, request: ControllerRequest, tag: Tag, environment: Environment) -> None:
-        """Discard the answer to a late request if the answer has arrived."""
         passed = 0.0 if self._own is None else (tag.ns - request.tag.ns) / NS_PER_S
         if self.controller.receive(request.tag, passed) is not None:
             text = f"the answer of {request.tag} was late"
@@ -214,7 +213,6 @@ class ControllerTask(Ticking):
             self._unsent = error  # reported when the answer is due, like any other failure
 
     def _fail(self, tag: Tag, error: ControllerError, environment: Environment) -> None:
-        """End the run, continue with the last outputs, or start the controller again."""
         if self.name not in str(error):  # two controllers can have the same interface file
             error.add_note(f"this was the scenario's controller {self.name!r}")
         if self.failure == "end":
@@ -270,7 +268,6 @@ class ControllerTask(Ticking):
         return answer
 
     def _not_finite(self, tag: Tag, answer: Vector) -> ControllerError:
-        """Return the error for an answer that is not finite, with the inputs that caused it."""
         bad = int(np.flatnonzero(~np.isfinite(answer))[0])
         text = f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]}"
         if isinstance(self.controller, Explaining):
@@ -319,7 +316,6 @@ class ControllerTask(Ticking):
         return None
 
     def _silent(self, tag: Tag) -> ControllerError:
-        """Return the error for a missing answer, with the controller's explanation if available."""
         if isinstance(self.controller, Explaining):
             return self.controller.silent(tag)
         return ControllerError(

@@ -123,7 +123,6 @@ class RunningPlant:
             self.begin_run(self._interrupt_check)
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
-        """Set the names of the ports that the inputs read; ``plants`` contains all plants."""
         self.sources = ports
         self.reads_plants = any(name in plants for name in ports)
 
@@ -259,7 +258,7 @@ class RunningPlant:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The present time, ns, and the number of the next tick of the plant's own grid."""
+        """The present time (ns), and the index of the next point of the plant's own grid."""
         return self.ns, self._k
 
     def adopt_compiled_state(self, ns: int, k: int) -> None:
@@ -280,7 +279,6 @@ class RunningPlant:
         return self.watch is not None and bool(self.watch.fired)
 
     def discard(self) -> None:
-        """Discard the provisional step."""
         self.target_ns = NONE_NS
         if self.watch is not None:
             self.watch.fired = ()

@@ -132,7 +132,7 @@ class Resettable(Protocol):
 
     @property
     def resettable(self) -> bool:
-        """True if restoring the state from before a run makes the controller equal to a new copy.
+        """True if a controller that is restored to its state before the run equals a new copy.
 
         If the controller is also a :class:`ByAddress` controller, the vectors of ``by_address()``
         must contain all its memory.
@@ -172,7 +172,7 @@ class Stamped(Protocol):
     """A controller that measures its response times for the track ``measured/NAME``."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Return four times of the last request, ns of one clock: sent, begun, ended, received."""
+        """Return the times of the last request (ns of one clock): sent, begun, ended, received."""
         ...
 
 
@@ -181,7 +181,7 @@ class WarmedUp(Protocol):
     """A controller that can run its code before a paced run, without an effect on the run."""
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function of less than 40 us for the pacer to call after a sleep, or ``None``."""
+        """Return a function of at most 40 us that the pacer calls after a sleep, or ``None``."""
         ...
 
 
@@ -291,9 +291,9 @@ class Noted(Protocol):
 class ByAddress(Protocol):
     """A controller whose step compiled code can call directly, instead of ``send``.
 
-    Compiled code may call a step and then leave the step to the interpreter. The interpreter calls
-    ``send`` with the same tag and inputs. If a controller has memory outside its vectors, ``send``
-    must reuse the answer of the first call, and must not compute the step again.
+    Compiled code may call a step that the interpreter then repeats by ``send`` with the same tag
+    and inputs. If a controller has memory outside its vectors, ``send`` must reuse the answer of
+    the first call, and must not compute the step again.
     """
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
@@ -306,10 +306,7 @@ class ByAddress(Protocol):
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Record that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
-
-        ``steps`` does not include a step that the interpreter must repeat.
-        """
+        """Record ``steps`` steps of compiled code; ``request`` is the pending request."""
         ...
 
 
@@ -414,7 +411,6 @@ def silence_s(controller: ControllerProtocol) -> float:
 
 
 def parameters_of(controller: ControllerProtocol) -> Signals:
-    """Return the declared parameters of ``controller``, which can be empty."""
     return controller.parameters if isinstance(controller, Parametrised) else Signals()
 
 
@@ -425,12 +421,10 @@ def memory_of(controller: ControllerProtocol) -> Signals:
 
 
 def values_of(controller: ControllerProtocol) -> dict[str, object]:
-    """Return the parameter values of ``controller`` by name."""
     return controller.values if isinstance(controller, Assignable) else {}
 
 
 def functions_of(controller: ControllerProtocol) -> list[Any]:
-    """Return the functions or classes that ``controller`` uses in this process."""
     if isinstance(controller, Sourced):
         return list(controller.functions())
     return [] if controller.outside else [type(controller)]

@@ -72,7 +72,6 @@ class MovingAir(RigidBody):
     turbulence_yaw = rt.input("rad/s", optional=True, description=_TURNS)
 
     def air_moves(self) -> bool:
-        """Return whether any input is not 0."""
         return (
             self.wind_north != 0.0
             or self.wind_east != 0.0

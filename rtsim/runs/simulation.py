@@ -76,8 +76,9 @@ def simulate(
     """Run a scenario once, record it, and return the result.
 
     Instead of a scenario, plants, controllers and processes can be given: ``simulate(Cart(),
-    until=10)``.  :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
-    and ``solver``.  The recording is completed however the run ends; Ctrl-C counts as a normal end.
+    until=10)``. :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
+    and ``solver``. The recording is complete even after an error; Ctrl-C is a normal end of the
+    run.
 
     Args:
         scenario: The scenario, or the first component.
@@ -197,14 +198,14 @@ class OpenRun:
                 )
             machine = examine_machine()
             if hasattr(recorder, "on_unwatched"):
-                recorder.on_unwatched = _unwatched(request)
+                recorder.on_unwatched = _receiver_of_unevaluated_requirements(request)
             recorder.start(self.header)
             if isinstance(recorder, FileRecorder) and not fed.controllers:
                 _keep_beside(recorder.path, system)
             if hasattr(recorder, "on_failure"):
                 recorder.on_failure = _lost(self.executive, recorder, request)
             if hasattr(recorder, "on_watched"):
-                recorder.on_watched = _watched(self.executive, request)
+                recorder.on_watched = _receiver_of_evaluated_requirements(self.executive, request)
             self._loop = Loop(request, self.executive, pacer, recorder, machine)
             self._checkpoints, self._inbox = checkpoints, inbox
             self._undo = undo.pop_all()
@@ -217,17 +218,14 @@ class OpenRun:
 
     @property
     def over(self) -> bool:
-        """True if the run has ended."""
         return self._loop.over
 
     @property
     def error(self) -> Exception | None:
-        """The error that ended the run, or ``None``."""
         return self._loop.error
 
     @property
     def interrupted(self) -> bool:
-        """True if a signal ended the run."""
         return self._loop.reason == "interrupted"
 
     def finish(self, reason: str = "") -> RunResult:
@@ -247,8 +245,7 @@ def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
 
     With ``compile=True`` and the default engine, a run starts in plain Python if the run will
     probably end before its functions are compiled. A run with a pace, a viewer, or commands at any
-    time is compiled first, because a later compilation would delay frames. A run with ``stop_ns``
-    is also compiled first, because the caller may use the run's system afterwards.
+    time is compiled first, because a later compilation would delay frames.
     """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None
@@ -300,7 +297,6 @@ def _nothing(*_: object) -> None:
 
 
 def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Callable[[str], object]:
-    """Return the function that a recorder calls if it fails during the run."""
     end, tell = request.output.on_recorder_death == "end", request.live.tell or _nothing
 
     def lost(cause: str) -> None:
@@ -311,10 +307,9 @@ def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Call
     return lost
 
 
-def _watched(
+def _receiver_of_evaluated_requirements(
     executive: Executive, request: RunRequest
 ) -> Callable[[Sequence[Mapping[str, Any]]], object]:
-    """Return the function that a recorder calls with requirements evaluated during the run."""
     end, tell = request.output.stop_on_violation, request.live.tell or _nothing
 
     def watched(found: Sequence[Mapping[str, Any]]) -> None:
@@ -324,8 +319,9 @@ def _watched(
     return watched
 
 
-def _unwatched(request: RunRequest) -> Callable[[Mapping[str, str]], object]:
-    """Return the function that a recorder calls with requirements that nobody evaluates."""
+def _receiver_of_unevaluated_requirements(
+    request: RunRequest,
+) -> Callable[[Mapping[str, str]], object]:
     tell = request.live.tell or _nothing
     more = ""
     if request.output.stop_on_violation:
@@ -401,7 +397,6 @@ class Loop:
                 self._end()
 
     def _scheduled(self) -> AbstractContextManager[Granted]:
-        """Return the context of the requested scheduling, which only a paced run gets."""
         if self._pacer.clock.paced:
             beside = getattr(self._recorder, "beside", ())
             return scheduled(self._request.pace.scheduling, beside)
@@ -410,7 +405,6 @@ class Loop:
         return nullcontext(self._granted)
 
     def _end(self, reason: str = "") -> RunEnding:
-        """End the run and return its ending; ``reason`` explains an early stop."""
         executive, error = self._executive, self.error
         system, handler = executive.system, executive.handler
         if self._ending is not None:
@@ -447,7 +441,7 @@ class Loop:
             restored=restored,
             rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
             error=self.error,
-            told=executive.told,
+            reported=executive.reported,
             required=self._request.scenario.requirements,
             waiting=system.bus.waiting(system.ns),
         )
@@ -465,7 +459,6 @@ def _reason(executive: Executive) -> str:
 
 
 def _as_error(problem: BaseException, at: Tag) -> Exception:
-    """Return ``problem`` as an :class:`Exception` that can be raised to the caller."""
     if isinstance(problem, Exception):
         return problem
     try:

@@ -1,7 +1,7 @@
 """A run that Python code advances step by step, reading and assigning values in between.
 
 Each assignment is a command at the present time, with a separate tag. The step lengths therefore do
-not affect the trace: one run with the same values at the same times has an equal trace.
+not affect the trace.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Simulation:
     :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
     values replace the device of an external input.
 
-    The trace does not depend on the step lengths or the engine. A single run with the same values
-    at the same times has an equal trace. Use a simulation in one thread only.
+    The trace does not depend on the step lengths or the engine. Use a simulation in one thread
+    only.
 
     Example:
         with Simulation(room) as s:
@@ -132,7 +132,6 @@ class Simulation:
         self._run = self._opened(self._request)
 
     def _opened(self, request: RunRequest, header: Mapping[str, Any] | None = None) -> OpenRun:
-        """Return an open run; ``header`` replaces the recording's header."""
         parts = request.scenario.components
         self._devices = {name: _Assigned() for name, part in parts.items() if part.external}
         externals = {
@@ -219,7 +218,6 @@ class Simulation:
         return ns
 
     def _hand_over(self) -> None:
-        """Apply the assigned values at the present time."""
         system, ns = self._system, self._time_ns
         for target, value in sorted(self._assigned.items()):
             component = target.partition(".")[0]
@@ -479,7 +477,6 @@ class Simulation:
         return self._result if self._raised else self._result.checked()
 
     def _finish(self, reason: str = "") -> None:
-        """Close the components and the recording; ``reason`` explains an early end."""
         found = self._run.finish(reason)
         self._result = replace(found, began=START, wall_ns=self._wall_ns + found.wall_ns)
 
@@ -516,7 +513,6 @@ def _first(names: Iterable[str]) -> list[str]:
 
 
 def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the first key whose values differ in two headers, or an empty string."""
     if ours is theirs:
         return ""
     keys = sorted(ours.keys() | theirs.keys())

@@ -221,7 +221,7 @@ class Component(ABC):
         return [*self.settable(), Settable(_Latencies(self, names), signals)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the component as plain data. A replay checks that the data have not changed."""
+        """Return the component as plain data, which a replay compares with the recorded data."""
         own = {
             name: value
             for values, signals, _ in self.settable()
@@ -275,7 +275,7 @@ class Component(ABC):
 
     @property
     def external(self) -> ExternalInput | None:
-        """The component's external input, or None. A replay reads its values from the recording."""
+        """The component's external input, or None; a replay uses the recorded values instead."""
         return None
 
 
@@ -296,7 +296,6 @@ class Others:
         self._asked = asked
 
     def signal(self, source: str, wanted_by: str) -> Signal:
-        """Return the signal ``source`` (``"component.signal"``). Errors mention ``wanted_by``."""
         name, dot, signal = source.partition(".")
         if not dot:
             raise ScenarioError(
@@ -357,7 +356,7 @@ def changeable(
 ) -> list[Changeable]:
     """Return a :class:`Changeable` for each of ``signals``. ``vector`` contains their values.
 
-    ``owner`` is the plant or the port that is informed of each change.
+    ``owner``, a plant or a port, is informed of each change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
 

@@ -233,7 +233,6 @@ class Job:
         return replace(self, scenario=scenario, study=study)
 
     def _functions_in(self, given: str) -> str:
-        """Return a reference to the study's function in the file of the scenario ``given``."""
         path, (_, _, function) = file_of(given), self.study.partition(".py:")
         if path is None:
             raise ScenarioError(

@@ -173,10 +173,7 @@ def joined(where: Where) -> Any:
 
 
 def _check_open(address: str) -> None:
-    """Raise :class:`OSError` at once if nothing listens at ``address``.
-
-    Without the check, Dask tries to connect for 20 s.
-    """
+    """Raise :class:`OSError` at once if nothing listens at ``address``."""
     if not address:
         return
     addressing = distributed().comm.addressing

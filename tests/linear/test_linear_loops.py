@@ -360,7 +360,7 @@ def test_several_uses_in_a_period_are_inputs_of_their_own() -> None:
     loop = open_loop(two_rates(), "sensor.at", compile=False)
     assert loop.system.d.shape == (3, 3)
     assert loop.system.inputs.names == ("sensor_at_0", "sensor_at_1", "sensor_at_2")
-    with pytest.raises(ScenarioError, match="has 3 inputs and 3 outputs; margins are those of one"):
+    with pytest.raises(ScenarioError, match="has 3 inputs and 3 outputs; margins need one input"):
         margins(loop.system)
     assert isinstance(loop, Loop)
     assert loop.delay_margin(longest=0.01) is None
@@ -398,7 +398,7 @@ def nothing_sampled() -> Scenario:
     [
         (random_latency, "brake.force", r"the latency of topic brake is random .* declare Fixed"),
         (transport_delay, "brake.force", "late has delayed signals.*TransportDelay"),
-        (nothing_sampled, "cart.x", "samples nothing, so it has no sampled loop"),
+        (nothing_sampled, "cart.x", "no component of the scenario samples a signal"),
         (simple, "brakes.force", "unknown component 'brakes'.*did you mean brake"),
         (simple, "brake.force_", "unknown signal 'force_' in brake"),
     ],

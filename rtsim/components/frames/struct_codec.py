@@ -193,7 +193,6 @@ class StructCodec:
 
     @property
     def raw_types(self) -> tuple[RawType, ...]:
-        """The raw type of each signal."""
         return tuple(f.raw for f in self._fields if f.raw is not None and f.value is None)
 
     def __eq__(self, other: object) -> bool:

@@ -111,10 +111,7 @@ class LineFault(_AtLine):
         """
 
     def struck(self, ticks: int) -> bool:
-        """Return True if the fault acts on the byte or frame at ``ticks``.
-
-        The end of an activation that began with an earlier byte or frame is also recorded.
-        """
+        """Return True if the fault acts on the byte or frame at ``ticks``."""
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
             self._line.ended(self.activity)
@@ -292,7 +289,6 @@ LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset, Kil
 def faults_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
 ) -> list[LineFault]:
-    """Return the faults at the end ``end`` of the line, in the order in which they are applied."""
     out = []
     for activity in line.at(end):
         kind = activity.fault.kind
@@ -324,7 +320,6 @@ class LineFaults:
         self._present = present
 
     def at(self, end: str) -> tuple[Activity, ...]:
-        """Return the faults at ``end``, such as ``to_board``, ``from_board`` or ``board``."""
         return tuple(a for a in self._activities if a.fault.signal == end)
 
     def transport(self, end: str) -> FaultyTransport:
@@ -338,7 +333,7 @@ class LineFaults:
 
     @property
     def now_ns(self) -> int:
-        """Present simulated time, ns.  Before the run, the time is -1, and no fault is active."""
+        """Present simulated time, ns."""
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:

@@ -119,7 +119,7 @@ class Schedule:
         return {f.name: self.activities[f.name].activations for f in self.faults}
 
     def check(self, name: str) -> Activity:
-        """Return the activity of the fault ``name``; raise an error if the fault cannot act."""
+        """Return the activity of the fault ``name``; reject a fault without effect."""
         if name not in self.activities:
             raise UnknownName("fault", name, self.activities, "this run")
         if name in self.idle and self._fed is None:
@@ -202,7 +202,6 @@ class Schedule:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the state that :meth:`save` returned for the same faults."""
         self.present.ns = saved["ns"]
         for fault, state in zip(self.signals, saved["signals"], strict=True):
             fault.restore(state)
@@ -327,7 +326,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Add a task at the fault's ticks if plants read the signal, as plants read irregularly."""
+        """Add a task at the fault's ticks for a signal that plants read, at irregular times."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period

@@ -99,7 +99,6 @@ Plane = tuple[float, float, float, float]
 
 @compiled
 def _share(speed: float, slow: float) -> float:
-    """Return a smooth sign of ``speed`` (m/s), from -1 to 1, with 0.7 at ``slow``."""
     return speed / math.sqrt(speed * speed + slow * slow)
 
 

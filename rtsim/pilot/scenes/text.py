@@ -24,7 +24,6 @@ def font(size: int) -> pygame.font.Font:
 
 @lru_cache(maxsize=1024)
 def rendered(text: str, size: int, colour: Colour) -> pygame.Surface:
-    """Return the text as a surface with a transparent background."""
     return font(size).render(text, True, colour)
 
 

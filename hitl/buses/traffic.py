@@ -112,14 +112,18 @@ class Traffic:
     def malformed_frames(self) -> int:
         return sum(self.malformed.values())
 
-    def send(self, values: Vector) -> None:
+    def send(self, values: Vector, ns: int = 0) -> None:
         """Send each frame with its part of ``values``, shape (m,).
+
+        Frames that contain time stamps get the simulated time ``ns``.
 
         Raises :class:`FrameError` for a value that does not fit its frame.  Raises
         :class:`hitl.buses.contract.LinkError` if the link has failed.
         """
         for codec, place in zip(self.sends.codecs, self.sends.places, strict=True):
-            data = codec.encode(values[place])
+            encode_at = getattr(codec, "encode_at", None)
+            part = values[place]
+            data = codec.encode(part) if encode_at is None else encode_at(ns, part)
             self.link.send(Frame(data, codec.identifier, codec.extended))
 
     def drain(self) -> set[str]:
@@ -261,7 +265,7 @@ class FrameController:
             traffic.drain()  # frames that arrived before the request do not answer it
             self._missing = set(traffic.counts)
         try:
-            traffic.send(inputs)
+            traffic.send(inputs, tag.ns)
         except FrameError as error:
             raise ControllerError(f"{error} (at {tag})") from None
 
@@ -343,12 +347,17 @@ class FrameInput:
         """The open link with its counters; None before the first tag."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames in the last run, by reason."""
+        self.stamps = (0, 0, 0)
+        """Times at which the last frame arrived, was decoded and was sampled, ns."""
 
     def poll(self) -> Vector | None:
+        began = stopwatch()
         traffic = self._open()
         before = traffic.malformed_frames
         if not traffic.drain() and traffic.malformed_frames == before:
             return None
+        now = stopwatch()
+        self.stamps = getattr(traffic.link, "arrived_ns", 0) or began, now, now
         return np.append(traffic.values, float(traffic.malformed_frames))
 
     def _open(self) -> Traffic:
@@ -373,7 +382,9 @@ class ReadAhead:
     def __init__(self, link: FrameLink, wake: Wake) -> None:
         self.addressed = link.addressed
         self._link, self._wake = link, wake
-        self._arrived: deque[Frame | FrameError | LinkError] = deque()
+        self._arrived: deque[tuple[int, Frame | FrameError | LinkError]] = deque()
+        self.arrived_ns = 0
+        """Time at which the last frame arrived, ns."""
         self._closing = self._lost = False
         self._thread = threading.Thread(target=self._read, name="frames", daemon=True)
         self._thread.start()
@@ -393,7 +404,7 @@ class ReadAhead:
             if len(self._arrived) >= MOST_KEPT and not isinstance(item, LinkError):
                 self._lost = True
             else:
-                self._arrived.append(item)
+                self._arrived.append((stopwatch(), item))
             self._wake.set()
 
     def send(self, frame: Frame) -> None:
@@ -408,7 +419,7 @@ class ReadAhead:
             )
         if not self._arrived:
             return None
-        item = self._arrived.popleft()
+        self.arrived_ns, item = self._arrived.popleft()
         if isinstance(item, Exception):
             raise item
         return item

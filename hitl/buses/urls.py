@@ -6,6 +6,7 @@
 ``can://socketcan/can0``                            a CAN interface of Linux
 ``can://slcan//dev/ttyACM0?bitrate=500000``         a USB adapter at a serial port
 ``udp://127.0.0.1:5005?bind=127.0.0.1:5006``        datagrams to one port, and from another
+``zenoh://127.0.0.1:7447?frames=robot.ros2``        topics of ROS 2 nodes
 ==================================================  =============================================
 
 The option ``frames=FILE`` (or ``dbc=FILE``) names the file that describes the frames.  Links to
@@ -69,8 +70,19 @@ def _udp(url: FrameUrl) -> FrameLink:
     return UdpLink(url.text, url.host, url.options, url.remote)
 
 
+def _zenoh(url: FrameUrl) -> FrameLink:
+    from hitl.buses.zenoh_link import ZenohLink  # few scenarios need Zenoh
+
+    if url.path:
+        raise ScenarioError(f"{url.text}: a Zenoh address has no path; write zenoh://HOST:PORT")
+    return ZenohLink(url.text, url.host, url.options, url.frames, url.remote)
+
+
 FRAME_LINKS: ExtensionPoint[LinkMaker] = ExtensionPoint(
-    "rtsim.frame_links", "kind of frame link", {"can": _can, "udp": _udp}, _checked
+    "rtsim.frame_links",
+    "kind of frame link",
+    {"can": _can, "udp": _udp, "zenoh": _zenoh},
+    _checked,
 )
 
 

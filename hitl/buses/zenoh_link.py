@@ -39,7 +39,10 @@ _QOS = "::,:,:,:,,"
 
 
 class ZenohLink:
-    """A link whose frames are the messages of the ``.ros2`` file ``frames``."""
+    """A link whose frames are the messages of the ``.ros2`` file ``frames``.
+
+    Messages of one topic arrive in their order; messages of two topics may change places.
+    """
 
     addressed = True
 
@@ -104,10 +107,8 @@ class ZenohLink:
                 self._news.notify()
 
         self._tokens.append(self._declare("MS", codec, len(self._tokens))[0])
-        # Indirect callbacks of two topics run in two threads, which would change their order.
-        handler = self._zenoh.handlers.Callback(take, indirect=False)
         return self._session.declare_subscriber(
-            self._key(codec), handler, allowed_origin=self._zenoh.Locality.REMOTE
+            self._key(codec), take, allowed_origin=self._zenoh.Locality.REMOTE
         )
 
     def _key(self, codec: RosCodec) -> str:

@@ -297,7 +297,7 @@ def test_a_subscriber_without_ros_receives_a_run_and_rosbags_reads_it(
     for _ in range(20):
         put()
     assert drive.traffic.link.receive(20.0) is not None
-    result = rt.simulate(out)
+    result = rt.simulate(out, compile=False)
     recording = result.recording()
     drive.close()
     assert drive.malformed

@@ -256,14 +256,23 @@ class _Federate:
             h.helicsInputSetOption(link.handle, h.HELICS_HANDLE_OPTION_IGNORE_UNIT_MISMATCH, 1)
         h.helicsFederateEnterExecutingModeAsync(self._federate)
         self._wait("start", h.helicsFederateEnterExecutingModeComplete)
+        self._meet_others()
         for link in self._in:
             source = h.helicsInputGetTarget(link.handle) or link.key
             unit = h.helicsInputGetInjectionUnits(link.handle)
-            if not unit and source not in (known := self._query("root", "publications")):
+            if not unit and source not in (known := self._published()):
                 raise UnknownName("publication", source, known, "the federation")
             if not _agree(unit, link.signal.unit):
                 raise self._units(source, unit, "the federation", link.target, link.signal)
-        self._meet_others()
+
+    def _published(self) -> list[str]:
+        """Return the publications of all federates.
+
+        HELICS' query for all of them at once can time out if several federates ask together.
+        """
+        found = (self._query(name, "publications") for some in self._members.values()
+                 for name in some)  # fmt: skip
+        return [key for keys in found if isinstance(keys, list) for key in keys]
 
     def _meet_others(self) -> None:
         """Store the names of the other federates and their publications, for errors."""
@@ -272,11 +281,13 @@ class _Federate:
             for member in core.get("federates", []):
                 name = names[str(member["attributes"]["id"])] = member["attributes"]["name"]
                 self._members.setdefault(str(core["attributes"]["id"]), []).append(name)
-        for number in self._query(self.name, "dependencies"):
+        numbers = self._query(self.name, "dependencies")
+        for number in numbers if isinstance(numbers, list) else ():
             source = names.get(str(number), self.name)
             reads = self._query(source, "dependencies") if source != self.name else ()
             if isinstance(reads, list) and reads:
-                self._owners.update((key, source) for key in self._query(source, "publications"))
+                keys = self._query(source, "publications")
+                self._owners.update((key, source) for key in keys if isinstance(keys, list))
 
     def _publish(self) -> None:
         h = self._helics
@@ -394,7 +405,9 @@ def _agree(unit: object, ours: str) -> bool:
 
 
 def _cores(graph: Any) -> list[Any]:
-    """Return all cores in the answer to the query ``data_flow_graph``."""
+    """Return all cores in the answer to the query ``global_state``; none if it has failed."""
+    if not isinstance(graph, dict):
+        return []
     found = list(graph.get("cores", []))
     for broker in graph.get("brokers", []):
         found += _cores(broker)

@@ -132,8 +132,11 @@ class Requests:
         for codec, place, every in parts:
             if tick % every:
                 continue
+            encode_at = getattr(codec, "encode_at", None)  # frames that contain time stamps
+            part = values[place]
             try:
-                yield codec, codec.encode(values[place])
+                data = codec.encode(part) if encode_at is None else encode_at(tag.ns, part)
+                yield codec, data
             except FrameError as error:
                 raise ControllerError(f"{error} (at {tag})") from None
 
@@ -311,9 +314,6 @@ class FrameController:
         if self._answer == AWAITED:
             traffic.drain()  # frames that arrived before the request do not answer it
             self._missing = set(traffic.counts)
-        for codec, data in self._requests.due(self._tick, tag, inputs):
-            traffic.link.send(Frame(data, codec.identifier, codec.extended))
-        self._tick += 1
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         traffic = self._open()
@@ -398,12 +398,17 @@ class FrameInput:
         """The open link with its counters; None before the first tag."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames in the last run, by reason."""
+        self.stamps = (0, 0, 0)
+        """Times at which the last frame arrived, was decoded and was sampled, ns."""
 
     def poll(self) -> Vector | None:
+        began = stopwatch()
         traffic = self._open()
         before = traffic.malformed_frames
         if not traffic.drain() and traffic.malformed_frames == before:
             return None
+        now = stopwatch()
+        self.stamps = getattr(traffic.link, "arrived_ns", 0) or began, now, now
         return np.append(traffic.values, float(traffic.malformed_frames))
 
     def _open(self) -> Traffic:
@@ -428,7 +433,9 @@ class ReadAhead:
     def __init__(self, link: FrameLink, wake: Wake) -> None:
         self.addressed = link.addressed
         self._link, self._wake = link, wake
-        self._arrived: deque[Frame | FrameError | LinkError] = deque()
+        self._arrived: deque[tuple[int, Frame | FrameError | LinkError]] = deque()
+        self.arrived_ns = 0
+        """Time at which the last frame arrived, ns."""
         self._closing = self._lost = False
         self._thread = threading.Thread(target=self._read, name="frames", daemon=True)
         self._thread.start()
@@ -448,7 +455,7 @@ class ReadAhead:
             if len(self._arrived) >= MOST_KEPT and not isinstance(item, LinkError):
                 self._lost = True
             else:
-                self._arrived.append(item)
+                self._arrived.append((stopwatch(), item))
             self._wake.set()
 
     def send(self, frame: Frame) -> None:
@@ -463,7 +470,7 @@ class ReadAhead:
             )
         if not self._arrived:
             return None
-        item = self._arrived.popleft()
+        self.arrived_ns, item = self._arrived.popleft()
         if isinstance(item, Exception):
             raise item
         return item

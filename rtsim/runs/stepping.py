@@ -173,18 +173,28 @@ class Simulation:
         """The terminal guard that ended the run, ``"plant.guard"``, or an empty string."""
         return self._run.executive.ended_by
 
-    def advance(self, duration: Duration | None = None, *, until: Duration | None = None) -> bool:
+    def advance(
+        self,
+        duration: Duration | None = None,
+        *,
+        until: Duration | None = None,
+        finish: bool = True,
+    ) -> bool:
         """Advance by ``duration``, s, or to time ``until``, s; return False if the run has ended.
 
-        A duration beyond the end of the run is shortened.  Ctrl-C ends the run after a complete tag
-        and raises :class:`KeyboardInterrupt`.  A wrong time, or a call after the end, raises
-        :class:`ScenarioError`.  An error of a component ends the run and is raised.
+        A duration beyond the end of the run is shortened.  If ``finish`` is False, :meth:`result`
+        executes the instant at the end of the run, so that values can be assigned for this instant.
+        Ctrl-C ends the run after a complete tag and raises :class:`KeyboardInterrupt`.  A wrong
+        time, or a call after the end, raises :class:`ScenarioError`.  An error of a component ends
+        the run and is raised.
         """
         self._check_going("advance")
         target = self._target(duration, until)
         if target > self._time_ns:
             self._hand_over()
-            self._go(target if target < self._request.until_ns else NEVER.ns)
+            last = finish and target >= self._request.until_ns
+            self._go(NEVER.ns if last else min(target, self._request.until_ns))
+            target = min(target, self._request.until_ns)
             self._time_ns = self._system.ns if self._run.over else target
             self._raise_what_ended()
             self._follow(self._run.over)

@@ -71,6 +71,7 @@ _MODULES = (
     "prepared",
     "bodies",
     "study",
+    "federate",
 )
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,

@@ -314,6 +314,9 @@ class FrameController:
         if self._answer == AWAITED:
             traffic.drain()  # frames that arrived before the request do not answer it
             self._missing = set(traffic.counts)
+        for codec, data in self._requests.due(self._tick, tag, inputs):
+            traffic.link.send(Frame(data, codec.identifier, codec.extended))
+        self._tick += 1
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         traffic = self._open()

@@ -254,7 +254,7 @@ class DecodedSample(NamedTuple):
 
 
 def decode_sample(data: bytes, links: int) -> DecodedSample:
-    """Decode a sample of a run; ``links`` is the number of the run's links.
+    """Decode a sample that a run sends to its viewers. ``links`` is the number of links of the run.
 
     Raises :class:`ValueError` if the length of ``data`` is wrong.
     """

@@ -37,6 +37,9 @@ class RunningPlant:
     ``u`` and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
     """
 
+    unsaved: str = ""
+    """Reason why the state cannot be saved; empty if the state can be saved."""
+
     def __init__(
         self,
         name: str,
@@ -379,3 +382,6 @@ class RunningPlant:
         if self.watch is not None:
             self.watch.restore(saved["guards"], self.ns)
         self.target_ns = NONE_NS
+
+    def close(self) -> None:
+        """Free what the plant uses outside this process; the run has ended."""

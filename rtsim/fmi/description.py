@@ -12,7 +12,7 @@ from typing import Any
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extras import needs
 from rtsim.core.raised import in_words
-from rtsim.core.signals import Signal, Signals
+from rtsim.core.signals import UNDECLARED, Signal, Signals
 from rtsim.fmi.archive import digest_of, unpacked
 
 CO_SIMULATION, MODEL_EXCHANGE = KINDS = ("co-simulation", "model-exchange")
@@ -124,7 +124,9 @@ class Description:
 
         names = [fmpy.platform] if self.version == 2 else [fmpy.platform_tuple]
         for name in names:
-            file = self.folder / "binaries" / name / (identifier + fmpy.sharedLibraryExtension)
+            file: Path = (
+                self.folder / "binaries" / name / (identifier + fmpy.sharedLibraryExtension)
+            )
             if file.is_file():
                 return file
         there = sorted(p.name for p in (self.folder / "binaries").glob("*") if p.is_dir())
@@ -152,17 +154,16 @@ class Description:
         return [v for v in self.variables.values() if v.causality in causalities]
 
     def _read(self) -> dict[str, Variable]:
-        units = {unit.name for unit in self.xml.unitDefinitions}
         out: dict[str, Variable] = {}
         for one in self.xml.modelVariables:
             if one.type in SKIPPED:
                 self.skipped.append(one.name)
                 continue
             name = identifier(one.name, out)
-            out[name] = self._variable(one, name, units)
+            out[name] = self._variable(one, name)
         return out
 
-    def _variable(self, one: Any, name: str, units: set[str]) -> Variable:
+    def _variable(self, one: Any, name: str) -> Variable:
         declared = one.declaredType
         items = {} if declared is None else {i.name: int(i.value) for i in declared.items or []}
         shape = tuple(one.shape or ())
@@ -170,12 +171,12 @@ class Description:
         start = self._start(one, math.prod(shape))
         low, high = self._bounds(one)
         numbers = start if isinstance(start, tuple) else None
-        first = {} if numbers is None else {"initial": numbers if shape else numbers[0]}
+        first = UNDECLARED if numbers is None else numbers if shape else numbers[0]
         type_unit = None if declared is None else declared.unit
         unit = one.unit or type_unit or "1"
         signal = Signal(
             name, unit, _signal_type(one.type), shape,
-            low=low, high=high, description=one.description or "", **first,
+            low=low, high=high, initial=first, description=one.description or "",
         )  # fmt: skip
         variability = one.variability or ("continuous" if one.type in REAL else "discrete")
         initial = one.initial or _default_initial(causality, variability)

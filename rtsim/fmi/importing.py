@@ -131,7 +131,7 @@ def _interface(
             "kind": found,
             "tool": xml.generationTool or "",
             "texts": texts,
-        },  # fmt: skip
+        },
         limits=tuple(_limits(description, keeps, saves, fixed)),
     )
 

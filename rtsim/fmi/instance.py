@@ -168,7 +168,8 @@ class FmuInstance(LocalProgram):
             return
         step = self.function("DoStep")
         if self._two:
-            self._do_step = lambda t, h: step(t, h, 0 if self._spec["keeps"] else 1)
+            final = 0 if self._spec["keeps"] else 1
+            self._do_step: Callable[[float, float], int] = lambda t, h: step(t, h, final)
             return
         flags = [ctypes.c_bool() for _ in range(3)]
         last = ctypes.c_double()
@@ -325,7 +326,7 @@ class FmuInstance(LocalProgram):
         self.function(f"Set{self._state_name}")(self._kept)
         self._u_set = b""
 
-    def save(self, given: Vector | bytes) -> bytes:
+    def save(self, given: bytes) -> bytes:
         state = self._kept if given == b"kept" else ctypes.c_void_p()
         if state is not self._kept:
             self.function(f"Get{self._state_name}")(ctypes.byref(state))
@@ -432,7 +433,8 @@ class _Group:
         self._sizes = [r[2] for r in rows]
         self._buffer = np.zeros(sum(self._sizes), dtype)
         references = (ctypes.c_uint * len(rows))(*(r[0] for r in rows))
-        self._setter = self._getter = None
+        self._setter: Callable[..., int] | None = None
+        self._getter: Callable[..., int] | None = None
         self._arguments = self._call_arguments(references, self._buffer, len(rows))
 
     def _call_arguments(self, references: Any, buffer: NDArray[Any], count: int) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """A plant of a run whose values another program computes.
 
-:class:`ForeignPlant` is a plant for the executive.  If the program has its own solver, a step is one
-call.  Otherwise a solver of rtsim integrates the states, and rtsim finds the crossings of the event
-indicators.
+:class:`ForeignPlant` is a plant for the executive.  If the program has its own solver, a step is
+one call.  Otherwise a solver of rtsim integrates the states, and rtsim finds the crossings of the
+event indicators.
 """
 
 from __future__ import annotations
@@ -113,10 +113,11 @@ class Evaluations:
         return self.after
 
     def _evaluated(
-        self, operation: str, t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
+        self, operation: str, t: float, x: Vector, _: Vector, u: Vector, p: Vector, out: Vector
     ) -> None:
         self.begin(x, u, p)
-        out[:], _ = self.program.call(operation, np.concatenate(((t,), x, u)))
+        found, _ = self.program.call(operation, np.concatenate(((t,), x, u)))
+        out[:] = found
 
     def output(self, t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
         if self._known is not None and self._known[0] == u.tobytes():
@@ -281,7 +282,7 @@ class ForeignPlant(RunningPlant):
                     f"{self.name}: {self.unsaved}, so no run can return to an earlier time; run "
                     "without checkpoints, --rewind and steps that are taken back"
                 )
-            kept = b"kept" if self._ahead_ns >= 0 else b""
+            kept = b"kept" if self._ahead_ns >= 0 else b"present"
             _, data = evaluations.program.call(SAVE, NOTHING, kept)
             state = base64.b64encode(data).decode()
         return {
@@ -432,7 +433,7 @@ class ForeignComponent(PlantComponent):
         live = Signals(*(s for s in model.parameters if s.name in interface.tunable))
         return Built(
             port=plant.port,
-            tasks=[EventTask(plant, self.priority)] if interface.exchange else [],
+            tasks=[EventTask(plant, self.priority)] if interface.exchange else [],  # type: ignore[list-item]
             wiring=wiring,
             plant=plant,
             changeable=[

@@ -30,8 +30,8 @@ OPERATIONS = (
 - ``event``: ``[t, *x, *u]`` handles the events of this time and gives ``[next event, *x]``.
 - ``completed``: ``[t, *x, *u]`` ends a solver step, and gives ``[1]`` if an event is due.
 - ``keep`` stores the state in memory, and ``back`` returns to the stored state.
-- ``save`` gives the state as bytes (the stored state if its data is ``b"kept"``), and ``restore``
-  takes the bytes.
+- ``save`` gives the state as bytes, and ``restore`` takes the bytes.  The data of ``save`` are
+  ``b"kept"`` for the stored state or ``b"present"`` for the present one.
 - ``tune``: ``p`` changes the tunable parameters.
 """
 NOTHING = np.zeros(0)

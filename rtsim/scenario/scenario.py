@@ -364,7 +364,7 @@ class Scenario(NamedComponents, Presented, Drawn):
             inputs = {**given, **(inputs or {})}
             model = model.model()
         component: Callable[..., PlantComponent] = PlantComponent
-        if isinstance(model, PlantSource) and not isinstance(model, Plant):
+        if isinstance(model, PlantSource):  # a Plant became a Model above
             component, model = model.component, model.model()
         check_plant(name, model, solver, update_period)
         self.add(

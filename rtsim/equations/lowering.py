@@ -32,6 +32,7 @@ from numba.extending import intrinsic, lower_builtin, overload, register_model, 
 from numba.np.arrayobj import populate_array
 
 from rtsim.core.cache import not_kept
+from rtsim.core.errors import ModelError
 from rtsim.equations.addresses import (
     EQUATION,
     IN_PLACE,
@@ -253,13 +254,19 @@ ENTRY = "rtsim_entry"
 
 def _entry(result: Any) -> bytes:
     """Generate the entry function for Python; see :mod:`rtsim.equations.machine_code`."""
+    code: bytes = target_machine().emit_object(llvm.parse_assembly(_entry_text(result, ENTRY)))
+    return code
+
+
+def _entry_text(result: Any, name: str) -> str:
+    """Return the LLVM code of the entry function, whose symbol is ``name``."""
     context, callee, word = result.target_context, result.fndesc, ir.IntType(64)
     numbers = [kind for kind in callee.argtypes if kind in (types.float64, types.int64)]
-    module = ir.Module(ENTRY)
+    module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     module.data_layout = str(target_machine().target_data)
     given = [word.as_pointer(), *map(context.get_value_type, numbers)]
-    function = ir.Function(module, ir.FunctionType(word, given), ENTRY)
+    function = ir.Function(module, ir.FunctionType(word, given), name)
     builder = ir.IRBuilder(function.append_basic_block())
     block, *left = function.args
     native = ir.Function(
@@ -285,9 +292,41 @@ def _entry(result: Any) -> bytes:
         builder.ret(ir.Constant(word, FAILED))
     whole = callee.restype == types.int64
     builder.ret(answer if whole else ir.Constant(word, 0))
-    text = llvm.parse_assembly(cgutils.normalize_ir_text(str(module)))
-    code: bytes = target_machine().emit_object(text)
-    return code
+    return str(cgutils.normalize_ir_text(str(module)))
+
+
+_REFERENCES = re.compile(r"^define [^\n]*@NRT_(incref|decref)\(.*?^}\n", re.M | re.S)
+_OWN = re.compile(r"^(define|@\S+ =) (?:linkonce_odr|weak_odr|common)", re.M)
+"""Definitions that several functions contain."""
+_PROCESSOR = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
+
+
+def portable(
+    plain: Callable[..., Any], signature: Signature, checked: bool, handle: str, entry: str
+) -> str:
+    """Return the optimised LLVM code of a function without properties of this processor.
+
+    ``handle`` and ``entry`` become the names of the function and of its entry function. numba's
+    functions for the reference counts of arrays are removed: they contain instructions of this
+    processor, and arrays that are passed by address have no count. Raises :class:`ModelError` if
+    the code needs numba's runtime.
+    """
+    with _numba_is_set(BOUNDSCHECK=1 if checked else None):
+        result = _made(plain, signature, False)[-1][1]
+        optimise(result.library)
+    text = result.library.get_llvm_str()
+    if not _stands_alone(result.library):
+        needed = {n for n in _DECLARED.findall(text) if not n.startswith("llvm.")} - _ANYWHERE
+        raise ModelError(
+            f"{plain.__qualname__} ({where(plain)}) cannot be exported: its machine code needs "
+            f"numba's runtime ({', '.join(sorted(needed)) or 'an object of this process'}); do not "
+            "allocate arrays, print or call into Python there (docs/compiling.md)"
+        )
+    text = _REFERENCES.sub(r"declare void @NRT_\1(ptr)\n", text)
+    whole = llvm.parse_assembly(_PROCESSOR.sub("", _OWN.sub(r"\1 internal", text)))
+    whole.link_in(llvm.parse_assembly(_entry_text(result, entry)))
+    whole.get_function(result.fndesc.llvm_func_name).name = handle
+    return str(whole)
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:

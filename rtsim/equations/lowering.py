@@ -40,6 +40,7 @@ from rtsim.equations.addresses import (
     INTEGER,
     MATRIX,
     NUMBER,
+    RESET,
     TICK,
     UPDATE,
     VECTOR,
@@ -51,6 +52,7 @@ from rtsim.equations.addresses import (
     call_peek,
     call_project,
     call_read,
+    call_reset,
     call_sleep,
     call_step,
     call_tick,
@@ -389,8 +391,9 @@ def _call(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> An
     only the addresses and lengths of the arrays takes 8 ns.
     """
     convention, word = context.call_conv, ir.IntType(64)
-    numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
-    arrays = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k != types.float64]
+    given = list(zip(kinds[1:], values[1:], strict=True))
+    numbers = [(k, v) for k, v in given if not isinstance(k, types.Array)]
+    arrays = [(k, v) for k, v in given if isinstance(k, types.Array)]
     with builder.goto_entry_block():
         places = builder.alloca(ir.ArrayType(word, 2 * len(arrays)))
     for i, (kind, value) in enumerate(arrays):
@@ -399,10 +402,10 @@ def _call(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> An
         builder.store(address, cgutils.gep_inbounds(builder, places, 0, 2 * i))
         builder.store(array.nitems, cgutils.gep_inbounds(builder, places, 0, 2 * i + 1))
     arguments = (*(kind for kind, _ in numbers), PLACES)
-    given = (*(v for _, v in numbers), builder.bitcast(places, context.get_value_type(PLACES)))
+    passed = (*(v for _, v in numbers), builder.bitcast(places, context.get_value_type(PLACES)))
     kind = convention.get_function_type(types.none, arguments)
     target = builder.inttoptr(values[0], ir.PointerType(kind))
-    status, _ = convention.call_function(builder, target, types.none, arguments, given)
+    status, _ = convention.call_function(builder, target, types.none, arguments, passed)
     with cgutils.if_unlikely(builder, status.is_error):
         convention.return_status_propagate(builder, status)
     return context.get_dummy_value()
@@ -432,6 +435,14 @@ def _through_four(update: Any) -> Callable[..., None]:
     return entry
 
 
+def _through_guard(reset: Any) -> Callable[..., None]:
+    def entry(i: Any, t: Any, places: Any) -> None:
+        x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
+        reset(i, t, x, z, u, vector_at(places, 6))
+
+    return entry
+
+
 def _through_place(project: Any) -> Callable[..., None]:
     def entry(places: Any) -> None:
         project(vector_at(places, 0))
@@ -443,6 +454,7 @@ ENTERED = {
     EQUATION: (_through_places, (types.float64, PLACES)),
     TICK: (_through_five, (types.float64, PLACES)),
     UPDATE: (_through_four, (types.float64, PLACES)),
+    RESET: (_through_guard, (types.int64, types.float64, PLACES)),
     IN_PLACE: (_through_place, (PLACES,)),
 }
 """For each signature that compiled code calls through an extra function: a maker of that function,
@@ -567,7 +579,13 @@ def _words_of(place: Any) -> Any:  # noqa: ARG001
     return lambda place: numba.carray(_pointer(place.address), (place.length,), np.int64)
 
 
-_functions: tuple[Callable[..., Any], ...] = (call_equation, call_update, call_project, call_tick)
+_functions: tuple[Callable[..., Any], ...] = (
+    call_equation,
+    call_update,
+    call_project,
+    call_reset,
+    call_tick,
+)
 for _function in _functions:
     _generated(_function, types.void, _call)
 _generated(call_step, types.int64, _whole)

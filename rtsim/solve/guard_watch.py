@@ -37,8 +37,10 @@ from rtsim.solve.guard_table import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN, s
 from rtsim.solve.guarded import Guarded
 from rtsim.solve.internal_steps import model_sizes
 
-_SHORT = 1e-6
+SHORT = 1e-6
 """Interval (s) over which the slope of a guard is computed."""
+NEAR = 1 / NS_PER_S / SHORT
+"""Part of :data:`SHORT` in which a guard near zero reaches zero: 1 ns."""
 
 
 MOTION = Layout(
@@ -72,8 +74,8 @@ def resident_moving(words: Any, t: float) -> int:
     call_equation(words[_AT.derivative], t, x, z, u, p, slope)
     call_equation(words[_AT.guard], t, x, z, u, p, found[0])
     for j in range(x.size):
-        ahead[j] = x[j] + _SHORT * slope[j]
-    call_equation(words[_AT.guard], t + _SHORT, ahead, z, u, p, found[1])
+        ahead[j] = x[j] + SHORT * slope[j]
+    call_equation(words[_AT.guard], t + SHORT, ahead, z, u, p, found[1])
     for i in range(found.shape[1]):
         found[1, i] -= found[0, i]
     return 0
@@ -126,7 +128,7 @@ class Motion(NamedTuple):
 
     def near(self, level: float) -> bool:
         """Return whether the guard's slope suffices to cover the distance to ``level`` in 1 ns."""
-        return abs(self.at - level) <= abs(self.after) * (1 / NS_PER_S / _SHORT)
+        return abs(self.at - level) <= abs(self.after) * NEAR
 
     def goes_on(self, side: float) -> bool:
         """Return whether the guard continues to cross zero after the resets.

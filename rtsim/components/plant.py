@@ -37,7 +37,6 @@ class RunningPlant:
     ``u`` and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
     """
 
-
     def __init__(
         self,
         name: str,

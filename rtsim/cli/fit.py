@@ -11,8 +11,8 @@ from rtsim.cli.options import option, parse_settings
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError
 from rtsim.core.extras import installed
-from rtsim.studies.fit import LEVEL, Fit
-from rtsim.studies.fit import fit as search
+from rtsim.studies.fitting import LEVEL, Fit
+from rtsim.studies.fitting import fit as search
 from rtsim.studies.texts import value_of
 
 _COLUMNS = (

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extras import needs
 from rtsim.core.raised import in_words
-from rtsim.core.signals import UNDECLARED, Signal, Signals
+from rtsim.core.signals import UNDECLARED, Signal
 from rtsim.fmi.archive import digest_of, unpacked
+from rtsim.foreign.program import identifier
 
 CO_SIMULATION, MODEL_EXCHANGE = KINDS = ("co-simulation", "model-exchange")
 REAL = ("Real", "Float64", "Float32")
@@ -246,17 +246,3 @@ def _signal_type(type: str) -> str:
     if type in ("Enumeration", "Integer", "String"):
         return "int32"
     return type.lower()
-
-
-def identifier(name: str, taken: Mapping[str, object]) -> str:
-    """Return ``name`` as an identifier that is not ``taken``: ``body.v[1]`` gives ``body_v_1``."""
-    out = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "v"
-    out = f"v_{out}" if out[0].isdigit() else out
-    found, k = out, 2
-    while found in taken:
-        found, k = f"{out}_{k}", k + 1
-    return found
-
-
-def signals_of(variables: Sequence[Variable]) -> Signals:
-    return Signals(*(v.signal for v in variables))

@@ -9,9 +9,9 @@ from typing import Any
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
-from rtsim.fmi.description import CO_SIMULATION, Description, Variable, identifier
+from rtsim.fmi.description import CO_SIMULATION, Description, Variable
 from rtsim.foreign.plant import ForeignModel
-from rtsim.foreign.program import Interface
+from rtsim.foreign.program import Interface, identifier
 
 PATIENCE_S = 10.0
 

@@ -116,8 +116,7 @@ class Evaluations:
         self, operation: str, t: float, x: Vector, _: Vector, u: Vector, p: Vector, out: Vector
     ) -> None:
         self.begin(x, u, p)
-        found, _ = self.program.call(operation, np.concatenate(((t,), x, u)))
-        out[:] = found
+        out[:] = self.program.call(operation, np.concatenate(((t,), x, u)))[0]
 
     def output(self, t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
         if self._known is not None and self._known[0] == u.tobytes():
@@ -192,7 +191,7 @@ class ForeignPlant(RunningPlant):
     def unsaved(self) -> str:
         if self.interface.saves:
             return ""
-        return f"{self.interface.name} cannot save its state (canSerializeFMUstate)"
+        return f"{self.interface.name} cannot save its state"
 
     def _advance(self, target: int) -> tuple[int, int]:
         if not self._own_steps:

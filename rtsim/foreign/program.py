@@ -6,6 +6,7 @@ work in this process and over a socket.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -104,3 +105,13 @@ class Interface:
     """Plain data for the header of a recording."""
     limits: tuple[str, ...] = ()
     """Missing capabilities, as sentences for every recording."""
+
+
+def identifier(name: str, taken: Mapping[str, object]) -> str:
+    """Return ``name`` as an identifier that is not ``taken``: ``body.v[1]`` gives ``body_v_1``."""
+    out = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "v"
+    out = f"v_{out}" if out[0].isdigit() else out
+    found, k = out, 2
+    while found in taken:
+        found, k = f"{out}_{k}", k + 1
+    return found

@@ -15,7 +15,7 @@ from scipy.stats import binom
 import rtsim as rt
 from rtsim.cli.fit import fit as command
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
-from rtsim.studies.fit import fit
+from rtsim.studies.fitting import fit
 from rtsim.studies.measurements import Measurements
 
 MASS = (mass, {"mass.stiffness": 2.5, "mass.damping": 0.6},
@@ -88,9 +88,9 @@ def test_a_value_without_effect_is_named_beside_a_determined_one() -> None:
 
 def test_a_wrong_model_and_a_bound_are_reported() -> None:
     data = noisy(motor(), {"motor.gain": 4.2, "motor.lag": 0.4}, {"motor.speed": 0.05}, 1)
-    found = fit(motor(), data, {"motor.gain": "range:3,4"})
+    found = fit(motor(), data, {"motor.gain": "range:3,3.4"})
     said = "; ".join(found.warnings)
-    assert "motor.gain is at the bound 4 of its range" in said
+    assert "motor.gain is at the bound 3.4 of its range" in said
     assert "the residuals of motor.speed are not independent" in said
 
 

@@ -10,7 +10,7 @@ from rtsim.core.errors import RecordingError
 from rtsim.record.markup import table, text
 from rtsim.record.plotly_html import BLUE, GREY, RED, go, make_subplots, plot_html
 from rtsim.record.reports.page import page
-from rtsim.studies.fit import LEVEL, Fit
+from rtsim.studies.fitting import LEVEL, Fit
 
 _HEAD = ("parameter", "value", "standard error", f"{LEVEL:.0%} interval", "start")
 

@@ -267,7 +267,7 @@ def fit(
     found: Any = None
     for _ in range(ROUNDS):
         found = least_squares(
-            residuals, at, jac=derivatives, bounds=space.bounds,
+            residuals, at, jac=derivatives, bounds=space.bounds, method="dogbox",
             xtol=1e-10, ftol=1e-12, gtol=1e-12,
         )  # fmt: skip
         at = found.x

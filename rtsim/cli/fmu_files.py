@@ -12,7 +12,7 @@ from rtsim.cli.terminal import Column, console, print_long_table
 from rtsim.core.errors import RtsimError
 
 if TYPE_CHECKING:
-    from rtsim.fmi.description import Description, Variable
+    from rtsim.fmi.reading import Description, Variable
 
 _COLUMNS = (
     Column("signal"), Column("variable"), Column("causality"), Column("type"), Column("unit"),
@@ -36,7 +36,7 @@ def info(path: Path, every: bool, as_json: bool) -> None:
       rtsim fmu info tank.fmu
       rtsim fmu info tank.fmu --all --json
     """
-    from rtsim.fmi.description import Description
+    from rtsim.fmi.reading import Description
 
     found = Description(path)
     facts = _facts(found)
@@ -101,7 +101,7 @@ def check(path: Path, as_json: bool) -> None:
     Example:
       rtsim fmu check tank.fmu
     """
-    from rtsim.fmi.description import Description
+    from rtsim.fmi.reading import Description
 
     found = Description(path)
     results: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
-from rtsim.fmi.description import CO_SIMULATION, Description, Variable
+from rtsim.fmi.reading import CO_SIMULATION, Description, Variable
 from rtsim.foreign.plant import ForeignModel
 from rtsim.foreign.program import Interface, identifier
 

@@ -1,4 +1,4 @@
-"""The description of an FMU: its variables as signals of rtsim, and its capabilities."""
+"""Read the description of an FMU: its variables as signals of rtsim, and its capabilities."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ MODEL = record(
     guards=PLACE,  # argument table of the plant's guards
     g=PLACE, indicators=PLACE, sides=PLACE,  # guards, event indicators and their signs
 )  # fmt: skip
-BEGIN, RUN, SETTLE, TOUCH, OUTPUTS, DERIVATIVES, INDICATORS, EVENT, STEP_DONE, NEXT = range(10)
+BEGIN, RUN, SETTLE, TOUCH, OUTPUTS, DERIVATIVES, INDICATORS, EVENT, STEP_DONE, NEXT, NOW = range(11)
 """Operations of :func:`operate`."""
 GOOD, ENDED, FAILED = 0, 1, -1
 """Results: the model goes on, a guard has ended the run, or the model cannot go on."""
@@ -70,7 +70,7 @@ def operate(w: Any, operation: int, ns: int, time: float) -> int:
     - TOUCH: note that a value of plant number ``ns`` was written; -1 stands for a source.
     - OUTPUTS, DERIVATIVES, INDICATORS: compute these values at ``time`` (s).
     - EVENT: execute the events at ``time``. STEP_DONE: note the signs of the event indicators.
-    - NEXT: return the time of the next time event (ns).
+    - NEXT, NOW: return the time of the next time event, or of the last tag (ns).
 
     Returns GOOD, ENDED or FAILED.
     """
@@ -95,6 +95,8 @@ def operate(w: Any, operation: int, ns: int, time: float) -> int:
         return _event(t, model, time)
     if operation == STEP_DONE:
         return _note_sides(t, model, time)
+    if operation == NOW:
+        return int(state_of(t).now)
     t.limit = FAR
     return next_discrete(t)
 
@@ -186,10 +188,10 @@ def _note_sides(t: Any, model: Any, time: float) -> int:
 def _event(t: Any, model: Any, time: float) -> int:
     plant, state = records_of(t.plants, PLANT)[0], state_of(t)
     exact = time * NS_PER_S
-    ns = int(math.floor(exact + 0.5))
+    ns = math.floor(exact + 0.5)
     late = 0.0
     if abs(exact - ns) > _EXACT_NS:
-        ns = int(math.ceil(exact))
+        ns = math.ceil(exact)
         late = ns / NS_PER_S - time
     t.limit = FAR
     if model.sides.length and not _cross(t, model, plant, time, late):

@@ -275,7 +275,7 @@ class NativeGuards:
 
     handle: int
     words: NDArray[np.int64]
-    table: NDArray[np.int64]
+    table: AddressBlock
     here: NDArray[np.float64]
     block: AddressBlock
     g: Vector
@@ -370,7 +370,7 @@ class GuardWatch:
         if not way.legs.compiled:
             return None
         block = evaluation_block(self._bound.guard, *self._vectors, self._g)
-        return NativeGuards(way.handle(), way.legs.words, way.table, way.here, block, self._g)
+        return NativeGuards(way.handle(), way.legs.words, way.block, way.here, block, self._g)
 
     def adopt_compiled_state(self) -> None:
         """Update the guards after compiled code executed steps in which no guard fired."""

@@ -11,6 +11,22 @@ import llvmlite.binding as llvm
 _TRIPLE = re.compile(r'^target (?:triple|datalayout) = ".*"\n', re.M)
 
 
+_UNCOUNTED = """
+define hidden void @NRT_incref(ptr %p) {
+  ret void
+}
+define hidden void @NRT_decref(ptr %p) {
+  ret void
+}
+declare void @llvm.trap()
+define hidden void @NRT_MemInfo_call_dtor(ptr %p) {
+  call void @llvm.trap()
+  unreachable
+}
+"""
+"""Functions of numba's runtime: an array that is passed by address has no reference count."""
+
+
 @cache
 def _all_targets() -> None:
     llvm.initialize_all_targets()
@@ -30,7 +46,7 @@ def object_file(
     )
     head = f'target triple = "{triple}"\ntarget datalayout = "{machine.target_data}"\n'
     whole = llvm.parse_assembly(head)
-    for text in texts:
+    for text in (*texts, _UNCOUNTED):
         whole.link_in(llvm.parse_assembly(head + _TRIPLE.sub("", text)))
     for old, new in renamed.items():
         whole.get_function(old).name = new

@@ -206,6 +206,9 @@ def _range(one: Variable) -> dict[str, str]:
 
 
 def _number(value: float) -> str:
+    """Return the number as XML Schema writes it."""
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
     return repr(float(value))
 
 

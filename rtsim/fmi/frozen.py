@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -219,9 +220,9 @@ class _Listing:
     ) -> list[Variable]:  # fmt: skip
         found = []
         for signal in signals:
-            first, bounds = signals.slice(signal.name).start, {}
-            if kind == Kind.INPUT:
-                bounds = {"low": signal.low, "high": signal.high}
+            first = signals.slice(signal.name).start
+            bounded = kind == Kind.INPUT
+            low, high = (signal.low, signal.high) if bounded else (-math.inf, math.inf)
             for i, name in enumerate(elements(signal)):
                 place = self._image.place(vector[first + i : first + i + 1])
                 also = () if kind == Kind.COMPUTED else self._also(component, signal.name, i, place)
@@ -229,7 +230,8 @@ class _Listing:
                 found.append(
                     Variable(
                         self._named(component, name), kind, causality, variability, place,
-                        signal.unit, signal.description, start, also=also, owner=owner, **bounds,
+                        signal.unit, signal.description, start, low=low, high=high,
+                        also=also, owner=owner,
                     )
                 )  # fmt: skip
         return found

@@ -8,6 +8,7 @@ with these words adapted, is an independent instance of the model.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -76,8 +77,7 @@ def freeze(arrays: Iterable[NDArray[Any]], what: Callable[[int], str]) -> Image:
     given = [a for a in arrays if a.flags.c_contiguous or a.ndim < 2]
     spans, whole = _spans(given), {}
     for address, size, first in spans:
-        held = np.frombuffer((np.ctypeslib.ctypes.c_char * size).from_address(address), np.uint8)
-        whole[first] = held.view(np.int64).copy()
+        whole[first] = np.frombuffer(ctypes.string_at(address, size), np.int64)
     words = np.concatenate([whole[first] for _, _, first in spans])
     empty = {a.ctypes.data for a in given if a.size == 0}
     places, functions, sources = [], [], dict[int, int]()

@@ -116,7 +116,7 @@ def _begin(t: Any, model: Any) -> int:
     if state.now != 0:
         return FAILED
     if model.sides.length:
-        _note_sides(t, model, 0.0)
+        _take_sides(t, model, 0.0)
     return _answer(t, True)
 
 
@@ -176,12 +176,26 @@ def _indicators(t: Any, model: Any, time: float) -> int:
 
 @compiled
 def _note_sides(t: Any, model: Any, time: float) -> int:
-    answer, found, sides = _indicators(t, model, time), vector_of(model.indicators), model.sides
-    signs = vector_of(sides)
+    """Note the new signs of the event indicators, except those of guards that are about to fire."""
+    plant = records_of(t.plants, PLANT)[0]
+    directions = vector_at(words_of(plant.guard_table), _AT.directions)
+    answer, found = _indicators(t, model, time), vector_of(model.indicators)
+    signs = vector_of(model.sides)
     for i in range(found.size):
-        if found[i] != 0.0:
-            signs[i] = sign(found[i])
+        now, way = sign(found[i]), directions[i]
+        fires = way == now or (way == 0.0 and signs[i] != 0.0)
+        if now != 0.0 and not fires:
+            signs[i] = now
     return answer
+
+
+@compiled
+def _take_sides(t: Any, model: Any, time: float) -> None:
+    """Take over the signs of the event indicators after an event."""
+    _indicators(t, model, time)
+    found, signs = vector_of(model.indicators), vector_of(model.sides)
+    for i in range(signs.size):
+        signs[i] = sign(found[i])
 
 
 @compiled
@@ -198,12 +212,8 @@ def _event(t: Any, model: Any, time: float) -> int:
         return FAILED
     state.now = records_of(t.plant_states, PLANT_STATE)[0].ns = ns
     good = sample(plant, ns) and instant(t, ns)
-    signs = vector_of(model.sides)
-    if good and signs.size:
-        _indicators(t, model, time)
-        found = vector_of(model.indicators)
-        for i in range(signs.size):
-            signs[i] = sign(found[i])
+    if good and model.sides.length:
+        _take_sides(t, model, time)
     return _answer(t, good)
 
 

@@ -51,7 +51,7 @@ MODEL = record(
     guards=PLACE,  # argument table of the plant's guards
     g=PLACE, indicators=PLACE, sides=PLACE,  # guards, event indicators and their signs
 )  # fmt: skip
-BEGIN, RUN, SETTLE, TOUCH, OUTPUTS, DERIVATIVES, INDICATORS, EVENT, STEP_DONE, NEXT = range(10)
+BEGIN, RUN, SETTLE, TOUCH, OUTPUTS, DERIVATIVES, INDICATORS, EVENT, STEP_DONE, NEXT, NOW = range(11)
 """Operations of :func:`operate`."""
 GOOD, ENDED, FAILED = 0, 1, -1
 """Results: the model goes on, a guard has ended the run, or the model cannot go on."""
@@ -70,7 +70,7 @@ def operate(w: Any, operation: int, ns: int, time: float) -> int:
     - TOUCH: note that a value of plant number ``ns`` was written; -1 stands for a source.
     - OUTPUTS, DERIVATIVES, INDICATORS: compute these values at ``time`` (s).
     - EVENT: execute the events at ``time``. STEP_DONE: note the signs of the event indicators.
-    - NEXT: return the time of the next time event (ns).
+    - NEXT, NOW: return the time of the next time event, or of the last tag (ns).
 
     Returns GOOD, ENDED or FAILED.
     """
@@ -95,6 +95,8 @@ def operate(w: Any, operation: int, ns: int, time: float) -> int:
         return _event(t, model, time)
     if operation == STEP_DONE:
         return _note_sides(t, model, time)
+    if operation == NOW:
+        return int(state_of(t).now)
     t.limit = FAR
     return next_discrete(t)
 
@@ -114,7 +116,7 @@ def _begin(t: Any, model: Any) -> int:
     if state.now != 0:
         return FAILED
     if model.sides.length:
-        _note_sides(t, model, 0.0)
+        _take_sides(t, model, 0.0)
     return _answer(t, True)
 
 
@@ -174,34 +176,44 @@ def _indicators(t: Any, model: Any, time: float) -> int:
 
 @compiled
 def _note_sides(t: Any, model: Any, time: float) -> int:
-    answer, found, sides = _indicators(t, model, time), vector_of(model.indicators), model.sides
-    signs = vector_of(sides)
+    """Note the new signs of the event indicators, except those of guards that are about to fire."""
+    plant = records_of(t.plants, PLANT)[0]
+    directions = vector_at(words_of(plant.guard_table), _AT.directions)
+    answer, found = _indicators(t, model, time), vector_of(model.indicators)
+    signs = vector_of(model.sides)
     for i in range(found.size):
-        if found[i] != 0.0:
-            signs[i] = sign(found[i])
+        now, way = sign(found[i]), directions[i]
+        fires = way == now or (way == 0.0 and signs[i] != 0.0)
+        if now != 0.0 and not fires:
+            signs[i] = now
     return answer
+
+
+@compiled
+def _take_sides(t: Any, model: Any, time: float) -> None:
+    """Take over the signs of the event indicators after an event."""
+    _indicators(t, model, time)
+    found, signs = vector_of(model.indicators), vector_of(model.sides)
+    for i in range(signs.size):
+        signs[i] = sign(found[i])
 
 
 @compiled
 def _event(t: Any, model: Any, time: float) -> int:
     plant, state = records_of(t.plants, PLANT)[0], state_of(t)
     exact = time * NS_PER_S
-    ns = int(math.floor(exact + 0.5))
+    ns = math.floor(exact + 0.5)
     late = 0.0
     if abs(exact - ns) > _EXACT_NS:
-        ns = int(math.ceil(exact))
+        ns = math.ceil(exact)
         late = ns / NS_PER_S - time
     t.limit = FAR
     if model.sides.length and not _cross(t, model, plant, time, late):
         return FAILED
     state.now = records_of(t.plant_states, PLANT_STATE)[0].ns = ns
     good = sample(plant, ns) and instant(t, ns)
-    signs = vector_of(model.sides)
-    if good and signs.size:
-        _indicators(t, model, time)
-        found = vector_of(model.indicators)
-        for i in range(signs.size):
-            signs[i] = sign(found[i])
+    if good and model.sides.length:
+        _take_sides(t, model, time)
     return _answer(t, good)
 
 

@@ -97,11 +97,13 @@ def moving(
     if bound.compiled:
         return _native_moving().on(motion_block(bound, of, into))
     functions = (bound.derivative.call, bound.guard.call)
-    table = MOTION.plain(functions, *_motion_arrays(bound, of, into))
-    return partial(resident_moving, table)
+    arrays, sizes = _motion_arrays(bound, of, into)
+    return partial(resident_moving, MOTION.plain(functions, arrays, sizes))
 
 
-def _motion_arrays(bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]) -> Any:
+def _motion_arrays(
+    bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, int]]:
     work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
     return {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
 
@@ -111,7 +113,8 @@ def motion_block(
 ) -> AddressBlock:
     """Return the argument table of :func:`resident_moving` (see :func:`moving`)."""
     handles = (bound.derivative.handle, bound.guard.handle)
-    return MOTION.block(handles, *_motion_arrays(bound, of, into), bound)
+    arrays, sizes = _motion_arrays(bound, of, into)
+    return MOTION.block(handles, arrays, sizes, bound)
 
 
 class Motion(NamedTuple):
@@ -275,7 +278,7 @@ class NativeGuards:
 
     handle: int
     words: NDArray[np.int64]
-    table: NDArray[np.int64]
+    table: AddressBlock
     here: NDArray[np.float64]
     block: AddressBlock
     g: Vector
@@ -370,7 +373,7 @@ class GuardWatch:
         if not way.legs.compiled:
             return None
         block = evaluation_block(self._bound.guard, *self._vectors, self._g)
-        return NativeGuards(way.handle(), way.legs.words, way.table, way.here, block, self._g)
+        return NativeGuards(way.handle(), way.legs.words, way.block, way.here, block, self._g)
 
     def adopt_compiled_state(self) -> None:
         """Update the guards after compiled code executed steps in which no guard fired."""

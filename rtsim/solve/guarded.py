@@ -479,8 +479,8 @@ class Guarded:
         self._drive: Callable[[int, int], int]
         if legs.compiled:
             functions = (bound.guard.handle, bound.derivative.handle, *steps)
-            self._block = GUARD_TABLE.block(functions, arrays, sizes)
-            self.table = self._block.words
+            self.block = GUARD_TABLE.block(functions, arrays, sizes)
+            self.table = self.block.words
             self._drive = _native_drive().on(legs.words, self.table)
         else:
             functions = (bound.guard.call, bound.derivative.call, *steps)

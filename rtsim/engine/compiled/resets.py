@@ -260,7 +260,7 @@ def _note_own(watch: Any, m: int, i: int, t: float, last: bool) -> None:
 @compiled
 def did_reset(plant: Any) -> bool:
     """Return whether a reset was computed and its values are not written yet."""
-    return plant.watch.length != 0 and vector_of(watch_at(plant).notes)[DID_RESET] != 0.0
+    return bool(plant.watch.length and vector_of(watch_at(plant).notes)[DID_RESET] != 0.0)
 
 
 @compiled

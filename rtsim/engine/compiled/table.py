@@ -411,6 +411,7 @@ class Table:
         step, output = plant.native_step(), plant.native_output()
         assert step is not None
         row["step"], row["kept"] = step.handle, step.kept
+        self.alive.append(step.block)
         vectors = {
             "words": step.words, "memory": step.memory, "after": step.after, "x": plant.x,
             "next": plant.next_x, "values": plant.values,
@@ -425,9 +426,9 @@ class Table:
         row["coupled"], row["track"] = plant.reads_plants, i
         if plant.watch is not None and (guards := plant.watch.native()) is not None:
             row["drive"] = guards.handle
-            self.alive.append(guards.block)
+            self.alive += [guards.block, guards.table]
             vectors |= {
-                "words": guards.words, "guard_table": guards.table,
+                "words": guards.words, "guard_table": guards.table.words,
                 "guards": guards.block.words, "g": guards.g,
             }  # fmt: skip
             if self._alone:

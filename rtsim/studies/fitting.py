@@ -43,6 +43,8 @@ Two parameters with a correlation of 1 - 2e-8 have this condition number.  The c
 are accurate to about 1e-8.
 """
 NO_EFFECT = 1e-9
+ROUNDING = 1e-8
+"""Residuals below this part of a signal are rounding errors, not noise."""
 _SHARE = 1e-3
 """Least share of a parameter in an undetermined combination that is named."""
 _CORRELATED = 4.0
@@ -499,6 +501,8 @@ def _result(
                 "valid; widen the range"
             )
     for name in names:
+        if noise[name] < ROUNDING * _scale(measured[name][known[name]]):
+            continue  # the measurements are a run without noise
         if why := _correlated((measured[name] - fitted[name])[known[name]]):
             warnings.append(f"the residuals of {name} {why}")
     return Fit(

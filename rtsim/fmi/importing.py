@@ -10,8 +10,8 @@ from typing import Any
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.fmi.reading import CO_SIMULATION, Description, Variable
-from rtsim.foreign.plant import ForeignModel
-from rtsim.foreign.program import Interface, identifier
+from rtsim.fmi.plant import ForeignModel
+from rtsim.fmi.program import Interface, identifier
 
 PATIENCE_S = 10.0
 

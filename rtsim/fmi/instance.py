@@ -1,4 +1,4 @@
-"""An instance of an FMU, with the operations of :mod:`rtsim.foreign.program`.
+"""An instance of an FMU, with the operations of :mod:`rtsim.fmi.program`.
 
 FMPy loads the binary and declares the C functions.  The operations of a step call these functions
 with buffers that are allocated once.
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ModelError
 from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
-from rtsim.foreign.program import LocalProgram
+from rtsim.fmi.program import LocalProgram
 
 _LABELS = ("OK", "Warning", "Discard", "Error", "Fatal", "Pending")
 DISCARD = 2

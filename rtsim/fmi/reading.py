@@ -13,7 +13,7 @@ from rtsim.core.extras import needs
 from rtsim.core.raised import in_words
 from rtsim.core.signals import UNDECLARED, Signal
 from rtsim.fmi.archive import digest_of, unpacked
-from rtsim.foreign.program import identifier
+from rtsim.fmi.program import identifier
 
 CO_SIMULATION, MODEL_EXCHANGE = KINDS = ("co-simulation", "model-exchange")
 REAL = ("Real", "Float64", "Float32")

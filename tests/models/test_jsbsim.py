@@ -10,7 +10,7 @@ import pytest
 
 import rtsim as rt
 from rtsim.core.errors import CheckpointError, ModelError, ScenarioError, UnknownName
-from rtsim.foreign import JsbSim
+from rtsim.models.jsbsim import JsbSim
 from rtsim.runs import prepare
 
 INPUTS = {"elevator": "fcs/elevator-cmd-norm", "aileron": "fcs/aileron-cmd-norm"}

@@ -26,8 +26,8 @@ from rtsim.equations.addresses import EQUATION, RESET
 from rtsim.equations.compiling import ABSENT, Native
 from rtsim.equations.delays import Guard
 from rtsim.equations.model import BoundModel, Model, standing
-from rtsim.foreign.process import opened
-from rtsim.foreign.program import (
+from rtsim.fmi.process import opened
+from rtsim.fmi.program import (
     BACK,
     COMPLETED,
     DERIVATIVE,

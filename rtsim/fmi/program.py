@@ -75,7 +75,7 @@ class Interface:
 
     name: str
     program: str
-    """The key of the program's class in :data:`rtsim.foreign.process.PROGRAMS`."""
+    """The key of the program's class in :data:`rtsim.fmi.process.PROGRAMS`."""
     spec: Mapping[str, Any]
     """The argument of the program's constructor, as plain data."""
     inputs: Signals = Signals()

@@ -17,9 +17,9 @@ import numpy as np
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.extras import needs
 from rtsim.core.signals import Signal, Signals, Vector
-from rtsim.foreign.plant import ForeignModel
-from rtsim.foreign.process import opened
-from rtsim.foreign.program import NOTHING, OUTPUTS, START, Interface, LocalProgram, identifier
+from rtsim.fmi.plant import ForeignModel
+from rtsim.fmi.process import opened
+from rtsim.fmi.program import NOTHING, OUTPUTS, START, Interface, LocalProgram, identifier
 
 TRIMS = {"": -1, "longitudinal": 0, "full": 1, "ground": 2}
 """JSBSim's number of each kind of trim that this module supports (``FGTrim::tMode``)."""

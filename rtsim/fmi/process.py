@@ -25,12 +25,12 @@ from rtsim.core.child_process import await_end, how_it_ended, inherited_socket, 
 from rtsim.core.errors import ModelError, RtsimError
 from rtsim.core.raised import in_words
 from rtsim.core.signals import Vector
-from rtsim.foreign.program import NOTHING, OPERATIONS, LocalProgram, Program
+from rtsim.fmi.program import NOTHING, OPERATIONS, LocalProgram, Program
 from rtsim.timing.background import ONE_THREAD
 
 PROGRAMS = {
     "fmu": "rtsim.fmi.instance:FmuInstance",
-    "jsbsim": "rtsim.foreign.jsbsim:JsbSimProgram",
+    "jsbsim": "rtsim.models.jsbsim:JsbSimProgram",
 }
 """The class of each kind of program."""
 _HEAD = struct.Struct("<4sIIQ")
@@ -102,7 +102,7 @@ class ProgramProcess:
             with theirs:
                 environment = {**os.environ, **ONE_THREAD}
                 self._process = start_child(
-                    "rtsim.foreign.process", kind, theirs, self._stderr.fileno(), environment
+                    "rtsim.fmi.process", kind, theirs, self._stderr.fileno(), environment
                 )
         except BaseException:
             self._link.close()

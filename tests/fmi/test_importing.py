@@ -118,6 +118,25 @@ def test_a_look_between_two_steps_changes_nothing() -> None:
     assert rt.simulate(alone)["tank.out_y"][-1] == between
 
 
+def test_in_real_time_a_discarded_step_is_undone_and_without_states_none_is_taken() -> None:
+    levels = []
+    for saves in (True, False):
+        system = plain(Fmu(tank(2, saves=saves), in_process=True)).build()
+        (plant,) = system.plants
+        plant.begin_run(lambda: None, paced=True)
+        for limit in (10_000_000, 20_000_000):
+            plant.propagate(10**9)
+            plant.discard()
+            plant.propagate(limit - 4_000_000)
+            plant.commit()
+            plant.propagate(10**9)
+            plant.commit()
+            assert plant.ns == limit
+        levels.append(float(plant.y[0]))
+        system.close()
+    assert levels[0] == levels[1] == pytest.approx(exact(0.02), rel=1e-4)
+
+
 @pytest.mark.parametrize(("fmi", "kind"), [(2, CS), (3, ME)])
 def test_a_process_of_its_own_gives_the_same_bits(fmi: int, kind: str) -> None:
     one, other = (trace_of(filled(Fmu(tank(fmi), kind=kind, in_process=w))) for w in (True, False))

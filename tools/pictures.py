@@ -36,6 +36,7 @@ from rtsim.testing.determinism import trace_of
 from tools.can_pictures import draw_can
 from tools.cockpit import draw_cockpit
 from tools.equations import draw_bridge, draw_drift
+from tools.fit_picture import draw_fit
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
 from tools.readme_pictures import (
@@ -278,6 +279,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "latency.svg": draw_latency,
     "tasks.svg": lambda path: draw_tasks(path, save),
     "wind.svg": lambda path: draw_wind(path, save),
+    "fit.svg": lambda path: draw_fit(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),
     "back-to-back.svg": draw_back_to_back,

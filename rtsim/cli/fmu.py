@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rtsim.cli.common import json_option, reports_errors, show_result
+from rtsim.cli.fmu_files import check, info, run
 from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.core.errors import RecordingError, ScenarioError
 
@@ -32,6 +33,10 @@ _systems = click.option(
 @click.group()
 def fmu() -> None:
     """Exchange models with other tools as FMUs (FMI 2.0 and 3.0)."""
+
+
+for _command in (info, check, run):
+    fmu.add_command(_command)
 
 
 @fmu.command()

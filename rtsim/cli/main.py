@@ -29,6 +29,7 @@ COMMANDS = {
     "layout": "rtsim.cli.describe:layout",
     "overrun-replay": "rtsim.cli.replay:overrun_replay",
     "falsify": "rtsim.cli.falsify:falsify",
+    "fit": "rtsim.cli.fit:fit",
     "study": "rtsim.cli.study:study",
     "linearise": "rtsim.cli.describe:linearise",
     "scenarios": "rtsim.cli.describe:scenarios",

@@ -379,3 +379,11 @@ class RunningPlant:
         if self.watch is not None:
             self.watch.restore(saved["guards"], self.ns)
         self.target_ns = NONE_NS
+
+    @property
+    def unsaved(self) -> str:
+        """Reason why the state cannot be saved; empty if the state can be saved."""
+        return ""
+
+    def close(self) -> None:
+        """Free what the plant uses outside this process; the run has ended."""

@@ -11,7 +11,8 @@ from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from rtsim.fmi.exporting import export_c, export_fmu
+    from rtsim.fmi.importing import Fmu
 
-__all__ = ["export_c", "export_fmu"]
+__all__ = ["Fmu", "export_c", "export_fmu"]
 
 __getattr__, __dir__ = lazy_exports(__name__)

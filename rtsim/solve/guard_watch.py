@@ -475,6 +475,16 @@ class GuardWatch:
         self._starting = {i for i, way in enumerate(self._way.at_start) if signs[i] == way != 0.0}
         self.fired = tuple(sorted(self._starting))
 
+    def adopt(self, ns: int) -> None:
+        """Take the present sides of the guards as given, so that none fires again at ``ns``.
+
+        An FMU computes events itself: a crossing that its event causes is part of the event.
+        """
+        self._here[SIGN] = self._here[SIDE_BEFORE] = self._sides_at(ns)
+        self._here[CAME_TO] = self._here[LEFT_AT] = 0.0
+        self._leave()
+        self._starting.clear()
+
     def changed(self, ns: int) -> None:
         """Find the guards that fire because states or inputs were written at time ``ns``.
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "messages": "rtsim.cli.recordings:messages",
     "report": "rtsim.cli.recordings:report",
     "export": "rtsim.cli.recordings:export",
+    "export-c": "rtsim.cli.fmu:export_c",
     "fmu": "rtsim.cli.fmu:fmu",
     "layout": "rtsim.cli.describe:layout",
     "overrun-replay": "rtsim.cli.replay:overrun_replay",

@@ -50,5 +50,8 @@ def object_file(
         whole.link_in(llvm.parse_assembly(head + _TRIPLE.sub("", text)))
     for old, new in renamed.items():
         whole.get_function(old).name = new
+    for function in whole.functions:
+        if not function.is_declaration and function.linkage.name == "external":
+            function.visibility = "hidden"  # a library exports only the functions of its C shell
     code: bytes = machine.emit_object(whole)
     return code

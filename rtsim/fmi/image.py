@@ -109,16 +109,23 @@ def freeze(arrays: Iterable[NDArray[Any]], what: Callable[[int], str]) -> Image:
 
 
 def _spans(arrays: list[NDArray[Any]]) -> list[tuple[int, int, int]]:
-    """Return address, bytes and first word of each piece of memory; views share a piece."""
-    pieces = sorted({(a.ctypes.data, _extent(a)) for a in arrays if a.size})
+    """Return address, bytes and first word of each piece of memory; views share a piece.
+
+    The pieces are in the order of the arrays, so that equal models give equal images.
+    """
+    order: dict[tuple[int, int], int] = {}
+    for array in arrays:
+        if array.size:
+            order.setdefault((array.ctypes.data, _extent(array)), len(order))
     merged: list[list[int]] = []
-    for address, size in pieces:
+    for (address, size), rank in sorted(order.items()):
         if merged and address < merged[-1][0] + merged[-1][1]:
-            merged[-1][1] = max(merged[-1][1], address + size - merged[-1][0])
+            last = merged[-1]
+            last[1], last[2] = max(last[1], address + size - last[0]), min(last[2], rank)
         else:
-            merged.append([address, size])
+            merged.append([address, size, rank])
     found, first = [], 0
-    for address, size in merged:
+    for address, size, _ in sorted(merged, key=lambda piece: piece[2]):
         assert address % _WORD == size % _WORD == 0
         found.append((address, size, first))
         first += size // _WORD

@@ -24,6 +24,7 @@ from rtsim.engine.compiled.records import (
     record,
 )
 from rtsim.engine.compiled.resets import (
+    guard_slopes,
     guards_fired,
     guards_here,
     leave_tag,
@@ -42,6 +43,7 @@ from rtsim.equations.addresses import (
 from rtsim.equations.calls import evaluate
 from rtsim.equations.compiling import compiled
 from rtsim.solve.guard_table import CAME_TO, GUARD_TABLE, LATE, LEFT_AT, SIDE_BEFORE, SIGN, sign
+from rtsim.solve.guard_watch import NEAR
 
 OPERATE = (WORDS, INTEGER, INTEGER, NUMBER)
 """The signature of :func:`operate`."""
@@ -226,6 +228,7 @@ def _cross(t: Any, model: Any, plant: Any, time: float, late: float) -> bool:
     if _indicators(t, model, time) != GOOD:
         return False
     leave_tag(plant)
+    slopes = guard_slopes(plant, time)
     x, end = vector_of(plant.x), vector_of(plant.next)
     for j in range(x.size):
         end[j] = x[j]
@@ -235,6 +238,10 @@ def _cross(t: Any, model: Any, plant: Any, time: float, late: float) -> bool:
             side = -way if way != 0.0 else here[SIDE_BEFORE, i]
         level = here[LEFT_AT, i]
         leaves = now == -side and now != 0.0 and way in (0.0, now)
+        # After an event, rounding errors of the importer can move a guard beyond zero.
+        returns = slopes[i] * now < 0.0 or (slopes[i] == 0.0 and signs[i] == 0.0)
+        if leaves and returns and abs(found[i]) <= abs(slopes[i]) * NEAR:
+            leaves, here[LEFT_AT, i] = False, g[i]
         reaches = now == 0.0 and signs[i] != 0.0 and level == 0.0 and way in (0.0, -side)
         fired[i] = 1.0 if leaves or reaches else 0.0
         here[SIGN, i], here[LATE, i], here[CAME_TO, i] = sign(g[i]), late, 0.0
@@ -242,7 +249,7 @@ def _cross(t: Any, model: Any, plant: Any, time: float, late: float) -> bool:
             here[SIDE_BEFORE, i] = sign(g[i])
         if reaches:
             here[CAME_TO, i] = -side
-        if level * g[i] <= 0.0 and fired[i] == 0.0:
+        if here[LEFT_AT, i] * g[i] <= 0.0 and fired[i] == 0.0:
             here[LEFT_AT, i] = 0.0
     note_commit(plant)
     return True

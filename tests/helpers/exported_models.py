@@ -70,7 +70,7 @@ class Cradle(rt.Plant):
 
     @rt.falling
     def left(self) -> float:
-        return self.angle[1] - self.angle[0]
+        return self.angle[1] - self.angle[0]  # type: ignore[no-any-return]
 
     @left.reset
     def blow_left(self) -> None:
@@ -78,7 +78,7 @@ class Cradle(rt.Plant):
 
     @rt.falling
     def right(self) -> float:
-        return self.angle[2] - self.angle[1]
+        return self.angle[2] - self.angle[1]  # type: ignore[no-any-return]
 
     @right.reset
     def blow_right(self) -> None:
@@ -126,7 +126,7 @@ def sampled_pid() -> rt.Model:
     return loop.model()
 
 
-def fill(dx: Any, x: Any) -> None:
+def fill(dx: Any) -> None:
     dx.level = 1.0
 
 
@@ -134,7 +134,7 @@ def drain(dx: Any, x: Any) -> None:
     dx.level = -2.0 * x.level
 
 
-def rest(dx: Any, x: Any) -> None:
+def rest(dx: Any) -> None:
     dx.level = 0.25
 
 

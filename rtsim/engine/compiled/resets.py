@@ -411,6 +411,14 @@ def guards_changed(plant: Any, ns: int) -> bool:
     return True
 
 
+@compiled
+def guard_slopes(plant: Any, t: float) -> Any:
+    """Return the change of each guard within 1e-6 s after the time ``t`` (s)."""
+    watch, m = watch_at(plant), plant.g.length
+    _moving(words_of(watch.moving), t)
+    return vector_of(watch.moves)[3 * m :]
+
+
 # The motion of guard i: values before and after the resets are moves[i] and moves[2 m + i], the
 # changes within 1e-6 s are moves[m + i] and moves[3 m + i].
 

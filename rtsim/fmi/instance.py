@@ -77,6 +77,7 @@ class FmuInstance(LocalProgram):
             return (two if self._two else three)(
                 guid=spec["token"], modelIdentifier=spec["identifier"],
                 unzipDirectory=str(folder), instanceName=spec["name"],
+                libraryPath=spec["library"],
             )  # fmt: skip
         except Exception as error:
             raise ModelError(f"cannot load the FMU's binary: {error}") from None

@@ -17,7 +17,7 @@ from rtsim.cli.study import where_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.runs.progress import TerminalLine
-from rtsim.studies.counterexample import SUFFIX, Counterexample
+from rtsim.studies.counterexample import SUFFIX, Counterexample, check_replaceable
 from rtsim.studies.factors import spread
 from rtsim.studies.falsification import Falsification
 from rtsim.studies.falsification import falsify as search
@@ -186,8 +186,8 @@ def _no_latency(given: str | None) -> None:
     """Reject the option ``--latency`` of other commands, which a search cannot vary."""
     if given is not None:
         raise click.UsageError(
-            "falsify has no --latency; make the latency an argument of the scenario's function, "
-            "and type --factor latency=range:0,0.2 to vary it or --set latency=0.1"
+            "falsify has no --latency; type --factor NAME.compute=range:0,0.2 to vary the latency "
+            "of controller NAME, or --set NAME.compute=0.1"
         )
 
 
@@ -228,8 +228,10 @@ def _check_free(path: Path, force: bool) -> None:
         raise ScenarioError(
             f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"
         )
-    for one in () if force else (path, _test_of(path)):
-        if one.exists():
+    for one in (path, _test_of(path)):
+        if force:
+            check_replaceable(one)
+        elif one.exists():
             raise ScenarioError(
                 f"{one} exists; give another --save FILE, or --force to overwrite the "
                 "counterexample and its test"

@@ -100,7 +100,7 @@ def setting_names(
 
         names = list(inspect.signature(find_maker(reference)).parameters)
         for part_name, part in load_scenario(reference).components.items():
-            for choice in part.settable():
+            for choice in part.settings():
                 names += [f"{part_name}.{name}" for name in choice.signals.names]
     except RtsimError:  # its packages are missing here, or it needs arguments
         return []

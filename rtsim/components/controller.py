@@ -324,6 +324,10 @@ class FedController:
         self._history.heard(said)
         return said
 
+    def start_again(self, tag: Tag) -> None:  # noqa: ARG002
+        """Forget the requests, because the recorded controller was started again."""
+        self._history, self._known = RequestLog(self.inputs.size), False
+
     def describe(self) -> dict[str, Any]:
         """Return the recorded description of the controller."""
         return self._about

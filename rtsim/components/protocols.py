@@ -16,6 +16,8 @@ Explaining        silent(), explained()                  errors name the request
 Savable           save(), restore()                      no run can resume from a checkpoint
 Resettable        resettable                             prepared runs build all anew
 Replayed          asked_for()                            nothing to set after a restore
+StartedAgain      start_again()                          failure="restart" is an error
+Keeping           keep_in()                              it leaves no files beside the recording
 Stamped           stamps()                               no track ``measured/NAME``
 WarmedUp          warm_up()                              its code can be slow after a sleep
 Described         describe()                             the header names its class
@@ -35,6 +37,7 @@ ByAddress         by_address(), ran_by_address()         its steps run in the in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from rtsim.components.controller import ControllerProtocol
@@ -143,6 +146,24 @@ class Replayed(Protocol):
 
     def asked_for(self, times: int) -> None:
         """Set the number of ``receive`` calls that found no answer to the pending request."""
+        ...
+
+
+@runtime_checkable
+class StartedAgain(Protocol):
+    """A controller that can be started again during a run, after it has failed."""
+
+    def start_again(self, tag: Tag) -> None:
+        """Start the controller at ``tag``, without its memory."""
+        ...
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A controller that leaves files, such as the output of a program."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep the files in ``folder`` when the controller is closed."""
         ...
 
 
@@ -303,7 +324,17 @@ OPTIONAL: tuple[tuple[type, tuple[str, ...], tuple[str, ...]], ...] = (
 
 _METHODS = ("send", "receive", "close")
 _VALUES = ("inputs", "outputs", "outside")
-_SINGLE = ("fresh", "ready", "stamps", "warm_up", "describe", "functions", "asked_for")
+_SINGLE = (
+    "fresh",
+    "ready",
+    "stamps",
+    "warm_up",
+    "describe",
+    "functions",
+    "asked_for",
+    "start_again",
+    "keep_in",
+)
 
 
 def check_controller(name: str, controller: object) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rtsim.components.allowed_latency import from_plain
 from rtsim.components.controller import ControllerProtocol, FedController
+from rtsim.components.controller_task import FAILED, RESTARTED
 from rtsim.components.external_inputs import ExternalInput, FedInput
 from rtsim.core.clock import Timeline, exact_rate
 from rtsim.core.errors import RecordingError
@@ -307,6 +308,7 @@ def _script(
         )
     }
     out: dict[Tag, list[Vector | str | None]] = defaultdict(list)
+    again = {e.tag for e in recording.events if (e.kind, e.source) == (RESTARTED, name)}
     under_way, asked = before
     out[under_way] += [None] * asked
     for tag, kind, text in _happenings(recording, name):
@@ -316,9 +318,10 @@ def _script(
             out[under_way].append(None)
         elif kind == "Discarded":
             out[under_way].append(np.full(track.signals.size, np.nan))  # not recorded
-        elif kind == "Failed":
+        elif kind == FAILED:
             out[under_way].append(text)
-            break  # a failed controller is not polled any more
+            if tag not in again:
+                break  # a failed controller is not polled any more
     for tag, answer in answers.items():
         out[tag].append(answer)
     ended = [e.text for e in recording.events if e.kind == "Error"]

@@ -156,8 +156,8 @@ class RunResult(SignalsByName, Judged):
     def warnings(self) -> list[str]:
         """Problems that make the result doubtful but did not end the run, one text per problem.
 
-        The problems are overruns, late answers, missed requests, faults that never acted, what
-        controllers report about themselves, and overloaded media.  A medium is overloaded if
+        The problems are overruns, late answers, missed requests, restarts, faults that never acted,
+        what controllers report about themselves, and overloaded media.  A medium is overloaded if
         several messages of one sender wait for it when the run ends.  The option ``--strict``
         treats each problem as a failure.
         """
@@ -167,6 +167,7 @@ class RunResult(SignalsByName, Judged):
             "overruns": self.overruns,
             "late answers": self.late,
             "missed requests": self.missed,
+            "restarts of controllers": sum(task.restarts for task in self.system.controllers),
         }
         found = [f"{what}: {count}" for what, count in counts.items() if count]
         for medium, senders in self.waiting.items():

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from rtsim.components.latency import Fixed
-from rtsim.components.protocols import own_time, prompt
+from rtsim.components.protocols import Keeping, own_time, paced, prompt
 from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import attribute_to, from_outside, interrupt, on_ctrl_c, on_signals
@@ -29,6 +29,7 @@ from rtsim.equations.compiling import LATER, Compilation
 from rtsim.named.controller import Controller
 from rtsim.named.plant import Plant
 from rtsim.record.events import ERROR, RunEnding
+from rtsim.record.file import FileRecorder
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.progress import progress_shown
 from rtsim.runs.request import (
@@ -198,6 +199,8 @@ class OpenRun:
             if hasattr(recorder, "on_unwatched"):
                 recorder.on_unwatched = _unwatched(request)
             recorder.start(self.header)
+            if isinstance(recorder, FileRecorder) and not fed.controllers:
+                _keep_beside(recorder.path, system)
             if hasattr(recorder, "on_failure"):
                 recorder.on_failure = _lost(self.executive, recorder, request)
             if hasattr(recorder, "on_watched"):
@@ -263,6 +266,8 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
     clock = request.live.clock or request.pace.clock(told)
     if clock.paced:
         check_outside(system)
+    else:
+        check_unpaced(system)
     pacer = _pacer(system, clock, request.pace.policy, may_change=told)
     if clock.paced:
         offered = (t.warm_up() for t in system.controllers)
@@ -281,6 +286,13 @@ def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pa
     if not (clock.paced or may_change):
         faults.unpaced()
     return DisturbedPacer(clock, policy, faults.loop, frame_ns=frame_ns)
+
+
+def _keep_beside(path: Path, system: System) -> None:
+    """Let controllers keep their files in a folder beside the recording ``path``."""
+    for task in system.controllers:
+        if isinstance(task.controller, Keeping):
+            task.controller.keep_in(path.with_name(f"{path.name}.files") / task.name)
 
 
 def _nothing(*_: object) -> None:
@@ -549,6 +561,16 @@ def check_outside(system: System) -> None:
                 f"the controller {task.name} runs outside this process and its compute latency "
                 "is 0 s, which is not possible in real time; give the controller a latency, "
                 "such as compute=Fixed(0.005), or run with --pace max"
+            )
+
+
+def check_unpaced(system: System) -> None:
+    """Raise :class:`ScenarioError` if a controller runs on the wall clock and the run does not."""
+    for task in system.controllers:
+        if paced(task.controller):
+            raise ScenarioError(
+                f"the controller {task.name} runs on the wall clock, but the run is as fast as "
+                "possible; run in real time: --pace 1"
             )
 
 

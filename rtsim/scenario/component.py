@@ -17,6 +17,7 @@ from rtsim.components.bus import Topic
 from rtsim.components.controller import ControllerProtocol
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
+from rtsim.components.latency import Fixed, latency_model
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
 from rtsim.components.protocols import Fresh, Prepared, check_controller
@@ -24,6 +25,7 @@ from rtsim.components.tasks import Task
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.engine.faults.at_signals import FaultyWiring
 from rtsim.engine.faults.schedule import Installer
 from rtsim.engine.system import Changeable, InitialValue, MessageListener
@@ -43,6 +45,25 @@ class Settable(NamedTuple):
 
     In this case, :attr:`Built.changeable` must contain a :class:`Changeable` for each value.
     """
+
+
+_LATENCIES = {
+    "compute": Signal("compute", unit="s", low=0.0),
+    "transport": Signal("transport", unit="s", low=0.0),
+}
+
+
+class _Latencies(dict[str, Any]):
+    """The constant latencies of a component, s; a new value replaces the latency model."""
+
+    def __init__(self, component: Component, names: Sequence[str]) -> None:
+        models = ((name, getattr(component, name)) for name in names)
+        super().__init__((n, m.constant[0] / NS_PER_S) for n, m in models if isinstance(m, Fixed))
+        self._component = component
+
+    def __setitem__(self, name: str, seconds: Any) -> None:
+        setattr(self._component, name, latency_model(seconds, name))
+        super().__setitem__(name, seconds)
 
 
 class Validity(NamedTuple):
@@ -190,6 +211,14 @@ class Component(ABC):
     def settable(self) -> list[Settable]:
         """Return the values that can be set before a run."""
         return []
+
+    def settings(self) -> list[Settable]:
+        """Return :meth:`settable`, and ``compute`` and ``transport`` if the component has them."""
+        names = [name for name in _LATENCIES if hasattr(self, name)]
+        if not names:
+            return self.settable()
+        signals = Signals(*(_LATENCIES[name] for name in names))
+        return [*self.settable(), Settable(_Latencies(self, names), signals)]
 
     def describe(self) -> dict[str, Any]:
         """Return the component as plain data. A replay checks that the data have not changed."""

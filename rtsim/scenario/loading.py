@@ -87,6 +87,7 @@ def _origin(name: str) -> str | None:
 
 
 BUILT_IN = {
+    "aerosonde": "rtsim.models.aerosonde_by_hand:scenario",
     "ball": "rtsim.models.ball:scenario",
     "cars": "rtsim.models.falsification.cars:scenario",
     "fox-and-rabbit": "rtsim.models.chase:scenario",
@@ -98,6 +99,7 @@ BUILT_IN = {
     "machine-shop": "rtsim.models.machine_shop:scenario",
     "nesc": "rtsim.models.nesc:scenario",
     "orbit": "rtsim.models.orbit:scenario",
+    "quadcopter": "rtsim.models.quadcopter_by_hand:scenario",
     "queue": "rtsim.models.queues:scenario",
     "tracking": "rtsim.models.tracking:scenario",
     "transmission": "rtsim.models.falsification.transmission:scenario",

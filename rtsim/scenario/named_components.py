@@ -121,7 +121,7 @@ class NamedComponents:
         owner, dot, name = str(target).partition(".")
         if not dot:
             raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
-        choices = self.component(owner).settable()
+        choices = self.component(owner).settings()
         for choice in choices:
             if name in choice.signals:
                 return choice

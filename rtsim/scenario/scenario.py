@@ -290,7 +290,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
         def names() -> list[str]:
             component = self.components[name]
-            settable = [n for values in component.settable() for n in values.signals.names]
+            settable = [n for values in component.settings() for n in values.signals.names]
             return list(dict.fromkeys((*readable(component, self.components).names, *settable)))
 
         return Handle(name, names, self._fields.get(name, {}))
@@ -690,7 +690,11 @@ class Scenario(NamedComponents, Presented, Drawn):
         self._faults = gather(given)
 
     def set(self, target: SignalName, value: object) -> None:
-        """Set the initial value of ``"component.name"``: a parameter, state, input or source."""
+        """Set ``"component.name"`` for the start of a run.
+
+        The name is that of a parameter, state, input, value of a source, or of the latency
+        ``compute`` or ``transport`` in s.
+        """
         values, signals, _ = self.settable_of(target)
         owner, _, name = str(target).partition(".")
         component = self.components[owner]

@@ -363,7 +363,11 @@ def _moved(scenario: str, to: Callable[[Path], Path]) -> str:
     return f"{to(Path(path + dot)).as_posix()}{function}"
 
 
-def _write(path: Path, lines: Sequence[str]) -> None:
+def check_replaceable(path: Path) -> None:
+    """Raise :class:`ScenarioError` if ``path`` is a file that is not a counterexample or its test.
+
+    A file that does not exist is no error.
+    """
     mark = _MARK.encode()
     try:
         if path.exists() and path.read_bytes()[: len(mark)] != mark:
@@ -371,6 +375,13 @@ def _write(path: Path, lines: Sequence[str]) -> None:
                 f"{path} exists and contains no counterexample, so it is not overwritten; give "
                 "another name"
             )
+    except OSError as error:
+        raise ScenarioError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    check_replaceable(path)
+    try:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
         raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from None

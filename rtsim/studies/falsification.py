@@ -200,7 +200,7 @@ def _first(scenario: str, factors: Mapping[str, object], settings: Mapping[str, 
 
 
 def _chosen(requirement: str, own: Sequence[Requirement], scenario: Scenario) -> Requirement:
-    every = {one.name: one for one in (*scenario.requirements, *own)}
+    every = {one.name: one for one in gather((*scenario.requirements, *own))}
     names = [one.name for one in own or scenario.requirements]
     if requirement:
         if requirement not in every:

@@ -249,6 +249,7 @@ def test_a_delay_margin_that_is_not_found_says_how_far_the_search_went(tmp_path:
     assert several_json["delay_searched"] == pytest.approx(1.15, abs=0.06)
 
 
+@pytest.mark.long
 def test_a_crossover_that_is_too_slow_for_the_search_is_not_called_none(tmp_path: Path) -> None:
     path = tmp_path / "drift.py"
     path.write_text(SLOW.replace("-x[0] + u[0]", "u[0]"))

@@ -232,6 +232,7 @@ def lagging(period: float, gain: float) -> Scenario:
     return out
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("period", "gain"),
     [(0.05, 2.0), (0.02, 2.0), (0.05, 1.2), (0.002, 1.5), (0.001, 1.01)],
@@ -251,6 +252,7 @@ def test_the_search_for_a_delay_margin_goes_on_until_it_finds_it(
         assert loop.growth(found.seconds + 0.1 * period) > 0.0
 
 
+@pytest.mark.long
 def test_a_loop_with_a_small_gain_bears_each_delay_and_a_search_that_ends_says_where() -> None:
     assert open_loop(lagging(0.05, 0.9), "law.y").searched_delay_margin() == (None, np.inf)
     ended, searched = open_loop(lagging(0.05, 1.2), "law").searched_delay_margin(longest=2.0)
@@ -271,6 +273,7 @@ def integrating(gain: float) -> Scenario:
     return out
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("gain", [0.5, 1e-2, 1e-3, 1e-5, 1e-9])
 def test_a_crossover_far_below_the_sample_rate_is_found(gain: float) -> None:
     loop = open_loop(integrating(gain), "law.y")

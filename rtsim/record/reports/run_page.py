@@ -169,6 +169,7 @@ _WRONG = {
     "Late": "late answers",
     "Missed": "missed requests",
     "Failed": "failed controllers",
+    "Restarted": "restarts of controllers",
     "Overrun": "overruns",
     "Unbounded": "solver steps without an error bound",
 }

@@ -214,7 +214,7 @@ def _text(value: Any) -> str:
 What: TypeAlias = Literal["plant", "input", "request", "message", "event", "memory", "layout"]
 
 ABSENT = "absent"
-_OF_CONTROLLERS = ("Late", "Discarded", "Missed", "Failed")
+_OF_CONTROLLERS = ("Late", "Discarded", "Missed", "Failed", "Restarted")
 _TOLD = (INSERTED, CHANGE, *_OF_CONTROLLERS, FAULT, FAULT_ENDED)
 _DECIDED_WHEN_SENT = frozenset(("arrival", "arrival_step", "status"))
 _STATUS: Mapping[Value, str] = {DELIVERED: "delivered", LOST: "lost", COPY: "a copy"}

@@ -50,11 +50,16 @@ def _simavr() -> str:
     return ""
 
 
+def _wine() -> str:
+    return "" if shutil.which("wine") or Path("/usr/lib/wine/wine64").is_file() else "wine64"
+
+
 NEEDS = {
     "gcc": Need(("gcc", "libc6-dev"), _programs("cc", "gcov")),
     "avr-gcc": Need(("gcc-avr", "avr-libc", "arduino-core-avr", "make"), _avr),
     "simavr": Need(("libsimavr-dev", "libelf-dev", "gcc", "libc6-dev"), _simavr),
     "xvfb": Need(("xvfb", "libxtst6"), x11.missing),
+    "wine": Need(("wine64",), _wine),
     "sound": Need(
         ("libglib2.0-0",), lambda: "" if find_library("gthread-2.0") else "libgthread-2.0"
     ),

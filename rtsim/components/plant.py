@@ -86,6 +86,8 @@ class RunningPlant:
         """Names of the ports that the plant's inputs read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
         """True if the solver has a budget; steps beyond the budget are recorded."""
+        self.paced = False
+        """True in a run in real time."""
         self.watch: GuardWatch | None = None
         self.sampled = self.y
         """Vector that the output function fills: outputs, or otherwise algebraic values."""
@@ -120,7 +122,7 @@ class RunningPlant:
         if watch is not None and self.watch is not None:
             self.watch.continue_from(watch)
         if self._interrupt_check is not None:
-            self.begin_run(self._interrupt_check)
+            self.begin_run(self._interrupt_check, self.paced)
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
         self.sources = ports
@@ -173,8 +175,12 @@ class RunningPlant:
             self.name, self.bound, self.solver, self.stepper, vectors, ends, self.step, bad
         )
 
-    def begin_run(self, interrupt_check: Callable[[], object]) -> None:
-        """Begin a run; the solver calls ``interrupt_check`` in each pause of a long step."""
+    def begin_run(self, interrupt_check: Callable[[], object], paced: bool = False) -> None:
+        """Begin a run; the solver calls ``interrupt_check`` in each pause of a long step.
+
+        In a ``paced`` run, the time between two tags is for the computation of the next step.
+        """
+        self.paced = paced
         self.give_up()
         self._interrupt_check = interrupt_check
         if hasattr(self.stepper, "interrupt_check"):
@@ -377,3 +383,11 @@ class RunningPlant:
         if self.watch is not None:
             self.watch.restore(saved["guards"], self.ns)
         self.target_ns = NONE_NS
+
+    @property
+    def unsaved(self) -> str:
+        """Reason why the state cannot be saved; empty if the state can be saved."""
+        return ""
+
+    def close(self) -> None:
+        """Free what the plant uses outside this process; the run has ended."""

@@ -113,7 +113,7 @@ class Executive:
         self._run_instant: Callable[[int, bool], None] = self._instant.run
         self._sample: Callable[[int], None] = self._instant.sample
         for plant in system.plants:
-            plant.begin_run(self.interrupt_check)
+            plant.begin_run(self.interrupt_check, pacer.clock.paced)
         self._guarded = any(plant.watch is not None for plant in system.plants)
         self._coupled = any(p.reads_plants for p in system.plants)
         self._looks = bool(system.external_inputs) or self._asked

@@ -216,15 +216,17 @@ class System:
         return ns if ns > after_ns else ns + round(found.period.ns)
 
     def close(self) -> None:
-        """Close every controller, then raise the first error that occurred."""
+        """Close every plant and every controller, then raise the first error that occurred."""
         first: BaseException | None = None
-        for task in self.controllers:
+        closers = [(f"controller {task.name}", task.controller.close) for task in self.controllers]
+        closers += [(f"plant {plant.name}", plant.close) for plant in self.plants]
+        for what, close in closers:
             try:
-                task.controller.close()
+                close()
             except BaseException as error:
                 if from_outside(error):
                     raise
-                error.add_note(f"while closing controller {task.name}")
+                error.add_note(f"while closing {what}")
                 first = first or error
         if first is not None:
             raise first

@@ -73,6 +73,11 @@ def call_tick(handle: Any, due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -
     handle(due, t, x, z, u, p)
 
 
+def call_reset(handle: Any, i: int, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
+    """Call reset or stop mode of guard ``i``; ``handle`` is the address, or the function."""
+    handle(i, t, x, z, u, p)
+
+
 def call_project(handle: Any, x: Any) -> None:
     """Call the function ``project`` of a model; ``handle`` is its address, or the function."""
     handle(x)

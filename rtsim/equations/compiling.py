@@ -20,7 +20,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -34,7 +35,14 @@ from rtsim.equations.addresses import (
     is_array,
 )
 from rtsim.equations.compilable import advice
-from rtsim.equations.machine_code import EntryPoint, MachineCode, link, processor, where
+from rtsim.equations.machine_code import (
+    EntryPoint,
+    MachineCode,
+    link,
+    processor,
+    where,
+    write_at_once,
+)
 from rtsim.equations.source_hash import source_hash
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -336,9 +344,58 @@ def _ready(wanted: _Wanted) -> Native:
     return _native(wanted, _compile(wanted))
 
 
+class Source(NamedTuple):
+    """The function from which machine code was compiled."""
+
+    plain: Callable[..., Any]
+    signature: Signature
+    checked: bool
+
+
+@cache
+def _sources() -> WeakValueDictionary[int, EntryPoint]:
+    """Return the loaded functions by their machine address."""
+    return WeakValueDictionary()
+
+
+def source_at(address: int) -> Source | None:
+    """Return the function whose machine code is at ``address``, or ``None`` for other addresses."""
+    entry = _sources().get(address)
+    return None if entry is None else entry.source
+
+
+def portable_code(source: Source) -> tuple[str, str, str]:
+    """Return the LLVM code of a function for any processor, and the names of two functions in it.
+
+    The first name is the function that other compiled code calls. The second name is the entry for
+    C (:mod:`rtsim.equations.machine_code`). The code is kept in the cache. Raises
+    :class:`ModelError` if the code needs numba's runtime.
+    """
+    plain, signature, checked = source
+    place = _place(plain, signature, checked)
+    if checked:
+        place = _here(place, plain)
+    file, names = place.with_suffix(".ll"), (f"f_{place.stem}", f"e_{place.stem}")
+    names = names[0].replace("-", "_"), names[1].replace("-", "_")
+    with suppress(OSError, UnicodeDecodeError):
+        return file.read_text(), *names
+    with _compiling:
+        _load_compiler()
+        from rtsim.equations.lowering import portable
+
+        text = portable(plain, signature, checked, *names)
+    try:
+        write_at_once(file, text.encode())
+    except OSError as error:
+        not_kept(file.parent, error)
+    return text, *names
+
+
 def _native(wanted: _Wanted, code: MachineCode) -> Native:
     linked = link(code)
     entry = EntryPoint(linked, wanted.signature)
+    entry.source = Source(wanted.plain, wanted.signature, wanted.checked)
+    _sources()[linked.handle] = entry
     return Native(
         entry, np.intp(linked.handle), entry.on, wanted.plain, wanted.signature, not wanted.checked
     )

@@ -32,6 +32,7 @@ from numba.extending import intrinsic, lower_builtin, overload, register_model, 
 from numba.np.arrayobj import populate_array
 
 from rtsim.core.cache import not_kept
+from rtsim.core.errors import ModelError
 from rtsim.equations.addresses import (
     EQUATION,
     IN_PLACE,
@@ -39,6 +40,7 @@ from rtsim.equations.addresses import (
     INTEGER,
     MATRIX,
     NUMBER,
+    RESET,
     TICK,
     UPDATE,
     VECTOR,
@@ -50,6 +52,7 @@ from rtsim.equations.addresses import (
     call_peek,
     call_project,
     call_read,
+    call_reset,
     call_sleep,
     call_step,
     call_tick,
@@ -253,13 +256,19 @@ ENTRY = "rtsim_entry"
 
 def _entry(result: Any) -> bytes:
     """Generate the entry function for Python; see :mod:`rtsim.equations.machine_code`."""
+    code: bytes = target_machine().emit_object(llvm.parse_assembly(_entry_text(result, ENTRY)))
+    return code
+
+
+def _entry_text(result: Any, name: str) -> str:
+    """Return the LLVM code of the entry function, whose symbol is ``name``."""
     context, callee, word = result.target_context, result.fndesc, ir.IntType(64)
     numbers = [kind for kind in callee.argtypes if kind in (types.float64, types.int64)]
-    module = ir.Module(ENTRY)
+    module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     module.data_layout = str(target_machine().target_data)
     given = [word.as_pointer(), *map(context.get_value_type, numbers)]
-    function = ir.Function(module, ir.FunctionType(word, given), ENTRY)
+    function = ir.Function(module, ir.FunctionType(word, given), name)
     builder = ir.IRBuilder(function.append_basic_block())
     block, *left = function.args
     native = ir.Function(
@@ -285,9 +294,41 @@ def _entry(result: Any) -> bytes:
         builder.ret(ir.Constant(word, FAILED))
     whole = callee.restype == types.int64
     builder.ret(answer if whole else ir.Constant(word, 0))
-    text = llvm.parse_assembly(cgutils.normalize_ir_text(str(module)))
-    code: bytes = target_machine().emit_object(text)
-    return code
+    return str(cgutils.normalize_ir_text(str(module)))
+
+
+_REFERENCES = re.compile(r"^define [^\n]*@NRT_(incref|decref)\(.*?^}\n", re.M | re.S)
+_OWN = re.compile(r"^(define|@\S+ =) (?:linkonce_odr|weak_odr|common)", re.M)
+"""Definitions that several functions contain."""
+_PROCESSOR = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
+
+
+def portable(
+    plain: Callable[..., Any], signature: Signature, checked: bool, handle: str, entry: str
+) -> str:
+    """Return the optimised LLVM code of a function without properties of this processor.
+
+    ``handle`` and ``entry`` become the names of the function and of its entry function. numba's
+    functions for the reference counts of arrays are removed: they contain instructions of this
+    processor, and arrays that are passed by address have no count. Raises :class:`ModelError` if
+    the code needs numba's runtime.
+    """
+    with _numba_is_set(BOUNDSCHECK=1 if checked else None):
+        result = _made(plain, signature, False)[-1][1]
+        optimise(result.library)
+    text = result.library.get_llvm_str()
+    if not _stands_alone(result.library):
+        needed = {n for n in _DECLARED.findall(text) if not n.startswith("llvm.")} - _ANYWHERE
+        raise ModelError(
+            f"{plain.__qualname__} ({where(plain)}) cannot be exported: its machine code needs "
+            f"numba's runtime ({', '.join(sorted(needed)) or 'an object of this process'}); do not "
+            "allocate arrays, print or call into Python there (docs/compiling.md)"
+        )
+    text = _REFERENCES.sub(r"declare void @NRT_\1(ptr)\n", text)
+    whole = llvm.parse_assembly(_PROCESSOR.sub("", _OWN.sub(r"\1 internal", text)))
+    whole.link_in(llvm.parse_assembly(_entry_text(result, entry)))
+    whole.get_function(result.fndesc.llvm_func_name).name = handle
+    return str(whole)
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
@@ -349,8 +390,9 @@ def _call(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> An
     only the addresses and lengths of the arrays takes 8 ns.
     """
     convention, word = context.call_conv, ir.IntType(64)
-    numbers = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k == types.float64]
-    arrays = [(k, v) for k, v in zip(kinds[1:], values[1:], strict=True) if k != types.float64]
+    given = list(zip(kinds[1:], values[1:], strict=True))
+    numbers = [(k, v) for k, v in given if not isinstance(k, types.Array)]
+    arrays = [(k, v) for k, v in given if isinstance(k, types.Array)]
     with builder.goto_entry_block():
         places = builder.alloca(ir.ArrayType(word, 2 * len(arrays)))
     for i, (kind, value) in enumerate(arrays):
@@ -359,10 +401,10 @@ def _call(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> An
         builder.store(address, cgutils.gep_inbounds(builder, places, 0, 2 * i))
         builder.store(array.nitems, cgutils.gep_inbounds(builder, places, 0, 2 * i + 1))
     arguments = (*(kind for kind, _ in numbers), PLACES)
-    given = (*(v for _, v in numbers), builder.bitcast(places, context.get_value_type(PLACES)))
+    passed = (*(v for _, v in numbers), builder.bitcast(places, context.get_value_type(PLACES)))
     kind = convention.get_function_type(types.none, arguments)
     target = builder.inttoptr(values[0], ir.PointerType(kind))
-    status, _ = convention.call_function(builder, target, types.none, arguments, given)
+    status, _ = convention.call_function(builder, target, types.none, arguments, passed)
     with cgutils.if_unlikely(builder, status.is_error):
         convention.return_status_propagate(builder, status)
     return context.get_dummy_value()
@@ -392,6 +434,14 @@ def _through_four(update: Any) -> Callable[..., None]:
     return entry
 
 
+def _through_guard(reset: Any) -> Callable[..., None]:
+    def entry(i: Any, t: Any, places: Any) -> None:
+        x, z, u = vector_at(places, 0), vector_at(places, 2), vector_at(places, 4)
+        reset(i, t, x, z, u, vector_at(places, 6))
+
+    return entry
+
+
 def _through_place(project: Any) -> Callable[..., None]:
     def entry(places: Any) -> None:
         project(vector_at(places, 0))
@@ -403,6 +453,7 @@ ENTERED = {
     EQUATION: (_through_places, (types.float64, PLACES)),
     TICK: (_through_five, (types.float64, PLACES)),
     UPDATE: (_through_four, (types.float64, PLACES)),
+    RESET: (_through_guard, (types.int64, types.float64, PLACES)),
     IN_PLACE: (_through_place, (PLACES,)),
 }
 """For each signature that compiled code calls through an extra function: a maker of that function,
@@ -527,7 +578,13 @@ def _words_of(place: Any) -> Any:  # noqa: ARG001
     return lambda place: numba.carray(_pointer(place.address), (place.length,), np.int64)
 
 
-_functions: tuple[Callable[..., Any], ...] = (call_equation, call_update, call_project, call_tick)
+_functions: tuple[Callable[..., Any], ...] = (
+    call_equation,
+    call_update,
+    call_project,
+    call_reset,
+    call_tick,
+)
 for _function in _functions:
     _generated(_function, types.void, _call)
 _generated(call_step, types.int64, _whole)

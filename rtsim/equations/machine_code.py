@@ -66,16 +66,7 @@ class MachineCode:
         names = {"handle": self.handle, "entry": self.entry, "raises_in": self.raises_in}
         head = json.dumps({**names, "sizes": [len(one) for one in self.objects]}).encode() + b"\n"
         body = b"".join((head, *self.objects))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        number, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(number, "wb") as out:
-                out.write(_MAGIC + _DIGEST(body).digest() + body)
-            os.chmod(name, 0o644)  # every user who can open the folder may read its files
-            os.replace(name, path)  # another process sees the whole file or none
-        except BaseException:  # even an interrupt leaves no incomplete file
-            os.unlink(name)
-            raise
+        write_at_once(path, _MAGIC + _DIGEST(body).digest() + body)
 
     @classmethod
     def read(cls, path: Path) -> MachineCode | None:
@@ -94,6 +85,20 @@ class MachineCode:
             objects.append(rest[:size])
             rest = rest[size:]
         return cls(tuple(objects), head["handle"], head["entry"], head["raises_in"])
+
+
+def write_at_once(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path``, so that other processes see the complete file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(number, "wb") as out:
+            out.write(data)
+        os.chmod(name, 0o644)  # every user who can open the folder may read its files
+        os.replace(name, path)
+    except BaseException:  # even an interrupt leaves no incomplete file
+        os.unlink(name)
+        raise
 
 
 def where(plain: Callable[..., Any]) -> str:
@@ -215,6 +220,9 @@ class EntryPoint:
     raises the errors of the function, and :class:`TypeError` for an array of the wrong type or
     number of axes.
     """
+
+    source: Any = None
+    """The function from which the machine code was compiled."""
 
     def __init__(self, linked: Linked, signature: Signature) -> None:
         kinds = [k for k in signature if not is_array(k)]

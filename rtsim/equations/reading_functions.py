@@ -525,14 +525,18 @@ _READ, _WRITTEN = 3, 5
 """Positions of the inputs and of the outputs in ``output(t, x, z, u, p, y)``."""
 
 
-def direct_inputs(function: Callable[..., Any], inputs: int, outputs: int) -> list[Inputs] | None:
+def direct_inputs(
+    function: Callable[..., Any], inputs: int, outputs: int, position: int = _READ
+) -> list[Inputs] | None:
     """Return, for each output, the inputs on which it can depend at the same instant.
 
-    ``function`` is a model's ``output(t, x, z, u, p, y)``. The result may contain too many inputs,
+    ``function`` is a model's ``output(t, x, z, u, p, y)`` or another function with these arguments.
+    ``position`` 1 or 2 stands for the states or the discrete signals in place of the inputs. The
+    result may contain too many inputs,
     but never too few. The result is ``None`` if the source does not show the dependences.
     """
     try:
-        return _Dependences.of(function, (_READ, inputs), (_WRITTEN, outputs), ())
+        return _Dependences.of(function, (position, inputs), (_WRITTEN, outputs), ())
     except _Unknown:
         return None
 

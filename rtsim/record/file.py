@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rtsim.core.child_process import LONGEST_STATUS, await_end, how_it_ended
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RecordingError
 from rtsim.core.signals import Signals
@@ -34,12 +35,9 @@ from rtsim.record.events import Value
 from rtsim.record.output_files import claim
 from rtsim.record.track import Batch, Track, Tracks
 from rtsim.record.writer_process import (
-    LONGEST_STATUS,
     WRITER,
     FrameKind,
-    await_end,
     head,
-    how_it_ended,
     pack,
     start_writer,
 )

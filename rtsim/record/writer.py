@@ -32,6 +32,7 @@ from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
 from zlib_ng import zlib_ng
 
+from rtsim.core.child_process import inherited_socket
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import Tag
 from rtsim.record.events import Event, event_descriptor, overrun_event
@@ -504,15 +505,11 @@ def _in_words(error: Exception) -> str:
 
 
 def main(arguments: list[str], beside: Beside | None = None) -> int:
-    path, handle, parent = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     step_back()
-    if sys.platform == "win32":
-        inlet = socket.fromshare(sys.stdin.buffer.read())
-    else:
-        inlet = socket.socket(fileno=int(handle))
+    path, inlet, parent = inherited_socket(arguments)
     with inlet:
-        return serve(Path(path), inlet, int(parent), OffTheLoop(int(parent)), beside)
+        return serve(Path(path), inlet, parent, OffTheLoop(parent), beside)
 
 
 def end_process(status: int) -> NoReturn:

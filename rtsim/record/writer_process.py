@@ -8,18 +8,16 @@ at the end.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
+from rtsim.core.child_process import start_child
 from rtsim.core.errors import RecordingError
 from rtsim.timing.background import ONE_THREAD
 
@@ -27,7 +25,6 @@ from rtsim.timing.background import ONE_THREAD
 
 HEAD = struct.Struct("<BHI")
 LONGEST = 1 << 26
-LONGEST_STATUS = 1 << 16
 _LEAST_ROOM = 1 << 20
 
 
@@ -144,61 +141,9 @@ def start_writer(
     handles: tuple[int, ...],
     module: str = WRITER,
 ) -> subprocess.Popen[bytes]:
-    """Start the writing process in its own session, so that the process does not receive Ctrl-C.
+    """Start the writing process, which executes ``module``.
 
-    ``module`` is the module that the process executes. The process inherits ``handles``, which keep
-    the file locked until the process ends.
+    The process inherits ``handles``, which keep the file locked until the process ends.
     """
-    # -P: a file in the working folder must not replace a module of the standard library.
-    command = [sys.executable, "-P", "-m", module, os.path.abspath(path)]
     environment = {**_KEEP_MEMORY, **os.environ, **ONE_THREAD}
-    root = Path(__file__).resolve().parents[2]
-    if not {"site-packages", "dist-packages"} & set(root.parts):
-        known = filter(None, [str(root), os.environ.get("PYTHONPATH")])
-        environment["PYTHONPATH"] = os.pathsep.join(known)
-    if sys.platform == "win32":
-        process = subprocess.Popen(
-            [*command, "share", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stderr=stderr,
-            env=environment,
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
-        )
-        assert process.stdin is not None
-        process.stdin.write(theirs.share(process.pid))
-        process.stdin.close()
-        return process
-    return subprocess.Popen(
-        [*command, str(theirs.fileno()), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stderr=stderr,
-        env=environment,
-        pass_fds=[theirs.fileno(), *handles],
-        start_new_session=True,
-    )
-
-
-def await_end(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Wait up to ``patience`` s until ``process`` has ended.
-
-    Raises :class:`subprocess.TimeoutExpired` after this time. On systems with process descriptors,
-    the function returns as soon as the process ends. ``Popen.wait`` would check only after 0.5,
-    1.5, 3.5, 7.5 ms and so on.
-    """
-    if hasattr(os, "pidfd_open"):
-        with contextlib.suppress(OSError):  # the Linux kernel is too old, or the process has ended
-            handle = os.pidfd_open(process.pid)
-            try:
-                select.select([handle], [], [], patience)
-            finally:
-                os.close(handle)
-            patience = 0.0
-    process.wait(patience)
-
-
-def how_it_ended(status: int, stderr: IO[bytes]) -> str:
-    """Return a text with the signal and the last error line of the writing process, or ""."""
-    stderr.seek(0)
-    lines = stderr.read(LONGEST_STATUS).decode(errors="replace").split("\n")
-    said = next((f"; it printed: {line.strip()}" for line in reversed(lines) if line.strip()), "")
-    return f" (killed by signal {-status}){said}" if status < 0 else said
+    return start_child(module, os.path.abspath(path), theirs, stderr, environment, handles)

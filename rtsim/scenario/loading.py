@@ -109,6 +109,9 @@ BUILT_IN = {
 Other packages add scenarios with the entry point ``rtsim.scenarios``.
 """
 
+FILES = {".fmu": "rtsim.fmi.scenario:maker"}
+"""Functions of a path that return the function of a scenario, by the suffix of other files."""
+
 Maker = Callable[..., Scenario]
 
 
@@ -121,7 +124,9 @@ def known_scenarios() -> dict[str, str]:
 
 
 def file_of(reference: str) -> Path | None:
-    """Return the Python file in ``reference``, or ``None`` for a scenario by name."""
+    """Return the Python file or FMU in ``reference``, or ``None`` for a scenario by name."""
+    if Path(reference).suffix in FILES:
+        return Path(reference)
     path, _, function = reference.partition(".py")
     named = reference.endswith(".py") or function.startswith(":")
     return Path(path + ".py") if named else None
@@ -130,9 +135,13 @@ def file_of(reference: str) -> Path | None:
 def find_maker(reference: str) -> Maker:
     """Return the function that creates a scenario.
 
-    ``reference`` is the name of a scenario or ``path/to/file.py[:function]``.
+    ``reference`` is the name of a scenario, ``path/to/file.py[:function]`` or ``file.fmu``.
     """
     path = file_of(reference)
+    if path is not None and path.suffix in FILES:
+        module, _, name = FILES[path.suffix].partition(":")
+        made: Maker = getattr(importlib.import_module(module), name)(path)
+        return made
     if path is not None:
         _, _, function = reference.partition(".py")
         return _from_file(path, function.lstrip(":") or "scenario")

@@ -7,7 +7,7 @@ priorities and names determine their order.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -59,6 +59,7 @@ from rtsim.scenario.standard_components import (
     ExternalInputComponent,
     NoiseComponent,
     PlantComponent,
+    PlantSource,
     ProcessesComponent,
     SensorComponent,
     SourceComponent,
@@ -297,7 +298,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def plant(
         self,
         name: str,
-        model: Model,
+        model: Model | PlantSource,
         *,
         step: Duration | Period,
         states: Values | None = None,
@@ -315,7 +316,7 @@ class Scenario(NamedComponents, Presented, Drawn):
     def plant(
         self,
         name: str | Plant,
-        model: Model | Plant | None = None,
+        model: Model | Plant | PlantSource | None = None,
         *,
         step: Duration | Period,
         solver: str | Solver = "rk4",
@@ -337,7 +338,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
         Args:
             name: Name of the component, or an object of a plant class.
-            model: The model or plant object, if ``name`` is a name.
+            model: The model, the plant object or the FMU, if ``name`` is a name.
             step: Interval at which the plant ends its steps and is recorded, s.
             solver: Name of a solver or a solver object.
             states: Initial values of states, by name.
@@ -361,10 +362,13 @@ class Scenario(NamedComponents, Presented, Drawn):
             algebraic = {**model.given(ALGEBRAIC), **(algebraic or {})}
             inputs = {**given, **(inputs or {})}
             model = model.model()
+        component: Callable[..., PlantComponent] = PlantComponent
+        if isinstance(model, PlantSource):  # a Plant became a Model above
+            component, model = model.component, model.model()
         check_plant(name, model, solver, update_period)
         self.add(
             name,
-            PlantComponent(
+            component(
                 explicit(model),
                 Period.of(step, "step"),
                 solver_named(solver),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from rtsim.components.bus import Topic
 from rtsim.components.controller import ControllerProtocol
@@ -149,6 +149,19 @@ class PlantComponent(Component):
                 *initials(model.discrete, plant.z),
             ],
         )
+
+
+@runtime_checkable
+class PlantSource(Protocol):
+    """A model that has its own kind of :class:`PlantComponent`, such as an FMU."""
+
+    def model(self) -> Model:
+        """Return the signals of the plant, as a model."""
+        ...
+
+    def component(self, *arguments: Any) -> PlantComponent:
+        """Return the declaration, with the arguments of :class:`PlantComponent`."""
+        ...
 
 
 MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode23": "bs32"}

@@ -20,8 +20,15 @@ from numpy.typing import NDArray
 from rtsim.core.errors import ModelError, ZenoError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Tag
-from rtsim.equations.addresses import NUMBER, AddressBlock, Layout
-from rtsim.equations.calls import call_at, check, evaluation_block, resident
+from rtsim.equations.addresses import (
+    NUMBER,
+    AddressBlock,
+    Layout,
+    call_equation,
+    matrix_at,
+    vector_at,
+)
+from rtsim.equations.calls import check, evaluation_block, resident
 from rtsim.equations.compiling import Native, compile_function
 from rtsim.equations.delays import ZENO
 from rtsim.equations.model import BoundModel, Guard
@@ -30,11 +37,13 @@ from rtsim.solve.guard_table import CAME_TO, LATE, LEFT_AT, SIDE_BEFORE, SIGN, s
 from rtsim.solve.guarded import Guarded
 from rtsim.solve.internal_steps import model_sizes
 
-_SHORT = 1e-6
+SHORT = 1e-6
 """Interval (s) over which the slope of a guard is computed."""
+NEAR = 1 / NS_PER_S / SHORT
+"""Part of :data:`SHORT` in which a guard near zero reaches zero: 1 ns."""
 
 
-_MOTION = Layout(
+MOTION = Layout(
     "slopes of guards",
     ("derivative", "guard"),
     {
@@ -47,16 +56,26 @@ _MOTION = Layout(
         "found": (2, "guards"),
     },
 )
+_AT = MOTION.at
 
 
 def resident_moving(words: Any, t: float) -> int:
-    """Compute all guards at time ``t`` (s) and their change over the next 1e-6 s."""
-    x, slope, ahead, found = words.x, words.slope, words.ahead, words.found
-    call_at(words, words.derivative, t, x, slope)
-    call_at(words, words.guard, t, x, found[0])
+    """Compute all guards at time ``t`` (s) and their change over the next 1e-6 s.
+
+    The argument table ``words`` has the layout :data:`MOTION`.
+    """
+    x, z, u = vector_at(words, _AT.x), vector_at(words, _AT.z), vector_at(words, _AT.u)
+    p, slope, ahead = (
+        vector_at(words, _AT.p),
+        vector_at(words, _AT.slope),
+        vector_at(words, _AT.ahead),
+    )
+    found = matrix_at(words, _AT.found)
+    call_equation(words[_AT.derivative], t, x, z, u, p, slope)
+    call_equation(words[_AT.guard], t, x, z, u, p, found[0])
     for j in range(x.size):
-        ahead[j] = x[j] + _SHORT * slope[j]
-    call_at(words, words.guard, t + _SHORT, ahead, found[1])
+        ahead[j] = x[j] + SHORT * slope[j]
+    call_equation(words[_AT.guard], t + SHORT, ahead, z, u, p, found[1])
     for i in range(found.shape[1]):
         found[1, i] -= found[0, i]
     return 0
@@ -64,7 +83,7 @@ def resident_moving(words: Any, t: float) -> int:
 
 @cache
 def _native_moving() -> Native:
-    return compile_function(resident_moving, (_MOTION.kind, NUMBER), "slopes of guards")
+    return compile_function(resident_moving, (MOTION.kind, NUMBER), "slopes of guards")
 
 
 def moving(
@@ -75,13 +94,27 @@ def moving(
     The function stores both in ``into``, shape (2, m). The argument ``of`` contains the vectors x,
     z, u and p.
     """
-    work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
-    arrays, sizes = {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
     if bound.compiled:
-        handles = (bound.derivative.handle, bound.guard.handle)
-        return _native_moving().on(_MOTION.block(handles, arrays, sizes, bound))
+        return _native_moving().on(motion_block(bound, of, into))
     functions = (bound.derivative.call, bound.guard.call)
-    return partial(resident_moving, _MOTION.plain(functions, arrays, sizes))
+    arrays, sizes = _motion_arrays(bound, of, into)
+    return partial(resident_moving, MOTION.plain(functions, arrays, sizes))
+
+
+def _motion_arrays(
+    bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, int]]:
+    work = {"slope": np.zeros_like(of[0]), "ahead": np.zeros_like(of[0]), "found": into}
+    return {**dict(zip("xzup", of, strict=True)), **work}, model_sizes(bound)
+
+
+def motion_block(
+    bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
+) -> AddressBlock:
+    """Return the argument table of :func:`resident_moving` (see :func:`moving`)."""
+    handles = (bound.derivative.handle, bound.guard.handle)
+    arrays, sizes = _motion_arrays(bound, of, into)
+    return MOTION.block(handles, arrays, sizes, bound)
 
 
 class Motion(NamedTuple):
@@ -98,7 +131,7 @@ class Motion(NamedTuple):
 
     def near(self, level: float) -> bool:
         """Return whether the guard's slope suffices to cover the distance to ``level`` in 1 ns."""
-        return abs(self.at - level) <= abs(self.after) * (1 / NS_PER_S / _SHORT)
+        return abs(self.at - level) <= abs(self.after) * NEAR
 
     def goes_on(self, side: float) -> bool:
         """Return whether the guard continues to cross zero after the resets.
@@ -245,7 +278,7 @@ class NativeGuards:
 
     handle: int
     words: NDArray[np.int64]
-    table: NDArray[np.int64]
+    table: AddressBlock
     here: NDArray[np.float64]
     block: AddressBlock
     g: Vector
@@ -341,7 +374,7 @@ class GuardWatch:
             return None
         block = evaluation_block(self._bound.guard, *self._vectors, self._g)
         return NativeGuards(
-            way.handle(), way.internal_steps.words, way.table, way.here, block, self._g
+            way.handle(), way.internal_steps.words, way.block, way.here, block, self._g
         )
 
     def adopt_compiled_state(self) -> None:
@@ -443,6 +476,16 @@ class GuardWatch:
         self._here[SIGN] = self._here[SIDE_BEFORE] = signs = self._sides_at(0)
         self._starting = {i for i, way in enumerate(self._way.at_start) if signs[i] == way != 0.0}
         self.fired = tuple(sorted(self._starting))
+
+    def adopt(self, ns: int) -> None:
+        """Take the present sides of the guards as given, so that none fires again at ``ns``.
+
+        An FMU computes events itself: a crossing that its event causes is part of the event.
+        """
+        self._here[SIGN] = self._here[SIDE_BEFORE] = self._sides_at(ns)
+        self._here[CAME_TO] = self._here[LEFT_AT] = 0.0
+        self._leave()
+        self._starting.clear()
 
     def changed(self, ns: int) -> None:
         """Find the guards that fire because states or inputs were written at time ``ns``.

@@ -481,8 +481,8 @@ class Guarded:
         self._drive: Callable[[int, int], int]
         if inner.compiled:
             functions = (bound.guard.handle, bound.derivative.handle, *steps)
-            self._block = GUARD_TABLE.block(functions, arrays, sizes)
-            self.table = self._block.words
+            self.block = GUARD_TABLE.block(functions, arrays, sizes)
+            self.table = self.block.words
             self._drive = _native_drive().on(inner.words, self.table)
         else:
             functions = (bound.guard.call, bound.derivative.call, *steps)

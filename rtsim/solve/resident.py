@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
-from rtsim.equations.addresses import INTEGER, MATRIX, VECTOR, WORDS, Layout, call_step
+from rtsim.equations.addresses import (
+    INTEGER,
+    MATRIX,
+    VECTOR,
+    WORDS,
+    AddressBlock,
+    Layout,
+    call_step,
+)
 from rtsim.equations.calls import evaluate, evaluation_block
 from rtsim.equations.compiling import Native, compile_function, compiled
 from rtsim.equations.machine_code import FAILED, EntryPoint
@@ -137,11 +145,16 @@ class NativeStep:
     """The arguments with which other compiled code calls the step function of a stepper."""
 
     handle: int
-    words: NDArray[np.int64]
+    block: AddressBlock
     memory: Vector
     after: Vector
     kept: int
     """Number of leading elements of the memory that :meth:`Stepper.forget` does not clear."""
+
+    @property
+    def words(self) -> NDArray[np.int64]:
+        """The argument table of the step function."""
+        return self.block.words
 
 
 class _Plain:
@@ -295,7 +308,7 @@ class _Resident(_Plain):
         if not all(map(is_, (x, z, u, p, out), self._vectors)):
             self._settle((x, z, u, p, out))
         handle = int(self._native.handle)
-        return NativeStep(handle, self._words, self._memory, self._after, self._method.kept)
+        return NativeStep(handle, self._block, self._memory, self._after, self._method.kept)
 
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:
         return native_step(function, (layout or self._method.layout).kind).handle

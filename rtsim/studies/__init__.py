@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rtsim.studies.designs.search_methods import SEARCH_METHODS, SearchMethod
     from rtsim.studies.factors import normals
     from rtsim.studies.falsification import Falsification, falsify
+    from rtsim.studies.fitting import Fit, Fitted, fit
     from rtsim.studies.folder import Folder
     from rtsim.studies.input_signals import InputSignal
     from rtsim.studies.interim_analysis import Stop
@@ -70,6 +71,8 @@ __all__ = [
     "Design",
     "Falsification",
     "FirstCrossing",
+    "Fit",
+    "Fitted",
     "Folder",
     "Grid",
     "InputSignal",
@@ -103,6 +106,7 @@ __all__ = [
     "UnitDesign",
     "batch_means",
     "falsify",
+    "fit",
     "interactions",
     "normals",
     "repeat",

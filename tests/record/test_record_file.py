@@ -35,6 +35,7 @@ from mcap.writer import CompressionType, Writer
 from record_samples import MS, ODD, SIGNALLING_NAN, fly, ticking
 from zlib_ng import zlib_ng
 
+from rtsim.core.child_process import await_end
 from rtsim.core.errors import RecordingError, ScenarioError, ShapeError
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Tag
@@ -46,7 +47,7 @@ from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder, NullRecorder
 from rtsim.record.schema import TrackSpec, message_class
 from rtsim.record.writer import BatchWriter, RecordingFile
-from rtsim.record.writer_process import FrameKind, RecordFrame, await_end
+from rtsim.record.writer_process import FrameKind, RecordFrame
 from rtsim.timing.pacing import Ledger
 from rtsim.timing.policy import UNKNOWN_NS, CatchUp, CaughtUp
 

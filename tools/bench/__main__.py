@@ -54,6 +54,7 @@ _MODULES = (
     "start",
     "frame",
     "step",
+    "fmu",
     "speed",
     "rate",
     "rows",

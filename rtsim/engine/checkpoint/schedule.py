@@ -205,6 +205,12 @@ def check_savable(system: System) -> None:
             "no run can resume from a checkpoint that contains it; run without checkpoints and "
             "--rewind, or give the class of the model save() and restore()"
         )
+    for plant in system.plants:
+        if plant.unsaved:
+            raise CheckpointError(
+                f"plant {plant.name}: {plant.unsaved}, so no run can resume from a checkpoint; "
+                "run without checkpoints and --rewind"
+            )
     for task in system.controllers:
         if free_running(task.controller):
             raise CheckpointError(

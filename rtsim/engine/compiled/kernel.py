@@ -37,6 +37,7 @@ from rtsim.engine.compiled.messages import (
 )
 from rtsim.engine.compiled.pace import BEGIN, lap, ready, timing_row, wait
 from rtsim.engine.compiled.records import (
+    CHANGE,
     DRAW,
     FIRST_TASK_JOB,
     HEADER,
@@ -50,6 +51,20 @@ from rtsim.engine.compiled.records import (
     TASK_STATE,
     TIMERS,
     UPDATE,
+)
+from rtsim.engine.compiled.resets import (
+    END_OF_RUN,
+    FAILURE,
+    begin_guards,
+    did_reset,
+    fire_guards,
+    guards_changed,
+    guards_fire,
+    leave_tag,
+    note_commit,
+    watch_at,
+    write_changed,
+    write_resets,
 )
 from rtsim.equations.addresses import (
     call_drive,
@@ -93,12 +108,12 @@ def stretch(w: Any) -> int:
     tags = 0
     if state.now == NOTHING:
         save(t)
-        if not _begin(t) or not _instant(t, 0):
+        if not _begin(t) or not instant(t, 0):
             return 0
         state.in_tag = state.now = 0
         tags = 1
     paced = t.pace.length > 0
-    discrete = _next_discrete(t)
+    discrete = next_discrete(t)
     while tags < t.most and state.now < t.limit:
         if state.rolled and not paced:  # a paced run returns at wall-clock times
             return tags
@@ -115,11 +130,11 @@ def stretch(w: Any) -> int:
             save_plants(t)
         if not _commit_all(t, ns):
             return tags
-        if ns == discrete:
-            if not _instant(t, ns):
+        if ns == discrete or _fires(t, ns):
+            if not instant(t, ns):
                 return tags
-            discrete = _next_discrete(t)
-        elif t.coupled and not _refresh(t, ns, 0):
+            discrete = next_discrete(t)
+        elif t.coupled and not settle_all(t, ns):
             return tags
         if paced and not timing_row(t, state.now):
             return tags
@@ -128,13 +143,17 @@ def stretch(w: Any) -> int:
         if paced:
             ready(t)
         tags += 1
+        if state.ended:
+            return tags
     return tags
 
 
 @compiled
-def _next_discrete(t: Any) -> int:
+def next_discrete(t: Any) -> int:
     """Return the time of the next message, task or answer, but at most ``limit``, ns."""
-    ns = t.limit
+    ns, coming = t.limit, state_of(t).next_change
+    if coming < t.changes.length:
+        ns = min(ns, records_of(t.changes, CHANGE)[coming].ns)
     if state_of(t).in_flight:
         ns = min(ns, records_of(t.flight, MESSAGE)[0].ns)
     for i in range(t.tasks.length):
@@ -146,8 +165,10 @@ def _next_discrete(t: Any) -> int:
 
 
 @compiled
-def _instant(t: Any, ns: int) -> bool:
+def instant(t: Any, ns: int) -> bool:
     """Run the microsteps at ``ns``; return False if the tag cannot be finished."""
+    if not _apply_changes(t, ns) or not _fire(t, ns):
+        return False
     answers = words_of(t.answers)
     for i in range(answers.size):
         state = records_of(t.task_states, TASK_STATE)[answers[i]]
@@ -164,16 +185,80 @@ def _instant(t: Any, ns: int) -> bool:
             lap(t, FIRST_TASK_JOB + i)
     apply_answers(t)
     _apply_writes(t)
+    return settle_all(t, ns)
+
+
+@compiled
+def settle_all(t: Any, ns: int) -> bool:
+    """Let the plants read their inputs, and run the remaining microsteps at ``ns``."""
     step = 0
     while True:
         if not _refresh(t, ns, step):
             return False
-        if not arrives(t, ns, _MOST_MICROSTEPS + 1):
+        if not (arrives(t, ns, _MOST_MICROSTEPS + 1) or _fires(t, ns)):
             return True
         step += 1
-        if step > _MOST_MICROSTEPS:
+        if step > _MOST_MICROSTEPS or not _fire(t, ns):
             return False
         deliver(t, ns, step)
+        _write_resets(t)
+
+
+# Changes and resets of exported models. A run of rtsim executes both in the interpreter.
+
+
+@compiled
+def _apply_changes(t: Any, ns: int) -> bool:
+    """Apply the scheduled changes up to ``ns``, before microstep 0."""
+    state = state_of(t)
+    while state.next_change < t.changes.length:
+        change = records_of(t.changes, CHANGE)[state.next_change]
+        if change.ns > ns:
+            break
+        state.next_change += 1
+        write_changed(change.into, change.value)
+        if change.plant != NOTHING:
+            records_of(t.plant_states, PLANT_STATE)[change.plant].touched = 1
+            if not _settle(t, change.plant, ns, 0):
+                return False
+        elif change.early.length:
+            write_changed(change.early, change.value)
+            for i in range(t.plants.length):
+                records_of(t.plant_states, PLANT_STATE)[i].stale = 1
+    return True
+
+
+@compiled
+def _fires(t: Any, ns: int) -> bool:
+    """Return whether a guard of an exported model fires at ``ns``."""
+    found = False
+    for i in range(t.plants.length):
+        plant = records_of(t.plants, PLANT)[i]
+        if plant.watch.length and records_of(t.plant_states, PLANT_STATE)[i].ns == ns:
+            found = found or guards_fire(plant)
+    return found
+
+
+@compiled
+def _fire(t: Any, ns: int) -> bool:
+    """Compute the resets of the guards that fire at ``ns``."""
+    for i in range(t.plants.length):
+        plant, at = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i].ns
+        if plant.watch.length and at == ns and guards_fire(plant):
+            answer = fire_guards(plant, ns)
+            if answer == FAILURE:
+                return False
+            if answer == END_OF_RUN:
+                state_of(t).ended = 1
+    return True
+
+
+@compiled
+def _write_resets(t: Any) -> None:
+    for i in range(t.plants.length):
+        plant = records_of(t.plants, PLANT)[i]
+        if did_reset(plant) and write_resets(plant):
+            records_of(t.plant_states, PLANT_STATE)[i].touched = 1
 
 
 # Tasks
@@ -293,6 +378,20 @@ def _finite(vector: Any) -> bool:
 
 @compiled
 def _apply_writes(t: Any) -> None:
+    """Apply the writes of resets, then those of tasks.
+
+    If a reset and a task of the same plant write, the task writes only the values that it changed.
+    """
+    for i in range(t.tasks.length):
+        state, task = records_of(t.task_states, TASK_STATE)[i], records_of(t.tasks, TASK)[i]
+        if state.writes and task.kind != NOISE:
+            plant = records_of(t.plants, PLANT)[task.plant]
+            if did_reset(plant):
+                watch = watch_at(plant)
+                _keep(watch.new_z, watch.z, task.second)
+                if task.kind == TIMERS:
+                    _keep(watch.new_x, watch.x, task.first)
+    _write_resets(t)
     for i in range(t.tasks.length):
         state = records_of(t.task_states, TASK_STATE)[i]
         writes = state.writes
@@ -308,18 +407,21 @@ def _apply_writes(t: Any) -> None:
                 early[j] = values[writes - 1 + j]
             wrote(t, task.readers)
             continue
-        _write(t, task.plant, task.z, task.second)
+        touched = write_changed(task.z, task.second)
         if task.kind == TIMERS:
-            _write(t, task.plant, records_of(t.plants, PLANT)[task.plant].x, task.first)
+            x = records_of(t.plants, PLANT)[task.plant].x
+            touched = write_changed(x, task.first) or touched
+        if touched:
+            records_of(t.plant_states, PLANT_STATE)[task.plant].touched = 1
 
 
 @compiled
-def _write(t: Any, plant: int, into: Any, source: Any) -> None:
-    now, new = words_of(into), words_of(source)
-    for j in range(now.size):
-        if now[j] != new[j]:
-            now[j] = new[j]
-            records_of(t.plant_states, PLANT_STATE)[plant].touched = 1
+def _keep(written: Any, now: Any, source: Any) -> None:
+    """Copy to ``source`` the values of a reset in ``written`` that the task did not change."""
+    new, before, task = words_of(written), words_of(now), words_of(source)
+    for j in range(task.size):
+        if task[j] == before[j]:
+            task[j] = new[j]
 
 
 # Plants
@@ -332,7 +434,7 @@ def _begin(t: Any) -> bool:
     Return False if an output is not finite, or if a guard is not a number or fires at the start.
     """
     for i in range(t.plants.length):
-        if not _sample(records_of(t.plants, PLANT)[i], 0):
+        if not sample(records_of(t.plants, PLANT)[i], 0):
             return False
     for _ in range(t.plants.length):  # an input can depend on a chain of plants
         changed = reads = False
@@ -345,13 +447,16 @@ def _begin(t: Any) -> bool:
             reads = reads or plant.coupled != 0
             if _take_inputs(plant):
                 changed = True
-                if not _sample(plant, 0):
+                if not sample(plant, 0):
                     return False
         if not (changed and reads):
             break
     for i in range(t.plants.length):
         plant = records_of(t.plants, PLANT)[i]
-        if plant.drive and not _guards_begin(plant):
+        if plant.watch.length:
+            if not begin_guards(plant):
+                return False
+        elif plant.drive and not _guards_begin(plant):
             return False
         if not _plant_row(t, plant, 0, 0, 0):
             return False
@@ -417,6 +522,8 @@ def _advance(t: Any, plant: Any, now: int, target: int) -> int:
             return target
         state_of(t).paused = answer == PAUSED
         return NOTHING
+    if plant.watch.length:
+        leave_tag(plant)
     guards = words_of(plant.guard_table)
     answer = call_drive(plant.drive, words, guards, now, target)
     if answer != GOOD:
@@ -433,7 +540,7 @@ def _commit_all(t: Any, ns: int) -> bool:
         if state.target != ns:
             continue
         if plant.drive:
-            if _fires(plant):
+            if guards_fire(plant) and not plant.watch.length:
                 return False
             guards = words_of(plant.guard_table)
             known, ahead = matrix_at(guards, _AT.here), matrix_at(guards, _AT.there)
@@ -446,27 +553,19 @@ def _commit_all(t: Any, ns: int) -> bool:
         memory, after = vector_of(plant.memory), vector_of(plant.after)
         for j in range(memory.size):
             memory[j] = after[j]
+        if plant.watch.length:
+            note_commit(plant)
         state.ns, state.target = ns, NOTHING
         if state.grid == ns:
             state.k += 1
             state.grid = tick(plant.numerator, plant.denominator, state.k, 0)
-        if not _sample(plant, ns) or not _plant_row(t, plant, ns, 0, 0):
+        if not sample(plant, ns) or not _plant_row(t, plant, ns, 0, 0):
             return False
     return True
 
 
 @compiled
-def _fires(plant: Any) -> bool:
-    """Return whether a guard crosses zero at the end of the provisional step."""
-    fired = vector_at(words_of(plant.guard_table), _AT.fired)
-    found = False
-    for i in range(fired.size):
-        found = found or fired[i] != 0.0
-    return found
-
-
-@compiled
-def _sample(plant: Any, ns: int) -> bool:
+def sample(plant: Any, ns: int) -> bool:
     """Compute the outputs at the present state and inputs; return False if one is not finite."""
     if plant.output.length == 0:
         return True
@@ -522,9 +621,12 @@ def _settle(t: Any, i: int, ns: int, step: int) -> bool:
     memory = vector_of(plant.memory)
     for j in range(plant.kept, memory.size):
         memory[j] = 0.0
-    if plant.drive and not _guards_stay(plant, ns):
+    if plant.watch.length:
+        if not guards_changed(plant, ns):
+            return False
+    elif plant.drive and not _guards_stay(plant, ns):
         return False
-    return _sample(plant, ns) and _plant_row(t, plant, ns, step, 1)
+    return sample(plant, ns) and _plant_row(t, plant, ns, step, 1)
 
 
 @compiled

@@ -24,14 +24,14 @@ FAR = 2**63 - 1
 """A time (ns) later than the end of every run."""
 
 
-def _record(*names: str, **others: Any) -> np.dtype[np.void]:
+def record(*names: str, **others: Any) -> np.dtype[np.void]:
     """Return a record type: 64-bit integers called ``names``, then the fields ``others``."""
     return np.dtype([*((name, np.int64) for name in names), *others.items()])
 
 
-PLACE = _record("address", "length")
+PLACE = record("address", "length")
 """Address of a vector or an array of records, and its number of elements."""
-RANGE = _record("first", "count")
+RANGE = record("first", "count")
 """A range of another array: index of the first element, and number of elements."""
 
 
@@ -54,7 +54,7 @@ def place_of(vector: NDArray[Any]) -> tuple[int, int]:
     return vector.ctypes.data, vector.size
 
 
-HEADER = _record(
+HEADER = record(
     "limit",  # ns: this tag and later tags are not run
     "last",  # 1 if the tag at the limit is the last of the run, and is run too
     "most",  # number of tags after which the call returns
@@ -80,17 +80,21 @@ HEADER = _record(
     payloads=PLACE,  # a row of doubles for each slot
     flight=PLACE,  # messages in transit
     pace=PLACE,  # one PACE; a length of 0 if the run is not paced
+    changes=PLACE,  # scheduled changes of an exported model, sorted by time
+    own=PLACE,  # one word: the address of this record
 )  # fmt: skip
-STATE = _record(
+STATE = record(
     "now", "in_flight", "next_slot", "rolled", "dry",
     "in_tag",  # what can be undone of the present tag; 0 between tags
     "answer",  # result of the latest wait of a paced run
     "paused",
+    "ended",  # 1 after a guard has ended the run of an exported model
+    "next_change",
 )  # fmt: skip
 UNDO_ALL, UNDO_PLANTS = 1, 2
 """Values of ``in_tag``."""
 
-PLANT = _record(
+PLANT = record(
     "step",  # the solver's step
     "kept",  # index of the first double of the solver's memory that a change of state resets
     "numerator", "denominator",  # the step, ns
@@ -104,12 +108,32 @@ PLANT = _record(
     guard_table=PLACE,  # of rtsim.solve.guard_table
     guards=PLACE,  # the block of the guards' values
     g=PLACE,
+    watch=PLACE,  # one WATCH, if compiled code executes the resets; otherwise a length of 0
 )  # fmt: skip
-PLANT_STATE = _record("ns", "target", "k", "grid", "stale", "touched", "unsettled", "here")
+PLANT_STATE = record("ns", "target", "k", "grid", "stale", "touched", "unsettled", "here")
+
+WATCH = record(
+    "reset", "stop",  # functions of the model; stop: 0 without stop mode
+    # vectors: present values; after the resets; before them; after the reset of one guard
+    x=PLACE, z=PLACE, u=PLACE, p=PLACE,
+    new_x=PLACE, new_z=PLACE,
+    then_x=PLACE, then_z=PLACE, then_u=PLACE, then_p=PLACE,
+    own_x=PLACE, own_z=PLACE, own_u=PLACE, own_p=PLACE,
+    end=PLACE,  # state at the end of the step
+    # argument tables of rtsim.solve.guard_watch.MOTION for these vectors, and their results
+    moved=PLACE, moving=PLACE, holding=PLACE, own=PLACE,
+    moves=PLACE, held=PLACE, own_found=PLACE,
+    marks=PLACE, rules=PLACE, times=PLACE, notes=PLACE,  # of rtsim.engine.compiled.resets
+)  # fmt: skip
+CHANGE = record(
+    "ns",
+    "plant",  # index of the plant that the change writes, or NOTHING for a source or a controller
+    into=PLACE, early=PLACE, value=PLACE,
+)  # fmt: skip
 
 CONTROLLER, SENSOR, UPDATE, NOISE, TIMERS = range(5)
 """Kinds of tasks."""
-TASK = _record(
+TASK = record(
     "kind", "function",
     "numerator", "denominator", "offset",  # the ticks, ns
     "topic",
@@ -124,44 +148,44 @@ TASK = _record(
     port=PLACE, early=PLACE,  # values of a noise; port: also random numbers of a timer
     readers=RANGE,  # plants that read it
 )  # fmt: skip
-TASK_STATE = _record(
+TASK_STATE = record(
     "next_ns", "k", "sequence", "writes",
     "open", "tag", "tag_step", "due", "due_step",  # the pending request
 )  # fmt: skip
 
-TOPIC = _record(
+TOPIC = record(
     "source", "name",  # ranks of sender and topic in the order of names
     "delay", "draw", "ordered", "track",
     "immediate",  # 1 if a zero delay arrives within the sender's microstep
     value=PLACE, early=PLACE, readers=RANGE,
     held=RANGE, held_early=RANGE,  # wires to readers with other values before the first message
 )  # fmt: skip
-TOPIC_STATE = _record("sequence", "last", "last_step", "writes")
+TOPIC_STATE = record("sequence", "last", "last_step", "writes")
 
-TRACK = _record("width", "capacity")
-TRACK_STATE = _record("row", "rolled", block=PLACE, spare=PLACE)
+TRACK = record("width", "capacity")
+TRACK_STATE = record("row", "rolled", block=PLACE, spare=PLACE)
 
 LOST = -1
 """Delay of a lost message."""
-DRAW = _record("width", values=PLACE)
+DRAW = record("width", values=PLACE)
 """Numbers drawn in advance: rows of ``width`` doubles, or of one integer."""
-DRAW_STATE = _record("next")
+DRAW_STATE = record("next")
 
-TIMER = _record("numerator", "denominator", "offset")
+TIMER = record("numerator", "denominator", "offset")
 """A timer. A timer with a denominator of 0 ticks once."""
-TIMER_STATE = _record("next_ns", "k")
+TIMER_STATE = record("next_ns", "k")
 
-COPY = _record(into=PLACE, source=PLACE)
+COPY = record(into=PLACE, source=PLACE)
 """A wire, or a vector that changes during a tag (``source``) and its copy (``into``)."""
 
-MESSAGE = _record(
+MESSAGE = record(
     "ns", "step", "source", "name", "sequence",  # a message in transit; ordered by these five
     "topic", "initiated", "initiated_step", "completed", "completed_step", "slot",
 )  # fmt: skip
 
 # A paced run: its clock, the present frame, and the frames since the last call of Python
 
-PACE = _record(
+PACE = record(
     "time_call", "sleep_call", "read_call", "peek_call",  # addresses of the C library's functions
     "file",  # the open file with the run delay; -1 if there is none
     "socket", "given_seen",  # socket of commands, or -1; number of commands seen
@@ -188,11 +212,11 @@ PACE = _record(
     spreads=PLACE,  # one SPREAD for each of the first columns
     worst=PLACE, overruns=PLACE,
 )  # fmt: skip
-SPREAD = _record(bins=PLACE, totals=PLACE)
+SPREAD = record(bins=PLACE, totals=PLACE)
 NO_SAMPLE = -(2**63)
 JOB_NEXT, JOB_RECORDING, FIRST_TASK_JOB = range(3)
 REST_JOB, NO_JOB = -1, -2
 WORST_HEAD = 3
 """Number of words before the jobs of a worst frame: tag, lateness and compute time."""
-OVERRUN = _record("ns", "late", "by_wake", "job", "stood", "consecutive")
+OVERRUN = record("ns", "late", "by_wake", "job", "stood", "consecutive")
 """A row of :class:`rtsim.timing.policy.CaughtUp`."""

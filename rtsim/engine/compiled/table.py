@@ -20,6 +20,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.engine.commands.commands import Inbox
 from rtsim.engine.compiled.pace import PacedFrames
 from rtsim.engine.compiled.records import (
+    CHANGE,
     CONTROLLER,
     COPY,
     DRAW,
@@ -46,6 +47,7 @@ from rtsim.engine.compiled.records import (
     UPDATE,
     place_of,
 )
+from rtsim.engine.compiled.resets import watch_of
 from rtsim.engine.system import System
 from rtsim.engine.trace import Trace
 from rtsim.record.track import Track
@@ -135,8 +137,11 @@ class Table:
         reactions: dict[str, CompiledReaction],
         pacer: Pacer | None = None,
         inbox: Inbox | None = None,
+        alone: bool = False,
     ) -> None:
+        """With ``alone``, compiled code also executes resets and scheduled changes."""
         self.system = system
+        self._alone = alone
         self.reactions = reactions
         self.task_list = [t for t in system.tasks if t.name in reactions]
         self.topic_list = sorted(n for n, r in reactions.items() if r.kind in SENDERS)
@@ -284,6 +289,7 @@ class Table:
         self.alive.append(headers)
         self.entry = np.array([headers.ctypes.data], np.int64)
         """Array with the address of the header, for the kernel."""
+        header["own"] = place_of(self.entry)
 
     def _fill_ranges(self) -> None:
         """Fill the arrays of all wires, and of the plants that read each topic or noise source."""
@@ -313,12 +319,28 @@ class Table:
             self._readers[name] = len(plants), len(found)
             plants += found
         self.header["readers"] = self._place(np.array(plants, np.int64))
+        if self._alone:
+            self._fill_changes()
         first = 0
         self.timer_ranges: dict[str, tuple[int, int]] = {}
         for task in self.task_list:
             count = len(self.reactions[task.name].timers)
             self.timer_ranges[task.name] = first, count
             first += count
+
+    def _fill_changes(self) -> None:
+        changes = self.system.changes[self.system.next_change :]
+        rows = np.zeros(len(changes), CHANGE)
+        for row, change in zip(rows, changes, strict=True):
+            owner = change.owner
+            row["ns"], row["plant"] = change.ns, NOTHING
+            row["into"] = self._place(change.vector[change.where])
+            row["value"] = self._place(change.value)
+            if isinstance(owner, RunningPlant):
+                row["plant"] = self._plant_numbers[owner.name]
+            elif owner is not None:
+                row["early"] = self._place(owner.early[change.where])
+        self.header["changes"] = self._place(rows)
 
     def _fill_topic(self, name: str, row: Any, i: int) -> None:
         topic, port = self.system.bus.topics[name], self.system.ports[name]
@@ -387,6 +409,7 @@ class Table:
         step, output = plant.native_step(), plant.native_output()
         assert step is not None
         row["step"], row["kept"] = step.handle, step.kept
+        self.alive.append(step.block)
         vectors = {
             "words": step.words, "memory": step.memory, "after": step.after, "x": plant.x,
             "next": plant.next_x, "values": plant.values,
@@ -401,11 +424,14 @@ class Table:
         row["coupled"], row["track"] = plant.reads_plants, i
         if plant.watch is not None and (guards := plant.watch.native()) is not None:
             row["drive"] = guards.handle
-            self.alive.append(guards.block)
+            self.alive += [guards.block, guards.table]
             vectors |= {
-                "words": guards.words, "guard_table": guards.table,
+                "words": guards.words, "guard_table": guards.table.words,
                 "guards": guards.block.words, "g": guards.g,
             }  # fmt: skip
+            if self._alone:
+                vectors["watch"], alive = watch_of(plant)
+                self.alive += alive
         for name, vector in vectors.items():
             row[name] = self._place(vector)
 

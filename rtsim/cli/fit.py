@@ -1,0 +1,151 @@
+"""``rtsim fit``: fit parameters of a scenario to measured signals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
+from rtsim.cli.options import option, parse_settings
+from rtsim.cli.terminal import Column, console, print_table
+from rtsim.core.errors import RecordingError
+from rtsim.core.extras import installed
+from rtsim.studies.fitting import LEVEL, Fit
+from rtsim.studies.fitting import fit as search
+from rtsim.studies.texts import value_of
+
+_COLUMNS = (
+    Column("parameter"), Column("value", number=True), Column("standard error", number=True),
+    Column(f"{LEVEL:.0%} interval", number=True), Column("start", number=True, drop=1),
+)  # fmt: skip
+
+
+def _ranges(texts: tuple[str, ...]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for text in texts:
+        name, _, given = text.partition("=")
+        if name.strip() in out:
+            raise click.UsageError(f"--vary {name} is given twice; leave one of them out")
+        out[name.strip()] = given.strip()
+    return out
+
+
+@click.command()
+@click.argument("scenario")
+@click.option(
+    "--to",
+    "source",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Measurements: a recording (.mcap), or a CSV file with a column 'time' in s and columns "
+    "such as cart.x.",
+)
+@click.option(
+    "--vary",
+    "vary",
+    multiple=True,
+    required=True,
+    metavar="NAME[=range:LOW,HIGH]",
+    help="Value to fit: a parameter or an initial value, or an argument of the scenario with its "
+    "range; repeatable.",
+)
+@click.option(
+    "--signal",
+    "signals",
+    multiple=True,
+    metavar="NAME",
+    help="Signal to compare; repeatable.  [default: all measured signals of plants]",
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME",
+    help="Value of a source that takes its measured values; repeatable.",
+)
+@option("--set", help="Set a value that is equal in all runs; repeatable.")
+@option("--until", help="End of each run, simulated s.  [default: the last measurement]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of each run.")
+@option("--output", help="HTML page with the residuals of each signal.")
+@option("--force")
+@json_option
+@reports_errors
+def fit(
+    scenario: str,
+    source: Path,
+    vary: tuple[str, ...],
+    signals: tuple[str, ...],
+    inputs: tuple[str, ...],
+    settings: tuple[str, ...],
+    until: str | None,
+    seed: int,
+    path: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Fit values of SCENARIO to measurements, by least squares over many runs.
+
+    The intervals assume that the model is correct and that the noise of each signal is independent.
+    The command warns if the data do not determine a value, if a value reaches its range, and if the
+    residuals are correlated.
+
+    \b
+    Examples:
+      rtsim fit motor.py --to bench.csv --vary motor.friction --vary motor.gain=range:1,10
+      rtsim fit motor.py --to bench.csv --vary motor.gain --input drive.voltage -o fit.html
+
+    Exit status: 0 if the data determine all values, 1 if not, 2 if the fit did not converge.
+    """
+    if path is not None:
+        if path.suffix != ".html":
+            raise RecordingError(f"{path} is no name of a page; give -o FILE.html")
+        if path.is_file() and not force:
+            raise RecordingError(f"{path} exists; give another -o PATH, or --force to overwrite it")
+        installed("plotly", "plots", "a page with plots")
+    with sigterm_interrupts():
+        found = search(
+            scenario, source, _ranges(vary), signals=signals, inputs=inputs,
+            settings={name: value_of(text) for name, text in parse_settings(settings).items()},
+            until=None if until is None else float(until), seed=seed,
+        )  # fmt: skip
+    if path is not None:
+        from rtsim.studies.report.fit_page import write_fit_page
+
+        write_fit_page(path, f"{scenario} fitted to {source.name}", found)
+    if as_json:
+        page = None if path is None else str(path)
+        show_result({**found.to_json(), "page": page}, found.status, _why(found))
+    else:
+        _print(found)
+        if path is not None:
+            click.echo(f"page: {path}")
+    if found.status:
+        raise SystemExit(found.status)
+
+
+def _why(found: Fit) -> str | None:
+    return None if not found.status else "; ".join((*found.warnings, found.why))
+
+
+def _print(found: Fit) -> None:
+    rows = [
+        [
+            one.name,
+            f"{one.value:.6g}",
+            f"{one.error:.3g}" if one.determined else "undetermined",
+            f"{one.low:.6g} to {one.high:.6g}" if one.determined else "-inf to inf",
+            f"{one.start:.6g}",
+        ]
+        for one in found.parameters
+    ]
+    print_table(
+        console(), f"{found.source}: {found.time.size} rows, {found.runs} runs", _COLUMNS, rows
+    )
+    for name, noise in found.noise.items():
+        click.echo(f"noise of {name}: {noise:.3g}")
+    for sentence in found.warnings:
+        click.echo(f"warning: {sentence}")
+    if not found.converged:
+        click.echo(f"the fit did not converge: {found.why}")

@@ -1,0 +1,187 @@
+"""``rtsim fmu info``, ``check`` and ``run``: FMUs of other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result
+from rtsim.cli.terminal import Column, console, print_long_table
+from rtsim.core.errors import RtsimError
+
+if TYPE_CHECKING:
+    from rtsim.fmi.reading import Description, Variable
+
+_COLUMNS = (
+    Column("signal"), Column("variable"), Column("causality"), Column("type"), Column("unit"),
+    Column("start", number=True), Column("description", fold=True, drop=1),
+)  # fmt: skip
+_SHOWN = ("input", "output", "parameter")
+_CHECK_STEPS = 10
+_fmu = click.argument("path", metavar="FILE.fmu", type=click.Path(path_type=Path))
+
+
+@click.command()
+@_fmu
+@click.option("--all", "every", is_flag=True, help="Also list local variables and constants.")
+@json_option
+@reports_errors
+def info(path: Path, every: bool, as_json: bool) -> None:
+    """Print the capabilities and the variables of an FMU; its code is not run.
+
+    \b
+    Examples:
+      rtsim fmu info tank.fmu
+      rtsim fmu info tank.fmu --all --json
+    """
+    from rtsim.fmi.reading import Description
+
+    found = Description(path)
+    facts = _facts(found)
+    shown = [v for v in found.variables.values() if every or v.causality in _SHOWN]
+    rows = [_row(v) for v in shown]
+    if as_json:
+        names = [column.name for column in _COLUMNS]
+        show_result({**facts, "variables": [dict(zip(names, row, strict=True)) for row in rows]})
+        return
+    for name, value in facts.items():
+        click.echo(f"{name}: {value}")
+    print_long_table(console(), "", _COLUMNS, rows)
+    if left := len(found.variables) - len(shown):
+        click.echo(f"{left} more variables: --all")
+
+
+def _facts(found: Description) -> dict[str, Any]:
+    binaries = found.folder / "binaries"
+    built_for = sorted(p.name for p in binaries.glob("*")) if binaries.is_dir() else []
+    out: dict[str, Any] = {
+        "model": found.xml.modelName,
+        "FMI": found.xml.fmiVersion,
+        "tool": found.xml.generationTool or "unknown",
+        "built for": ", ".join(built_for) or "no computer",
+    }
+    for kind in found.kinds:
+        _, part = found.part(kind)
+        can = {
+            "returns to an earlier state": part.canGetAndSetFMUstate,
+            "saves its state": part.canSerializeFMUstate,
+        }
+        if kind == found.kinds[0] and hasattr(part, "canHandleVariableCommunicationStepSize"):
+            can["takes steps of any length"] = part.canHandleVariableCommunicationStepSize
+        out[kind] = ", ".join(f"{name}: {'yes' if has else 'no'}" for name, has in can.items())
+    return out
+
+
+def _row(variable: Variable) -> list[str]:
+    signal, start = variable.signal, variable.start
+    numbers = " ".join(f"{x:g}" for x in start) if isinstance(start, tuple) else start or ""
+    shape = f"[{','.join(map(str, signal.shape))}]" if signal.shape else ""
+    items = f" ({', '.join(variable.items)})" if variable.items else ""
+    return [
+        signal.name, variable.name, variable.causality, f"{variable.type}{shape}{items}",
+        signal.unit, numbers, signal.description,
+    ]  # fmt: skip
+
+
+@click.command()
+@_fmu
+@json_option
+@reports_errors
+def check(path: Path, as_json: bool) -> None:
+    """Check that rtsim can read and run an FMU, in a process of its own.
+
+    Each kind of FMI that the FMU supports takes some steps twice, and the results must be equal. If
+    the FMU can save its state, the steps are also repeated from a saved state.
+
+    Exit status: 0 if all checks passed, 1 if one failed, 2 if the FMU cannot run on this computer.
+
+    \b
+    Example:
+      rtsim fmu check tank.fmu
+    """
+    from rtsim.fmi.reading import Description
+
+    found = Description(path)
+    results: list[dict[str, Any]] = []
+    for kind in found.kinds:
+        found.check_platform(found.part(kind)[1].modelIdentifier)
+    for kind in found.kinds:
+        results += _checked(path, kind)
+    failed = [one for one in results if not one["passed"]]
+    status = NO if failed else 0 if results else FAILED
+    why = "; ".join(f"{one['check']}: {one['why']}" for one in failed) or None
+    if as_json:
+        show_result({"checks": results}, status, why if results else "nothing was checked")
+    else:
+        for one in results:
+            click.echo(f"{'passed' if one['passed'] else 'FAILED'}  {one['check']}{one['more']}")
+        if not results:
+            click.echo("nothing was checked, because the FMU supports scheduled execution only")
+    if status:
+        raise SystemExit(status)
+
+
+def _checked(path: Path, kind: str) -> list[dict[str, Any]]:
+    from rtsim.fmi.scenario import maker
+    from rtsim.runs.prepared import prepare
+    from rtsim.runs.stepping import Simulation
+
+    out: list[dict[str, Any]] = []
+
+    def note(check: str, passed: bool, why: str = "", more: str = "") -> None:
+        name = f"{kind}: {check}"
+        out.append({"check": name, "passed": passed, "why": why, "more": more and f" ({more})"})
+
+    scenario = maker(path)(kind=kind)
+    (plant,) = scenario.components.values()
+    until = float(plant.step.ns * _CHECK_STEPS) / 1e9  # type: ignore[attr-defined]
+    scenario = maker(path)(kind=kind, until=until, step=until / _CHECK_STEPS)
+    try:
+        prepared = prepare(scenario)
+        first = prepared.run().recording()
+        note("runs", True, more=f"{_CHECK_STEPS} steps, to {until:g} s")
+    except RtsimError as error:
+        note("runs", False, str(error))
+        return out
+    try:
+        again = prepared.run().recording()
+        note("the same after a reset", again.digest() == first.digest(), "the results differ")
+    except RtsimError as error:
+        note("the same after a reset", False, str(error))
+    if plant.source.interface.saves:  # type: ignore[attr-defined]
+        try:
+            with Simulation(scenario) as simulation:
+                simulation.advance(until / 2)
+                kept = simulation.save()
+                simulation.advance(until=until)
+                simulation.restore(kept)
+                simulation.advance(until=until)
+                last = simulation.result().recording()
+            same = all((last[n][-1] == first[n][-1]).all() for n in first.names)
+            note("the same from a saved state", same, "the results differ")
+        except RtsimError as error:
+            note("the same from a saved state", False, str(error))
+    return out
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    add_help_option=False,
+)
+@click.argument("path", metavar="FILE.fmu")
+@click.pass_context
+def run(context: click.Context, path: str) -> None:
+    """Run an FMU with the start values of its inputs: short for 'rtsim run FILE.fmu'.
+
+    All options of 'rtsim run' apply. Set arguments and values with --set.
+
+    \b
+    Examples:
+      rtsim fmu run tank.fmu -o tank.mcap
+      rtsim fmu run tank.fmu --set kind=model-exchange --set tank.k=2 --until 5
+    """
+    from rtsim.cli.run import run as run_command
+
+    run_command.main([path, *context.args], prog_name="rtsim run", standalone_mode=False)

@@ -1,0 +1,585 @@
+"""Fit parameters of a scenario to measured signals by least squares, with confidence intervals.
+
+The residuals of all signals are weighted by the noise of their signal, which the fit estimates.
+The intervals are those of the linearised problem (G. Seber, C. Wild, Nonlinear Regression, 1989,
+section 5.1).  They assume independent noise and a correct model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.extras import needs
+from rtsim.core.signals import Vector
+from rtsim.core.tag import NS_PER_S, Duration
+from rtsim.record.reading import Recording
+from rtsim.runs.prepared import Prepared, prepare
+from rtsim.runs.result import RunResult
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.loading import ScenarioMaker
+from rtsim.scenario.scenario import Scenario
+from rtsim.studies.factors import Range, spread
+from rtsim.studies.measurements import Measurements
+from rtsim.studies.plan import text_of
+from rtsim.studies.texts import Value
+
+LEVEL = 0.95
+STEP = 1e-4
+"""Step of the central differences, relative to the scale of each parameter."""
+ROUNDS = 3
+"""Fits in sequence; each takes the noise of the signals from the residuals of the fit before."""
+MOST_CONDITION = 1e4
+"""Condition number of the scaled Jacobian above which a combination of parameters is undetermined.
+
+Two parameters with a correlation of 1 - 2e-8 have this condition number.  The central differences
+are accurate to about 1e-8.
+"""
+NO_EFFECT = 1e-9
+WIDEST = 10.0
+"""Standard error, relative to the scale of a parameter, above which it counts as undetermined."""
+ROUNDING = 1e-8
+"""Residuals below this part of a signal are rounding errors, not noise."""
+_SHARE = 1e-3
+"""Least share of a parameter in an undetermined combination that is named."""
+_CORRELATED = 4.0
+"""Number of standard deviations from which the residuals of a signal are called correlated."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """One fitted parameter: its value, its standard error, and its interval of confidence.
+
+    ``determined`` is false if the data do not determine the value; the interval is then infinite.
+    ``at_bound`` is true if the value is a bound of the search.
+    """
+
+    name: str
+    start: float
+    value: float
+    error: float
+    low: float
+    high: float
+    determined: bool = True
+    at_bound: bool = False
+
+    def __str__(self) -> str:
+        if not self.determined:
+            return f"{self.name} = {self.value:.6g} (undetermined)"
+        return f"{self.name} = {self.value:.6g} ({self.low:.6g} to {self.high:.6g})"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The result of :func:`fit`: parameters, residuals and warnings."""
+
+    parameters: tuple[Fitted, ...]
+    source: str
+    time: Vector
+    """Times of the measurements, s, shape (n,)."""
+    measured: Mapping[str, Vector]
+    fitted: Mapping[str, Vector]
+    """The signals of the fitted run at these times, by name, shape (n,)."""
+    noise: Mapping[str, float]
+    """Standard deviation of the residuals of each signal."""
+    correlation: NDArray[np.float64]
+    """Correlation of the estimates, shape (p, p); NaN for undetermined parameters."""
+    runs: int
+    converged: bool
+    why: str
+    warnings: tuple[str, ...]
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The fitted values by name."""
+        return {one.name: one.value for one in self.parameters}
+
+    @property
+    def determined(self) -> bool:
+        """True if the data determine all parameters."""
+        return all(one.determined for one in self.parameters)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0, 1 if a parameter is undetermined, or 2 if the fit did not converge."""
+        return 2 if not self.converged else 0 if self.determined else 1
+
+    def __getitem__(self, name: str) -> Fitted:
+        for one in self.parameters:
+            if one.name == name:
+                return one
+        raise UnknownName("parameter", name, self.values, "this fit")
+
+    def residuals(self, name: str) -> Vector:
+        """Return measured minus fitted values of a signal, shape (n,)."""
+        out: Vector = self.measured[name] - self.fitted[name]
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "parameters": [
+                {**vars(one), "low": _finite(one.low), "high": _finite(one.high),
+                 "error": _finite(one.error)}
+                for one in self.parameters
+            ],
+            "signals": {name: {"noise": noise} for name, noise in self.noise.items()},
+            "measurements": self.source, "level": LEVEL, "runs": self.runs,
+            "converged": self.converged, "why": self.why, "warnings": list(self.warnings),
+        }  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+class _Runs:
+    """Runs of a scenario for values of the varied parameters, compared with the measurements."""
+
+    def __init__(
+        self,
+        make: Callable[[Mapping[str, Value]], Scenario],
+        names: Sequence[str],
+        time: Vector,
+        driven: Mapping[str, Vector],
+        seed: int,
+        until: Duration | None,
+    ) -> None:
+        self._make, self.names, self._time = make, list(names), time
+        self._seed, self.count = seed, 0
+        self.good = False
+        """True after a run that reached the last measurement."""
+        self._changes = {
+            name: [(round(t * NS_PER_S), float(v)) for t, v in zip(time, column, strict=True)]
+            for name, column in driven.items()
+        }
+        # A message of the last instant must not end the run before the last measurement.
+        self._until: Duration = float(time[-1]) if until is None else until
+        self._prepared: Prepared | None = None
+        if all("." in name for name in names):
+            self._prepared = prepare(self._scenario({}))
+
+    def _scenario(self, values: Mapping[str, Value]) -> Scenario:
+        scenario = self._make(values)
+        for target, changes in self._changes.items():
+            scenario.drive(target, changes)
+        return scenario
+
+    def result(self, values: Vector) -> RunResult:
+        """Return the run with ``values``, shape (p,)."""
+        self.count += 1
+        given = dict(zip(self.names, map(float, values), strict=True))
+        try:
+            if self._prepared is not None:
+                return self._prepared.run(seed=self._seed, set=given, until=self._until)
+            return simulate(
+                self._scenario(given), seed=self._seed, until=self._until, progress=False
+            )
+        except Exception as error:
+            said = ", ".join(f"{name} = {value:.6g}" for name, value in given.items())
+            error.add_note(f"in the run with {said}; narrow the ranges of --vary")
+            raise
+
+    def signals(self, values: Vector, names: Sequence[str]) -> dict[str, Vector]:
+        """Return the signals ``names`` of the run at the times of the measurements."""
+        run = self.result(values)
+        last = float(run.time[-1])
+        if last < self._time[-1] * (1 - 1e-9):
+            raise ScenarioError(
+                f"the run ended at {last:g} s ({run.in_words}), before the last measurement at "
+                f"{self._time[-1]:g} s; narrow the ranges of --vary, or cut the measurements"
+            )
+        self.good = True
+        return {name: np.interp(self._time, run.time, run[name]) for name in names}
+
+
+def fit(
+    scenario: str | Scenario | Callable[..., Scenario],
+    to: str | Path | Recording | Measurements,
+    vary: Mapping[str, object] | Sequence[str],
+    *,
+    signals: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    settings: Mapping[str, Value] | None = None,
+    until: Duration | None = None,
+    seed: int = 0,
+    progress: Callable[[int, float], object] = lambda *_: None,
+) -> Fit:
+    """Fit the values ``vary`` of a scenario to the measurements ``to``, by least squares.
+
+        found = fit("motor.py", "bench.csv", {"motor.friction": "range:0,1"})
+        print(found["motor.friction"])
+
+    Args:
+        scenario: A name, ``FILE.py[:FUNCTION]``, a scenario, or a function that makes one.
+        to: A recording, or a CSV file with a column ``time`` (s) and columns ``component.signal``.
+        vary: Parameters and initial values ``component.name``, or arguments of the scenario's
+            function, each with its range: ``"range:LOW,HIGH"``, ``(LOW, HIGH)``, or ``""`` for the
+            declared bounds. The search begins at the scenario's value, or in the middle of the
+            range.
+        signals: Signals to compare. The default are all signals of plants, except inputs, that the
+            measurements contain and a varied value changes.
+        inputs: Values of sources, ``source.name``, that take the measured values of this name.
+            They are held between two measurements.
+        settings: Values that are the same in all runs.
+        until: End of each run, s. The default is the time of the last measurement.
+        seed: Seed of each run.
+        progress: Function that receives the number of runs and the sum of squares.
+
+    Raises:
+        ScenarioError: The measurements contain none of the signals, or too few rows.
+        UnknownName: A name is unknown.
+    """
+    with needs("scipy", "a fit"):
+        from scipy.optimize import least_squares
+    data = Measurements.of(to)
+    if not vary:
+        raise ScenarioError("no value is varied; give --vary NAME=range:LOW,HIGH")
+    ranges = dict.fromkeys(vary, "") if not isinstance(vary, Mapping) else dict(vary)
+    make = _maker(scenario, dict(settings or {}))
+    runs = _Runs(make, list(ranges), data.time, data.chosen(inputs), seed, until)
+    first = make({})
+    space = _Space([_Axis.of(first, name, text) for name, text in ranges.items()])
+    names = _compared(first, data, signals, inputs, space, runs)
+    measured = data.chosen(names)
+    known = {name: np.isfinite(column) for name, column in measured.items()}
+    count = sum(int(where.sum()) for where in known.values())
+    if count <= space.size:
+        raise ScenarioError(
+            f"{data.source} has {count} values of {', '.join(names)}, too few for {space.size} "
+            "parameters"
+        )
+    noise = {name: _scale(column[known[name]]) for name, column in measured.items()}
+
+    def differences(scaled: Vector) -> Vector:
+        found = runs.signals(space.values(scaled), names)
+        parts = [(found[name] - measured[name])[known[name]] / noise[name] for name in names]
+        return np.concatenate(parts)
+
+    def residuals(scaled: Vector) -> Vector:
+        try:
+            out = differences(scaled)
+        except ModelError:
+            if runs.good:  # the search takes a shorter step where the model has no solution
+                return np.full(count, np.inf)
+            raise
+        progress(runs.count, float(out @ out))
+        return out
+
+    def derivatives(scaled: Vector) -> NDArray[np.float64]:
+        return space.jacobian(differences, scaled)
+
+    at = space.start
+    found: Any = None
+    for _ in range(ROUNDS):
+        found = least_squares(
+            residuals, at, jac=derivatives, bounds=space.bounds, method="dogbox",
+            xtol=1e-10, ftol=1e-12, gtol=1e-12,
+        )  # fmt: skip
+        at = found.x
+        end = runs.signals(space.values(at), names)
+        new = {
+            name: max(
+                float(np.sqrt(np.mean((end[name] - measured[name])[known[name]] ** 2))),
+                1e-12 * _scale(measured[name][known[name]]),
+            )
+            for name in names
+        }
+        if len(names) == 1 or all(abs(new[n] / noise[n] - 1) < 1e-3 for n in names):
+            noise = new
+            break
+        noise = new
+    jacobian = derivatives(at)
+    return _result(space, data, names, measured, known, end, noise, at, jacobian, runs.count, found)
+
+
+def _maker(
+    scenario: str | Scenario | Callable[..., Scenario], settings: dict[str, Value]
+) -> Callable[[Mapping[str, Value]], Scenario]:
+    if isinstance(scenario, str):
+        maker = ScenarioMaker(scenario)
+        return lambda values: maker.make(
+            {name: text_of(value) for name, value in {**settings, **values}.items()}
+        )
+
+    def make(values: Mapping[str, Value]) -> Scenario:
+        given = {**settings, **values}
+        arguments = {name: value for name, value in given.items() if "." not in name}
+        if isinstance(scenario, Scenario):
+            if arguments:
+                raise ScenarioError(
+                    f"{', '.join(arguments)} is no value of the scenario; give the function that "
+                    "makes the scenario, or a name with its component"
+                )
+            out = scenario.copy()
+        else:
+            out = scenario(**arguments)
+        for name, value in given.items():
+            if "." in name:
+                out.set(name, value)
+        return out
+
+    return make
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A varied value: its start, its bounds, and the scale in which the search measures it."""
+
+    name: str
+    start: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, scenario: Scenario, name: str, text: object) -> _Axis:
+        low, high = -math.inf, math.inf
+        start: float | None = None
+        if "." in name:
+            values, signals, _ = scenario.settable_of(name)
+            own = name.partition(".")[2]
+            signal = signals[own]
+            if signal.shape:
+                raise ScenarioError(f"{name} has the shape {signal.shape}; only numbers are varied")
+            low, high = signal.low, signal.high
+            start = float(signals.initial({own: values[own]} if own in values else {})[
+                signals.slice(own)
+            ][0])  # fmt: skip
+        if text not in ("", None):
+            given = spread(text)
+            if not isinstance(given, Range):
+                raise ScenarioError(f"--vary {name} needs a range: {name}=range:LOW,HIGH")
+            low, high = max(low, given.low), min(high, given.high)
+        elif start is None:
+            raise ScenarioError(
+                f"{name} is an argument of the scenario; give its range: --vary "
+                f"{name}=range:LOW,HIGH"
+            )
+        if start is None or not low <= start <= high:
+            start = 0.5 * (low + high)
+        return cls(name, start, low, high)
+
+    @property
+    def scale(self) -> float:
+        width = self.high - self.low
+        return abs(self.start) or (width if math.isfinite(width) else 1.0)
+
+
+class _Space:
+    """The varied values, divided by their scales."""
+
+    def __init__(self, axes: Sequence[_Axis]) -> None:
+        self.axes = list(axes)
+        self.size = len(axes)
+        self.scale = np.array([one.scale for one in axes])
+        self._low = np.array([one.low for one in axes]) / self.scale
+        self._high = np.array([one.high for one in axes]) / self.scale
+        inside = 1e-6 * np.where(np.isfinite(self._high - self._low), self._high - self._low, 1.0)
+        start = np.array([one.start for one in axes]) / self.scale
+        self.start = np.clip(start, self._low + inside, self._high - inside)
+
+    @property
+    def bounds(self) -> tuple[Vector, Vector]:
+        return self._low, self._high
+
+    def values(self, scaled: Vector) -> Vector:
+        out: Vector = np.clip(scaled, self._low, self._high) * self.scale
+        return out
+
+    def jacobian(self, function: Callable[[Vector], Vector], at: Vector) -> NDArray[np.float64]:
+        """Return the derivatives (n, p) of ``function``.
+
+        A derivative is one-sided at a bound, and where a run on the other side fails.
+        """
+        columns = []
+        for k in range(self.size):
+            ends: list[tuple[float, Vector]] = []
+            failed: ModelError | None = None
+            for step in (-STEP, STEP, 0.0):
+                point = at.copy()
+                moved = point[k] + step * max(1.0, abs(at[k]))
+                point[k] = np.clip(moved, self._low[k], self._high[k])
+                if len(ends) == 2 or any(point[k] == known for known, _ in ends):
+                    continue
+                try:
+                    ends.append((float(point[k]), function(point)))
+                except ModelError as error:
+                    failed = error
+            if len(ends) < 2 and failed is not None:
+                raise failed
+            (first, before), (last, after) = ends
+            columns.append((after - before) / (last - first))
+        return np.stack(columns, axis=1)
+
+
+def _scale(column: Vector) -> float:
+    """Return the standard deviation of the measurements, or their size if they are constant."""
+    return float(np.std(column)) or float(np.max(np.abs(column), initial=0.0)) or 1.0
+
+
+def _compared(
+    scenario: Scenario,
+    data: Measurements,
+    signals: Sequence[str],
+    inputs: Sequence[str],
+    space: _Space,
+    runs: _Runs,
+) -> list[str]:
+    """Return the names of the signals to compare."""
+    middle = space.values(space.start)
+    run = runs.result(middle)
+    if signals:
+        for name in signals:
+            data.chosen([name])
+            _ = run[name]
+        return list(dict.fromkeys(signals))
+    plants = {plant.name: plant for plant in run.system.plants}
+    found = []
+    for name in data.signals:
+        component, _, own = name.partition(".")
+        plant = plants.get(component)
+        if plant is None or name in inputs or own not in plant.signals.columns:
+            continue
+        if own not in plant.bound.model.inputs.columns and np.isfinite(data.signals[name]).any():
+            found.append(name)
+    known = sorted(f"{p}.{c}" for p, plant in plants.items() for c in plant.signals.columns)
+    if not found:
+        raise ScenarioError(
+            f"{data.source} contains no signal of a plant of {scenario.name}; its columns are "
+            f"{', '.join(data.signals) or 'none'}, and the signals of the plants are "
+            f"{', '.join(known)}; give the columns these names"
+        )
+    return found
+
+
+def _result(
+    space: _Space,
+    data: Measurements,
+    names: Sequence[str],
+    measured: Mapping[str, Vector],
+    known: Mapping[str, NDArray[np.bool_]],
+    fitted: Mapping[str, Vector],
+    noise: Mapping[str, float],
+    at: Vector,
+    jacobian: NDArray[np.float64],
+    runs: int,
+    found: Any,
+) -> Fit:
+    from scipy.stats import t as student
+
+    count = jacobian.shape[0]
+    undetermined, sentences = _undetermined(jacobian, [axis.name for axis in space.axes])
+    free = max(1, count - space.size)
+    errors = np.full(space.size, math.inf)
+    correlation = np.full((space.size, space.size), math.nan)
+    # The covariance of the determined parameters allows for the undetermined ones, whose
+    # directions the pseudo-inverse leaves out.
+    _, s, v = np.linalg.svd(jacobian, full_matrices=False)
+    kept = s > s[0] / (10 * MOST_CONDITION) if s[0] > 0 else s > 0
+    covariance = (v[kept].T / s[kept] ** 2) @ v[kept] if kept.any() else np.zeros_like(v)
+    # jacobian is divided by the noise of each signal, so the residuals have the variance 1
+    weighted = sum(
+        float(np.sum(((fitted[n] - measured[n])[known[n]] / noise[n]) ** 2)) for n in names
+    )
+    covariance *= weighted / free
+    deviation = np.sqrt(np.diag(covariance))
+    for k, axis in enumerate(space.axes):
+        if k not in undetermined and deviation[k] > WIDEST:
+            undetermined.add(k)
+            sentences.append(
+                f"the data hardly determine {axis.name}: its standard error is "
+                f"{deviation[k] * axis.scale:.3g}; compare other signals, or do not vary it"
+            )
+    left = [k for k in range(space.size) if k not in undetermined]
+    if left:
+        errors[left] = deviation[left]
+        with np.errstate(all="ignore"):
+            whole = covariance / np.outer(deviation, deviation)
+        correlation[np.ix_(left, left)] = whole[np.ix_(left, left)]
+    factor = float(student.ppf(0.5 + LEVEL / 2, free))
+    values, error = space.values(at), errors * space.scale
+    low, high = space.bounds
+    parameters, warnings = [], list(sentences)
+    for k, axis in enumerate(space.axes):
+        near = 1e-4 * max(1.0, abs(at[k]))
+        at_bound = bool(at[k] - low[k] < near or high[k] - at[k] < near)
+        value = float(values[k])
+        parameters.append(
+            Fitted(
+                axis.name,
+                axis.start,
+                value,
+                float(error[k]),
+                value - factor * float(error[k]),
+                value + factor * float(error[k]),
+                k not in undetermined,
+                at_bound,
+            )
+        )
+        if at_bound:
+            warnings.append(
+                f"{axis.name} is at the bound {value:g} of its range, so its interval is not "
+                "valid; widen the range"
+            )
+    for name in names:
+        if noise[name] < ROUNDING * _scale(measured[name][known[name]]):
+            continue  # the measurements are a run without noise
+        if why := _correlated((measured[name] - fitted[name])[known[name]]):
+            warnings.append(f"the residuals of {name} {why}")
+    return Fit(
+        tuple(parameters), data.source, data.time, dict(measured), dict(fitted), dict(noise),
+        correlation, runs, bool(found.status > 0), str(found.message), tuple(warnings),
+    )  # fmt: skip
+
+
+def _undetermined(
+    jacobian: NDArray[np.float64], names: Sequence[str]
+) -> tuple[set[int], list[str]]:
+    """Return the parameters that the data do not determine, and a sentence for each cause."""
+    length = np.linalg.norm(jacobian, axis=0)
+    largest = float(length.max(initial=0.0))
+    without = {k for k, size in enumerate(length) if not size > NO_EFFECT * max(largest, 1e-300)}
+    sentences = [
+        f"{names[k]} has no effect on the compared signals; compare other signals, or do not "
+        "vary it"
+        for k in sorted(without)
+    ]
+    left = [k for k in range(len(names)) if k not in without]
+    found = set(without)
+    if len(left) > 1:
+        _, s, v = np.linalg.svd(jacobian[:, left] / length[left], full_matrices=False)
+        for value, direction in zip(s, v, strict=True):
+            if value * MOST_CONDITION > s[0]:
+                continue
+            some = [left[i] for i, share in enumerate(direction) if abs(share) > _SHARE]
+            found |= set(some)
+            named = " and ".join(names[k] for k in some)
+            sentences.append(
+                f"the data determine only a combination of {named}: one can balance the other; fix "
+                "one of them, or measure another signal"
+            )
+    return found, sentences
+
+
+def _correlated(residuals: Vector) -> str:
+    """Return a text if successive residuals are correlated, else an empty text."""
+    n = residuals.size
+    centred = residuals - residuals.mean()
+    power = float(centred @ centred)
+    if n < 20 or power == 0.0:
+        return ""
+    r = float(centred[1:] @ centred[:-1]) / power
+    if abs(r) < _CORRELATED / math.sqrt(n):
+        return ""
+    return (
+        f"are not independent (correlation {r:.2f} of successive values), so the model lacks an "
+        "effect or the noise is coloured, and the intervals are too narrow"
+        if r > 0
+        else f"alternate (correlation {r:.2f} of successive values), so the intervals may be wrong"
+    )

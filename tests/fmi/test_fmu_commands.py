@@ -1,0 +1,53 @@
+"""``rtsim fmu info``, ``check`` and ``run``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fmu_parts import LINUX, tank
+
+from rtsim.cli.fmu_files import check, info, run
+
+pytestmark = [
+    pytest.mark.system("gcc"),
+    pytest.mark.skipif(not LINUX, reason="the tests compile FMUs for Linux"),
+]
+
+
+def test_info_lists_the_variables_without_running_the_fmu() -> None:
+    said = CliRunner().invoke(info, [str(tank(2, "CRASH_AT_START")), "--json"])
+    assert said.exit_code == 0
+    found = json.loads(said.output)
+    names = [(v["signal"], v["variable"], v["unit"]) for v in found["variables"]]
+    assert ("out_y", "out.y", "m") in names
+    assert found["co-simulation"].startswith("returns to an earlier state: yes")
+
+
+def test_check_runs_each_kind_twice_and_from_a_saved_state() -> None:
+    said = CliRunner().invoke(check, [str(tank(3))])
+    assert said.exit_code == 0, said.output
+    assert said.output.count("passed") == 6
+
+
+def test_check_reports_a_crash_as_failed_and_another_system_as_no_verdict() -> None:
+    said = CliRunner().invoke(check, [str(tank(2, "CRASH_AT_START")), "--json"])
+    assert said.exit_code == 1
+    assert "SIGSEGV" in json.loads(said.output)["why"]
+    said = CliRunner().invoke(check, [str(tank(2, system="win64"))])
+    assert said.exit_code == 2
+    assert "no binary for this computer" in said.output
+
+
+def test_run_takes_the_options_of_rtsim_run_and_its_recording_replays(tmp_path: Path) -> None:
+    out = tmp_path / "tank.mcap"
+    arguments = [str(tank(2)), "--set", "kind=model-exchange", "--set", "tank.k=2",
+                 "--until", "0.2", "-o", str(out)]  # fmt: skip
+    said = CliRunner().invoke(run, arguments)
+    assert said.exit_code == 0, said.output
+    from rtsim.record.reading import Recording
+
+    recording = Recording.open(out)
+    assert recording["tank.level"][-1] == pytest.approx(2.718281828 ** (-0.4), rel=1e-6)

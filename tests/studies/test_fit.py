@@ -1,0 +1,183 @@
+"""Fits of parameters: coverage of the intervals, undetermined values, and measurements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from fit_parts import decay, falling, mass, motor, noisy
+from scipy.stats import binom
+
+import rtsim as rt
+from rtsim.cli.fit import fit as command
+from rtsim.core.errors import ModelError, RecordingError, ScenarioError, UnknownName
+from rtsim.studies.fitting import fit
+from rtsim.studies.measurements import Measurements
+
+MASS = (mass, {"mass.stiffness": 2.5, "mass.damping": 0.6},
+        {"mass.position": 0.02, "mass.speed": 0.2})  # fmt: skip
+MOTOR = (motor, {"motor.gain": 4.2, "motor.lag": 0.4}, {"motor.speed": 0.3})
+FALLING = (falling, {"falling.drag": 0.35, "falling.height": 2.1}, {"falling.height": 0.01})
+Case = tuple[Callable[[], rt.Scenario], dict[str, float], dict[str, float]]
+HERE = str(Path(__file__).with_name("fit_parts.py"))
+
+
+def hits(case: Case, tries: int) -> dict[str, int]:
+    """Return, for each parameter, how many intervals contain the truth."""
+    make, truth, noise = case
+    clean = noisy(make(), truth, dict.fromkeys(noise, 0.0), 0)
+    out = dict.fromkeys(truth, 0)
+    for k in range(tries):
+        random = np.random.default_rng(k)
+        signals = {
+            n: clean.signals[n] + s * random.standard_normal(clean.time.size)
+            for n, s in noise.items()
+        }
+        found = fit(make(), Measurements("try", clean.time, signals), list(truth))
+        assert found.converged
+        for name, true in truth.items():
+            out[name] += found[name].low <= true <= found[name].high
+    return out
+
+
+@pytest.mark.parametrize("tries", [10, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        MOTOR,
+        pytest.param(MASS, marks=pytest.mark.long),
+        pytest.param(FALLING, marks=pytest.mark.long),
+    ],
+)
+def test_the_intervals_contain_the_truth_as_often_as_they_say(case: Case, tries: int) -> None:
+    least, most = (float(binom.ppf(q, tries, 0.95)) for q in (1e-4, 1 - 1e-4))
+    for name, count in hits(case, tries).items():
+        assert least <= count <= most, (name, count)
+
+
+def test_noise_of_each_signal_is_estimated_and_weights_its_residuals() -> None:
+    found = fit(mass(), noisy(mass(), MASS[1], MASS[2], 4), list(MASS[1]))
+    assert found.noise["mass.position"] == pytest.approx(0.02, rel=0.2)
+    assert found.noise["mass.speed"] == pytest.approx(0.2, rel=0.2)
+    assert not found.warnings
+    alone = fit(mass(), noisy(mass(), MASS[1], MASS[2], 4), list(MASS[1]), signals=["mass.speed"])
+    assert found["mass.damping"].error < alone["mass.damping"].error
+
+
+def test_an_undetermined_pair_is_named_and_has_no_interval() -> None:
+    data = noisy(mass(), {}, {"mass.position": 0.02}, 1)
+    found = fit(mass(), data, ["mass.stiffness", "mass.mass"], settings={"mass.damping": 0.0})
+    assert found.status == 1
+    assert "only a combination of mass.stiffness and mass.mass" in found.warnings[0]
+    assert not found["mass.mass"].determined
+    assert found["mass.mass"].low == -np.inf
+    assert found["mass.stiffness"].value / found["mass.mass"].value == pytest.approx(2.5, rel=0.02)
+
+
+def test_a_value_without_effect_is_named_beside_a_determined_one() -> None:
+    data = noisy(falling(), {}, {"falling.height": 0.01}, 3)
+    found = fit(falling(), data, ["falling.drag", "falling.first"])
+    assert found["falling.drag"].determined
+    assert "falling.first has no effect" in found.warnings[0]
+    assert found["falling.drag"].low < 0.2 < found["falling.drag"].high
+
+
+def test_a_wrong_model_and_a_bound_are_reported() -> None:
+    data = noisy(motor(), {"motor.gain": 4.2, "motor.lag": 0.4}, {"motor.speed": 0.05}, 1)
+    found = fit(motor(), data, {"motor.gain": "range:3,3.4"})
+    said = "; ".join(found.warnings)
+    assert "motor.gain is at the bound 3.4 of its range" in said
+    assert "the residuals of motor.speed are not independent" in said
+
+
+def test_the_search_turns_back_where_the_model_has_no_solution() -> None:
+    found = fit(decay(), noisy(decay(), {"decay.rate": 0.04}, {"decay.x": 0.01}, 1), ["decay.rate"])
+    assert abs(found["decay.rate"].value - 0.04) < 4 * found["decay.rate"].error
+    with pytest.raises(ModelError, match=r"(?s)nan.*in the run with decay.rate = -1"):
+        fit(decay(), noisy(decay(), {}, {"decay.x": 0.1}, 1), {"decay.rate": "range:-2,0"})
+
+
+def test_a_value_that_the_data_hardly_determine_is_named() -> None:
+    data = noisy(motor(), {"motor.lag": 0.4}, {"motor.speed": 5000.0}, 1)
+    found = fit(motor(), data, ["motor.lag"])
+    assert found.status == 1
+    assert "the data hardly determine motor.lag" in found.warnings[0]
+
+
+def test_measured_inputs_drive_the_sources(tmp_path: Path) -> None:
+    driven = motor()
+    driven.at(0.8, "drive.voltage", 1.5)
+    data = noisy(driven, MOTOR[1], {"motor.speed": 0.1}, 2)
+    volts = np.select([data.time < 0.5, data.time < 0.8, data.time < 1.2], [1, -2, 1.5], 3.0)
+    path = tmp_path / "bench.csv"
+    rows = zip(data.time, data.signals["motor.speed"], volts, strict=True)
+    text = "time [s],motor.speed [rad/s],drive.voltage [V]\n"
+    path.write_text(text + "".join(f"{float(t)!r},{s},{v}\n" for t, s, v in rows))
+    found = fit(motor(), path, list(MOTOR[1]), inputs=["drive.voltage"])
+    assert found["motor.gain"].low < 4.2 < found["motor.gain"].high
+    assert found["motor.lag"].low < 0.4 < found["motor.lag"].high
+
+
+def test_arguments_of_the_scenario_can_vary() -> None:
+    def late(start: float = 2.0) -> rt.Scenario:
+        out = falling()
+        out.set("falling.height", start)
+        return out
+
+    data = noisy(late(2.3), {}, {"falling.height": 0.01}, 5)
+    found = fit(late, data, {"start": (1.0, 3.0)})
+    assert abs(found["start"].value - 2.3) < 4 * found["start"].error < 0.01
+    with pytest.raises(ScenarioError, match=r"start is an argument.*range:LOW,HIGH"):
+        fit(late, data, ["start"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("time,motor.speed\n0,1\n1\n", "line 3 has 1 values; the header has 2"),
+        ("time,motor.speed\n0,1\n1,x\n", "line 3: 'x' is not a number"),
+        ("time,motor.speed\n1,1\n0,2\n", "in ascending order"),
+        ("when,motor.speed\n1,1\n", "needs one column with the times"),
+        ("time [ms],motor.speed\n1,1\n2,2\n", "the times are in ms; give them in s"),
+        ("time,motor.speed\n", "has no rows"),
+        ("time,other\n0,1\n1,1\n", r"contains no signal of a plant.*motor\.speed"),
+        ("time,motor.speed\n0,1\n1,1\n", "2 values of motor.speed, too few for 2"),
+    ],
+)
+def test_wrong_measurements_are_errors_with_their_place(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "bench.csv"
+    path.write_text(text)
+    with pytest.raises((RecordingError, ScenarioError), match=said):
+        fit(motor(), path, ["motor.gain", "motor.lag"])
+
+
+def test_wrong_names_are_errors() -> None:
+    data = noisy(motor(), {}, {"motor.speed": 0.1}, 1)
+    with pytest.raises(UnknownName, match=r"gian.*gain"):
+        fit(motor(), data, ["motor.gian"])
+    with pytest.raises(UnknownName, match=r"motor\.current"):
+        fit(motor(), data, ["motor.gain"], signals=["motor.current"])
+
+
+def test_the_command_prints_intervals_and_writes_a_page(tmp_path: Path) -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 7)
+    path, page = tmp_path / "bench.csv", tmp_path / "fit.html"
+    rows = zip(data.time, data.signals["motor.speed"], strict=True)
+    path.write_text("time,motor.speed\n" + "".join(f"{float(t)!r},{v}\n" for t, v in rows))
+    arguments = [f"{HERE}:motor", "--to", str(path), "--vary", "motor.gain",
+                 "--vary", "motor.lag=range:0.1,1", "-o", str(page), "--json"]  # fmt: skip
+    said = CliRunner().invoke(command, arguments)
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.output)
+    gain = found["parameters"][0]
+    assert gain["low"] < 4.2 < gain["high"]
+    assert "residual" in page.read_text()
+    said = CliRunner().invoke(command, [*arguments[:-1]])
+    assert said.exit_code == 2
+    assert "exists" in said.output

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from rtsim.cli.telemetry import told
+from rtsim.cli.telemetry import header_for_viewers
 from rtsim.core.errors import RtsimError
 from rtsim.core.tag import NS_PER_S
 from rtsim.engine.commands.commands import Inbox
@@ -118,7 +118,7 @@ def _shown(scenario: Scenario, seconds: float) -> Iterator[Inbox]:
     """Give the inbox of a run with a page and a browser that reads it."""
     from rtsim.gateway.pipe import Order, WebPage
 
-    about = {"scenario": scenario.name, **told(scenario, ())}
+    about = {"scenario": scenario.name, **header_for_viewers(scenario, ())}
     page = WebPage(Order(run=str(os.getpid()), wait_s=60.0))
     with Gateway(about) as inbox, page:
         words = [sys.executable, "-m", "tools.bench.web_client", page.address.url]

@@ -9,9 +9,9 @@ from typing import Any
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
-from rtsim.fmi.reading import CO_SIMULATION, Description, Variable
 from rtsim.fmi.plant import ForeignModel
 from rtsim.fmi.program import Interface, identifier
+from rtsim.fmi.reading import CO_SIMULATION, Description, Variable
 
 PATIENCE_S = 10.0
 

@@ -85,6 +85,23 @@ class Cradle(rt.Plant):
         self.speed = (self.speed[0], self.speed[2], self.speed[1])
 
 
+class Lander(rt.Plant):
+    """A body whose run ends when it reaches the ground."""
+
+    height = rt.state("m", 10.0)
+
+    def derivative(self, d: Self) -> None:
+        d.height = -3.0
+
+    @rt.falling(terminal=True)
+    def ground(self) -> float:
+        return self.height
+
+    @ground.reset
+    def land(self) -> None:
+        self.height = 0.0
+
+
 class Sampled(rt.Plant):
     """A filter whose timers sample the state every 20 ms, and move the state once at 0.5 s."""
 
@@ -175,6 +192,7 @@ PLANTS: dict[str, tuple[Callable[[], rt.Scenario], str]] = {
     "ball": (lambda: ball(until=3), "ball"),
     "thermostat": (lambda: alone(Room(), 20, 0.05), "plant"),
     "lorenz": (lambda: alone(Lorenz(), 10), "plant"),
+    "adaptive": (lambda: alone(Lorenz(), 5, solver="dp54"), "plant"),
     "cradle": (lambda: alone(Cradle(), 3), "plant"),
     "timers": (lambda: alone(Sampled(), 2), "plant"),
     "pid": (lambda: alone(pid(), 5), "plant"),

@@ -441,11 +441,8 @@ def test_what_cannot_be_frozen_is_named_with_its_remedy(
     with pytest.raises(ScenarioError, match=said) as caught:
         export_fmu(make(), tmp_path / "x.fmu", plant=plant, systems=[HERE])
     assert "cannot be exported" in str(caught.value)
-    assert (
-        "docs/compiling.md" in str(caught.value)
-        or "fixed" in str(caught.value)
-        or ("rk4" in str(caught.value))
-    )
+    remedies = ("compile=True", "a fixed latency", "rk4", "samples")
+    assert any(remedy in str(caught.value) for remedy in remedies)
     assert not (tmp_path / "x.fmu").exists()
 
 
@@ -453,8 +450,8 @@ def test_what_cannot_be_frozen_is_named_with_its_remedy(
 def test_code_with_numbas_runtime_is_named_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"Allocates.derivative \(.*test_exporting.py:\d+\)"):
         export_fmu(alone(Allocates(), 1), tmp_path / "x.fmu", plant="plant", systems=[HERE])
+    made = alone(Room(), 1, solver="rodas5p")
     with pytest.raises(ScenarioError, match=r"rosenbrock_step cannot be exported.*rk4"):
-        made = alone(Room(), 1, solver="rodas5p")
         export_fmu(made, tmp_path / "x.fmu", plant="plant", systems=[HERE])
 
 

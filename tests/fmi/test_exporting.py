@@ -208,7 +208,7 @@ def test_an_input_acts_like_a_scheduled_change(
     slave.setupExperiment()
     slave.enterInitializationMode()
     slave.exitInitializationMode()
-    found = []
+    found: list[float] = []
     for i in range(400):
         if i == 101:
             slave.setReal([known["outside"]], [-1.25])

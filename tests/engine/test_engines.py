@@ -337,7 +337,7 @@ def other_directions(table: Table) -> None:
     assert watch is not None
     guards = watch.native()
     assert guards is not None
-    guards.table[GUARD_TABLE.at.directions] = FALLING.ctypes.data
+    guards.table.words[GUARD_TABLE.at.directions] = FALLING.ctypes.data
 
 
 def no_update(table: Table) -> None:

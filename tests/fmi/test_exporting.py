@@ -97,7 +97,7 @@ def test_co_simulation_gives_the_bits_of_rtsim(
 
 TOLERANCES = {
     "ball": (2.5, 1e-7),
-    "lorenz": (2.0, 1e-6),
+    "lorenz": (2.0, 1e-4),
     "adaptive": (2.0, 1e-4),
     "pid": (5.0, 2e-2),
 }
@@ -121,6 +121,8 @@ def test_model_exchange_gives_the_trajectory_within_tolerance(
     )  # fmt: skip
     at = np.round(found["time"] * 1e9).astype(np.int64)
     last = np.append(at[1:] != at[:-1], True) & np.isin(at, run.time_ns)
+    for event in run.events:  # at the instant of an event, both sides of it are correct
+        last &= abs(at - event.tag.ns) > 1000
     rows = np.searchsorted(run.time_ns, at[last])
     assert last.sum() > 0.8 * end / float(about.defaultExperiment.stepSize)
     for one in names:

@@ -201,4 +201,30 @@ PLANTS: dict[str, tuple[Callable[[], rt.Scenario], str]] = {
     "f16_plant": (lambda: f16("11", until=5), "f16"),
 }
 """Scenarios and the plants that the tests export from them."""
-LOOPS: dict[str, Callable[[], rt.Scenario]] = {"f16_loop": lambda: f16(until=8)}
+
+
+class Switch(rt.Controller, compile=True):
+    """A two-point controller, sampled."""
+
+    measured = rt.input("degC")
+    outside = rt.output("K/s")
+
+    def step(self) -> None:
+        self.outside = -0.5 if self.measured > 20.0 else -0.25
+
+
+def switched() -> rt.Scenario:
+    """Return a room whose heater is a guard, and a compiled controller with a latency."""
+    out = rt.Scenario("switched", until=20)
+    room = out.plant("room", Room(), step=0.05)
+    switch = out.controller("switch", Switch(), period=0.3, transport=rt.Fixed(0.02))
+    out.connect(room.warmth, switch.measured)
+    out.connect(switch.outside, room.outside)
+    return out
+
+
+LOOPS: dict[str, Callable[[], rt.Scenario]] = {
+    "f16_loop": lambda: f16(until=8),
+    "ball_loop": lambda: ball(until=3),
+    "switched": switched,
+}

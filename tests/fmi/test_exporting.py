@@ -97,6 +97,7 @@ def test_co_simulation_gives_the_bits_of_rtsim(
 
 TOLERANCES = {
     "ball": (2.5, 1e-7),
+    "rubber": (2.5, 1e-7),
     "lorenz": (2.0, 1e-4),
     "adaptive": (2.0, 1e-4),
     "pid": (5.0, 2e-2),

@@ -102,6 +102,31 @@ class Lander(rt.Plant):
         self.height = 0.0
 
 
+class Rubber(rt.Plant):
+    """A ball whose reset leaves the height where it is, slightly under the floor."""
+
+    height = rt.state("m", 1.0)
+    speed = rt.state("m/s", derivative_of="height")
+    lies = rt.memory()
+
+    def derivative(self, d: Self) -> None:
+        d.height = self.speed
+        d.speed = -9.81 if self.lies == 0.0 else 0.0
+
+    @rt.falling
+    def floor(self) -> float:
+        return self.height
+
+    @floor.reset
+    def bounce(self) -> None:
+        self.speed = -0.7 * self.speed
+
+    @floor.stop
+    def lie(self) -> None:
+        self.speed = 0.0
+        self.lies = 1.0
+
+
 class Sampled(rt.Plant):
     """A filter whose timers sample the state every 20 ms, and move the state once at 0.5 s."""
 
@@ -194,6 +219,7 @@ PLANTS: dict[str, tuple[Callable[[], rt.Scenario], str]] = {
     "lorenz": (lambda: alone(Lorenz(), 10), "plant"),
     "adaptive": (lambda: alone(Lorenz(), 5, solver="dp54"), "plant"),
     "cradle": (lambda: alone(Cradle(), 3), "plant"),
+    "rubber": (lambda: alone(Rubber(), 3), "plant"),
     "timers": (lambda: alone(Sampled(), 2), "plant"),
     "pid": (lambda: alone(pid(), 5), "plant"),
     "sampled_pid": (lambda: alone(sampled_pid(), 5), "plant"),

@@ -19,7 +19,8 @@ RUN    := $(RUNS)/f16-$(CASE)-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run fly test test-system test-oldest test-newest test-long test-all system unit-system realtime-system
+.PHONY: help run fly test test-system test-oldest test-newest test-long test-long-system test-all system unit-system
+.PHONY: realtime-system
 .PHONY: lint style types contracts unit unit-beside-types unit-all realtime realtime-all bench clean
 .PHONY: setup setup-fly setup-dev setup-bench setup-mutants setup-docs setup-dist
 .PHONY: mutants docs dist coverage
@@ -41,6 +42,8 @@ help:
 	@echo "               a sample of the tests with the newest Python on PATH or in pyenv, if it is"
 	@echo "               newer than that of $(VENV) (in $(VENV)-newest)"
 	@echo "make test-long the tests that take seconds each"
+	@echo "make test-long-system"
+	@echo "               those of them that want Debian packages"
 	@echo "make bench     measure this machine and rtsim on it: best on an idle machine"
 	@echo "make mutants   small changes to what decides verdicts: would a test notice? (MUTANTS='bus"
 	@echo "               --every 1': all of rtsim/components/bus.py; it goes on where it was stopped)"
@@ -149,7 +152,10 @@ system: setup-dev
 	@$(BIN)/python -m tools.system
 
 unit-system: system
-	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "system and not realtime and not full"
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "system and not realtime and not full $(SHORT)"
+
+test-long-system: system
+	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "system and long and not realtime and not full"
 
 realtime-system: system
 	$(PYTEST) -q -p no:xdist -m "system and realtime and not full"

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_server import commands
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
@@ -84,11 +85,12 @@ def console_blocks(document: Document) -> Iterator[Region]:
 def run_commands(example: Example) -> str | None:
     for block in re.split(r"^\$ ", example.parsed, flags=re.M)[1:]:
         command, _, wanted = block.partition("\n")
-        environment = {**os.environ, "PATH": f"{_COMMANDS}{os.pathsep}{os.environ['PATH']}"}
+        folders = [str(commands()), _COMMANDS] if sys.platform == "linux" else [_COMMANDS]
+        path = os.pathsep.join([*folders, os.environ["PATH"]])
         done = subprocess.run(
             command,
             shell=True,
-            env=environment,
+            env={**os.environ, "PATH": path},
             capture_output=True,
             text=True,
             timeout=_MOST_S,

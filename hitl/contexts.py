@@ -58,14 +58,12 @@ class _WithPage(Judged):
 
     @property
     def in_words(self) -> str:
-        """The verdict, the first failures (signal, step, values), and the path of the page."""
         words = super().in_words
         if self.no_page:
             return f"{words}\nno page: {self.no_page}"
         return words if self.page is None else f"{words}\npage: {self.page}"
 
     def __repr__(self) -> str:
-        """Return the text that a failing ``assert result`` shows."""
         return f"<{self.in_words}>"
 
 
@@ -116,10 +114,10 @@ def back_to_back(
 
     ``controllers`` contains the interface file for each replaced component, by component name.
     Other keyword arguments set arguments and parameters of the scenario; use ``settings`` for names
-    that are also arguments of this function. ``build`` is the kind of build. With ``stimuli``, the
-    file of stimuli beside each interface file is used, if there is one. ``page`` is an HTML page,
-    written if the comparison does not pass. Files are relative to ``folder``. The other arguments
-    and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
+    that are also arguments of this function. ``build`` is the kind of build. With ``stimuli=True``,
+    the comparison also runs the stimuli files that exist beside the interface files. ``page`` is an
+    HTML page, written if the comparison does not pass. Files are relative to ``folder``. The other
+    arguments and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
 
         back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
     """
@@ -204,12 +202,10 @@ def pitl(
 def _recording_in(
     folder: Path, recording: Recording | str | Path | None
 ) -> Recording | str | Path | None:
-    """Return ``recording``; a relative path is joined to ``folder``."""
     return folder / recording if isinstance(recording, str | Path) else recording
 
 
 def _reported(kind: type[_Kind], result: BackToBack | ComparisonChain, page: Path | None) -> _Kind:
-    """Convert ``result`` to the class ``kind``, and write ``page`` if the result did not pass."""
     values: dict[str, Any] = {f.name: getattr(result, f.name) for f in fields(result)}
     if result.ok or page is None:
         return kind(**values)
@@ -233,7 +229,6 @@ class BoardUnderTest:
 
     @property
     def emulated(self) -> bool:
-        """True if the board is emulated."""
         return parse_url(self.url).emulated
 
     def open(self, runs: str | Path) -> BoardLink:

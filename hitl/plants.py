@@ -121,7 +121,6 @@ def counterexample(
 
 
 def _text(value: object) -> str:
-    """Return ``value`` as a text for ``--set``, without loss of bits."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

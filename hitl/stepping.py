@@ -142,13 +142,11 @@ def _known(inputs: Signals, name: str) -> Signal:
 
 
 def _array(value: object) -> Any:
-    """Return ``value`` as an array that keeps integers exact."""
     found = np.asarray(value)
     return np.asarray(value, dtype=object) if found.dtype.kind in "iuO" else found
 
 
 def _shaped(signal: Signal, value: Any, before: tuple[int, ...]) -> Vector:
-    """Return ``value`` as doubles of shape ``before`` + (size,)."""
     expected = before + signal.shape
     if value.shape != expected:
         raise ShapeError(f"input {signal.name} has shape {value.shape}; expected {expected}")

@@ -1,4 +1,4 @@
-"""Pictures of docs/linear.md: Bode and Nichols plots, and the delay margin beside simulations."""
+"""Pictures of docs/linear.md and docs/autopilots.md: Bode and Nichols plots, delay margins."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import importlib
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+from hitl.programs.flights import scenario as betaflight
+from rtsim import simulate
 from rtsim.linear import margins, open_loop
 from rtsim.linear.pages import bode_data
 from rtsim.models.unstable import scenario as unstable
@@ -65,20 +68,27 @@ def draw_bode_nichols(path: Path, save: Save) -> None:
     save(figure, path)
 
 
+@contextmanager
+def _page(name: str, module: str) -> Iterator[Any]:
+    """Yield the module that the page docs/NAME.md has in a file of this name."""
+    text = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    found = re.search(rf"^```python file={module}.py\n(.*?)^```", text, re.M | re.S)
+    assert found is not None
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / f"{module}.py").write_text(found[1], encoding="utf-8")
+        sys.path.insert(0, folder)
+        yield importlib.import_module(module)
+
+
 def draw_delay_margin(path: Path, save: Save) -> None:
     """Growth rate over latency, from eigenvalues and from runs, by the code of docs/linear.md."""
-    text = (ROOT / "docs/linear.md").read_text(encoding="utf-8")
-    found = re.search(r"^```python file=delay_margin.py\n(.*?)^```", text, re.M | re.S)
-    assert found is not None
-    with tempfile.TemporaryDirectory() as name:
-        (Path(name) / "delay_margin.py").write_text(found[1], encoding="utf-8")
-        sys.path.insert(0, name)
-        page: Any = importlib.import_module("delay_margin")
+    with _page("linear", "delay_margin") as page:
+        make_unstable, make_f16, growth = page.unstable_loop, page.augmented_f16, page.growth
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
     for axis, title, (make, link, signal, begin, slow) in (
-        (axes[0], "unstable", (page.unstable_loop, "controller", "plant.x", 30.0, 0.0)),
+        (axes[0], "unstable", (make_unstable, "controller", "plant.x", 30.0, 0.0)),
         (axes[1], "F-16, stability augmentation",
-         (page.augmented_f16, "autopilot", "f16.roll_rate", 4.0, 0.05)),
+         (make_f16, "autopilot", "f16.roll_rate", 4.0, 0.05)),
     ):  # fmt: skip
         loop = open_loop(make(0), link)
         margin = loop.delay_margin(slow=slow)
@@ -88,7 +98,7 @@ def draw_delay_margin(path: Path, save: Save) -> None:
         axis.plot(1e3 * shares * margin.seconds, rates, color="#1f5fa8", linewidth=1.4,
                   label="eigenvalues")  # fmt: skip
         simulated = [
-            (s * margin.seconds, page.growth(make(round(s * margin.seconds, 9)), signal,
+            (s * margin.seconds, growth(make(round(s * margin.seconds, 9)), signal,
                                              margin.frequency, begin))
             for s in (0.975, 0.985, 0.995, 1.005, 1.015, 1.025)
         ]  # fmt: skip
@@ -102,4 +112,46 @@ def draw_delay_margin(path: Path, save: Save) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("growth rate (1/s)")
     axes[0].legend(frameon=False)
+    save(figure, path)
+
+
+LATENCIES_MS = (0, 10, 15, 17.5, 20, 22.5, 25, 27.5, 30, 35, 40, 45, 50, 55, 60)
+_SHOWN_MS = {0: "#1f5fa8", 20: "#2e7d32", 22.5: "#b8860b", 40: "#c62828"}
+
+
+def draw_roll_step(path: Path, save: Save) -> None:
+    """Roll steps of Betaflight over time and latency, beside the margin of docs/autopilots.md."""
+    with _page("autopilots", "roll_axis") as page:
+        margin = open_loop(page.scenario(), "pid.command").delay_margin()
+    assert margin is not None
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    peaks, remains = [], []
+    for latency in LATENCIES_MS:
+        flown = simulate(betaflight(delay=latency * 1e-3, seconds=10))
+        time, roll = flown.time, np.degrees(flown["quad.roll"])
+        peaks.append(roll[(time > 4) & (time < 5)].max())
+        last = roll[time > 8]
+        remains.append((last.max() - last.min()) / 2)
+        if latency in _SHOWN_MS:
+            shown = (time > 3.5) & (time < 8)
+            left.plot(time[shown], roll[shown], color=_SHOWN_MS[latency], linewidth=1,
+                      label=f"{latency:g} ms", zorder=3 - latency / 100)  # fmt: skip
+    left.set_xlabel("time (s)")
+    left.set_ylabel("roll (deg)")
+    left.legend(title="latency", frameon=False)
+    right.plot(
+        LATENCIES_MS, peaks, "o-", color="#1f5fa8", markersize=4, label="largest, in the step"
+    )
+    right.plot(LATENCIES_MS, remains, "o-", color="#c62828", markersize=4,
+               label="amplitude, 4 s after the step")  # fmt: skip
+    right.axvline(1e3 * margin.seconds, color="#777777", linewidth=0.8, linestyle="--")
+    right.annotate(f"delay margin of the\nlinear model: {1e3 * margin.seconds:.1f} ms",
+                   (1e3 * margin.seconds, 40), xytext=(-6, 0), textcoords="offset points",
+                   ha="right", color="#777777")  # fmt: skip
+    right.set_xlabel("latency (ms)")
+    right.set_ylabel("roll (deg)")
+    right.legend(frameon=False, loc="upper left")
+    for axis in (left, right):
+        axis.grid(color="#dddddd", linewidth=0.5)
+        axis.spines[["top", "right"]].set_visible(False)
     save(figure, path)

@@ -35,10 +35,11 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.can_pictures import draw_can
 from tools.cockpit import draw_cockpit
+from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
 from tools.fit_picture import draw_fit
 from tools.gallery import draw_gallery
-from tools.linear_pictures import draw_bode_nichols, draw_delay_margin
+from tools.linear_pictures import draw_bode_nichols, draw_delay_margin, draw_roll_step
 from tools.readme_pictures import (
     draw_found_bug,
     draw_many_runs,
@@ -46,6 +47,7 @@ from tools.readme_pictures import (
     folder_with_cart,
     save_terminal,
 )
+from tools.requirement_pictures import draw_smaller, draw_violated
 from tools.task_pictures import draw_tasks
 from tools.vehicles import draw_three_views, draw_vehicles
 from tools.wind import draw_wind
@@ -278,9 +280,11 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "wiring.svg": load_scenario("f16").draw().save,
     "latency.svg": draw_latency,
     "tasks.svg": lambda path: draw_tasks(path, save),
+    "drones.svg": lambda path: draw_drones(path, save),
     "wind.svg": lambda path: draw_wind(path, save),
     "fit.svg": lambda path: draw_fit(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
+    "betaflight-roll.svg": lambda path: draw_roll_step(path, save),
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
@@ -292,6 +296,8 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "vehicles.png": draw_vehicles,
     "three-views.png": draw_three_views,
     "delays.svg": draw_delays,
+    "requirements.svg": lambda path: draw_violated(path, save),
+    "counterexample.svg": lambda path: draw_smaller(path, save),
     "equations-bridge.svg": draw_bridge,
     "equations-drift.svg": draw_drift,
     "examples": draw_examples,

@@ -108,6 +108,8 @@ def main(what: str) -> int:
     if what == "oldest":  # sources of that age may not build any more
         target = [str(ROOT), "--only-binary=:all:", *lowest(project, extras)]
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    if "dev" in extras:  # compiling all of these packages takes longer than to install them
+        pip.append("--no-compile")
     quiet = [] if sys.stdout.isatty() else ["--quiet"]
     status = subprocess.call([*pip, *quiet, "--editable", *target], cwd=ROOT)
     if status:

@@ -84,7 +84,6 @@ def pwm_of(outputs: Mapping[str, Output], name: str, registers: bytes) -> Pwm | 
 
 
 def _uart_on(registers: bytes) -> bool:
-    """Return True if the receiver or the transmitter is enabled (UCSR0B)."""
     return bool(registers[1] & 0x18)
 
 

@@ -101,7 +101,7 @@ class Pins(Protocol):
     def set_volts(self, pin: str, volts: float) -> None:
         """Set the voltage at the ADC input ``pin`` (``A0`` to ``A5``) from now on.
 
-        ``volts`` is between 0 and 5 V and is rounded to whole mV.
+        ``volts`` must be between 0 and 5 V, and is rounded to whole mV.
         """
         ...
 
@@ -160,9 +160,9 @@ class Board(BoardLink, Protocol):
 class BusOp(IntEnum):
     """Operations of a bus controller, with their numbers in the messages to the emulator.
 
-    START, ADDRESS, WRITE, READ and STOP belong to I2C; TRANSFER belongs to SPI. The byte of ADDRESS
-    is the address times 2, plus 1 for reading. The byte of READ is 1 if the controller
-    acknowledges.
+    START, ADDRESS, WRITE, READ and STOP belong to I2C; TRANSFER belongs to SPI. With ADDRESS, the
+    byte is twice the address, plus 1 for reading. With READ, the byte is 1 if the controller
+    acknowledges the received byte.
     """
 
     START, ADDRESS, WRITE, READ, STOP, TRANSFER = range(6)

@@ -67,7 +67,6 @@ class EmulatorProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the emulator."""
         return self._process.pid
 
     def check(self) -> None:
@@ -107,7 +106,6 @@ class EmulatorProcess:
         self._fail(f"answered with {error}")
 
     def close(self) -> None:
-        """End the process; a second call does nothing."""
         if self._failed is None:
             self._failed = f"{self._name} is closed"
         self._end()
@@ -279,7 +277,6 @@ class EmulatedBoard:
 
     @property
     def emulator(self) -> tuple[str, str]:
-        """Name and version of the emulator."""
         return self._process.emulator
 
     @property
@@ -296,7 +293,6 @@ class EmulatedBoard:
 
     @property
     def ends(self) -> Iterable[BusEnd]:
-        """The devices at the buses."""
         return self._ends.values()
 
     def attach(self, bus: str, end: BusEnd) -> None:
@@ -322,7 +318,6 @@ class EmulatedBoard:
 
     @property
     def line_on(self) -> bool:
-        """True if the firmware has enabled the serial line."""
         uart = self._uart()
         return uart.on(self.peek(uart.registers.address, uart.registers.length))
 
@@ -387,7 +382,6 @@ class EmulatedBoard:
         self._inputs.append(Input(cycle, kind, which, value))
 
     def _run(self, target: int, until_byte: bool) -> None:
-        """Run the board to the cycle ``target``; with ``until_byte``, stop early at a sent byte."""
         while True:
             goal = min(target, self._reached + SLICE, *self._serve())
             inputs, self._inputs = self._inputs, []

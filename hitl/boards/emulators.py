@@ -221,7 +221,6 @@ def _built() -> Path:
 
 
 def _version() -> str:
-    """Return simavr's version from pkg-config, or ``unknown``."""
     tool = shutil.which("pkg-config")
     if tool is None:
         return "unknown"

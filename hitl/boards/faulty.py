@@ -111,7 +111,6 @@ class FaultyLink:
 
     @property
     def ticks(self) -> int:
-        """The link's own time, in ticks."""
         return self._now()
 
     def ns_at(self, ticks: int) -> int:
@@ -132,7 +131,7 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """Return the tick of the next reset or delayed byte to the board, whichever is earlier."""
+        """Return the tick of the next event: a reset, or a delayed byte to the board."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))
@@ -141,7 +140,6 @@ class FaultyLink:
     # -- actions of faults -------------------------------------------------------------------------
 
     def _due(self) -> None:
-        """Perform the resets that are due, and send the delayed bytes that are due."""
         ns = self.ns_at(self.ticks)
         if ns >= self._reset_ns:
             for activity in self._by_time:
@@ -164,7 +162,6 @@ class FaultyLink:
             self._link.send(bytes(data))
 
     def _pull(self) -> None:
-        """Pass the newly arrived bytes through the faults."""
         running = self._running()
         timed = self._taken()
         for fault in self._from_board if running else ():
@@ -229,5 +226,4 @@ def _at_board(activity: Activity) -> type[BoardFault]:
 
 
 def _by_request(activity: Activity) -> bool:
-    """Return True if requests can trigger the fault, by its probability or condition."""
     return activity.fault.probability is not None or activity.fault.when is not None

@@ -122,7 +122,7 @@ def _elsewhere(address: int, board: BoardDescription) -> str:
 
 
 def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
-    """Raise :class:`BoardError` if the interrupt vectors are those of another AVR.
+    """Raise ``BoardError`` if the image has the interrupt vectors of another AVR.
 
     An image without known vectors at its start, for example from an assembler, is accepted.
     """
@@ -143,7 +143,6 @@ def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
 
 
 def _has_vectors(board: BoardDescription, found: int) -> bool:
-    """Return True if an image for ``board`` can begin with exactly ``found`` jump instructions."""
     jumps_follow = board.memory.flash > _NEAR_BYTES and found > board.vectors
     return found == board.vectors or jumps_follow
 

@@ -111,7 +111,6 @@ class Timing:
 
     @property
     def in_words(self) -> str:
-        """Description of the timing in one sentence."""
         return (
             f"{self.rate:.4f} board seconds per second; at most {self.behind_ns / 1e6:.2f} ms "
             f"behind the clock, bytes at most {self.late_ns / 1e6:.2f} ms late; slipped "
@@ -172,7 +171,6 @@ class PacedLine:
         self._look_at_baud()
 
     def reset(self) -> None:
-        """Press the board's reset button; bytes in transit are lost."""
         self._inbox.clear()
         self._kept.clear()
         self._board.reset()
@@ -195,7 +193,6 @@ class PacedLine:
         self._clock.wait_until(self._ns(until) + 1, wake)
 
     def state(self) -> Timing:
-        """Return the timing up to now."""
         self.timing.wall_ns = self._clock.now() - self._began
         self.timing.board_ns = self._ns(self._board.cycles - self._first)
         return self.timing
@@ -212,7 +209,7 @@ class PacedLine:
         return self._cycles(self._clock.simulated(self._clock.now()))
 
     def _manner(self) -> tuple[int, int]:
-        """Return how far the board may run ahead of the clock, and the length of a slice."""
+        """Return the time by which the board may precede the clock, and the length of a slice."""
         if self._awaited:
             return self._cycles(AHEAD_NS), self._cycles(AHEAD_SLICE_NS)
         return 0, self._cycles(SLICE_NS)
@@ -371,7 +368,6 @@ class PacedBoard:
 
     @property
     def pid(self) -> int:
-        """Id of the process that serves the board."""
         return self._process.pid
 
     def status(self) -> Status:
@@ -388,12 +384,10 @@ class PacedBoard:
         return Status(timing, **rest)
 
     def reset(self) -> None:
-        """Press the board's reset button; the reset precedes the next result of :meth:`status`."""
         with self._asking:
             self._tell(b"reset\n")
 
     def count_anew(self) -> None:
-        """Restart the timing statistics."""
         with self._asking:
             self._tell(b"anew\n")
 
@@ -419,7 +413,6 @@ class PacedBoard:
             self._process.stdin.flush()
 
     def _answer(self) -> dict[str, Any]:
-        """Return the next JSON line from the process."""
         assert self._process.stdout is not None
         source = self._process.stdout.fileno()
         end = stopwatch() + int(self._patience * 1e9)

@@ -70,7 +70,7 @@ class Terminal:
         return self._near
 
     def opened(self) -> bool:
-        """Return True if a client has the port open, but no client did at the last call."""
+        """Return True if a client has opened the port since the last call."""
         events = self._poll.poll(0)
         free = bool(events) and bool(events[0][1] & _HUNG_UP) and not events[0][1] & select.POLLIN
         if self.open == (not free):
@@ -96,7 +96,6 @@ class Terminal:
         self.unread += len(data) - taken
 
     def close(self) -> None:
-        """Close the port and remove its link."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 if os.readlink(self._link) == self.port:
@@ -119,7 +118,6 @@ class Terminal:
                     os.close(far)
 
     def _point(self, link: Path) -> None:
-        """Create the link to the port, and replace a broken link of a killed server."""
         try:
             if link.is_symlink() and not link.exists():
                 link.unlink()

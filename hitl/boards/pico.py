@@ -61,7 +61,6 @@ def _uart_on(registers: bytes) -> bool:
 
 
 def _rate(registers: bytes, clock_hz: int) -> float:
-    """Return the rate that UARTIBRD and UARTFBRD set, bit/s."""
     divider = _word(registers, _IBRD) * _FRACTIONS + _word(registers, _FBRD)
     return clock_hz * _FRACTIONS / (_SAMPLES * max(1, divider))
 

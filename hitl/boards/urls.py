@@ -43,7 +43,6 @@ class BoardUrl:
 
     @property
     def description(self) -> BoardDescription:
-        """The description of the board."""
         return board_named(self.board, self.text)
 
     @property

@@ -88,7 +88,6 @@ class Input:
 
 
 def frame(kind: str, body: bytes) -> bytes:
-    """Return the message of kind ``kind`` with ``body`` as bytes."""
     return HEAD.pack(len(body), ord(kind)) + body
 
 
@@ -104,8 +103,8 @@ def advanced(
     """Decode the answer to a request to run the board from ``start`` to ``target`` (cycles).
 
     ``pins`` is the number of pins. Returns the cycle that the board has reached, and the events.
-    Raises :class:`BoardError` for an impossible answer. The message completes
-    the sentence "the emulator answered with ...".
+    Raises :class:`BoardError` for an impossible answer. The error message begins with "the emulator
+    answered with".
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
         raise BoardError(

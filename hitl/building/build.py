@@ -60,7 +60,7 @@ _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 
 
 def of_any_dialect(flags: Iterable[str]) -> list[str]:
-    """Return ``flags`` without those that select a dialect of C or its warnings."""
+    """Return ``flags`` without the flags that select a dialect of C or warnings."""
     return [flag for flag in flags if not flag.startswith(_DIALECT)]
 
 
@@ -104,12 +104,10 @@ class Build:
 
     @property
     def program(self) -> Path:
-        """Path of the worker program."""
         return self.folder / PROGRAM
 
     @property
     def library(self) -> Path:
-        """Path of the shared library."""
         return self.folder / LIBRARY
 
     @property
@@ -182,12 +180,10 @@ class Compilation:
         self.libraries = [f"-l{name}" for name in (*interface.libraries, "m")]
 
     def run(self, *arguments: str | Path, cpp: bool = False) -> str:
-        """Run the compiler and return its warnings."""
         compiler = self.linker if cpp else self.toolchain
         return compiler.run(arguments, self.here).warnings
 
     def is_cpp(self, source: Path) -> bool:
-        """Return True if ``source`` is compiled as C++."""
         return self.cpp and is_cpp(source)
 
     def compiled(self, source: Path, work: Path) -> Path:
@@ -230,7 +226,6 @@ class _Job(Compilation):
         return sha.hexdigest()[:20]
 
     def make(self) -> Path:
-        """Compile, and return the folder of the cached build."""
         check_width(self.interface, self.toolchain)
         with store.workshop() as work:
             (work / UNIT).write_text(self.text, encoding="utf-8")
@@ -250,7 +245,6 @@ class _Job(Compilation):
         )
 
     def _as_cpp(self) -> tuple[str, ...]:
-        """Return the flags for a source or a unit in C++."""
         return UNLOADABLE if self.toolchain.family == "gcc" else ()
 
     def _read(self, work: Path) -> Read:
@@ -277,7 +271,6 @@ class _Job(Compilation):
         return read.snapshot(folders, [self.here])
 
     def _add_linked(self, read: Read, work: Path) -> None:
-        """Add the linker's inputs to ``read``, and a reason if the linker may have read others."""
         reports = list(work.glob(f"*{REPORT}"))
         for report in reports:
             found = linked_by(report, self.here)
@@ -287,7 +280,6 @@ class _Job(Compilation):
         read.unknown = read.unknown or unknown(given, read.linked, bool(reports))
 
     def _made(self, work: Path, name: str) -> Path:
-        """Compile and link into a folder below ``work``, and return this folder."""
         made = work / "made"
         made.mkdir(exist_ok=True)
         objects, warnings = self._users_objects(work, made, name)

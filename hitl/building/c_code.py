@@ -176,7 +176,6 @@ def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
 
 
 def _parsed(text: str, line: int) -> CppObject | None:
-    """Return the parts of a declaration, or ``None`` if they are not recognised."""
     head, arguments = _split(text.strip())
     found = _NAME.search(head)
     if found is None or arguments is None:
@@ -191,7 +190,6 @@ def _parsed(text: str, line: int) -> CppObject | None:
 
 
 def _split(text: str) -> tuple[str, str | None]:
-    """Return the text before the initialiser, and the initialiser in brackets."""
     depth = 0
     for at, letter in enumerate(text):
         if letter in "<[":
@@ -253,10 +251,7 @@ def errors_of(cpp: bool) -> tuple[str, ...]:
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` with ``#line`` directives, so that compiler errors name ``line`` of ``file``.
-
-    Compiler errors in the code after ``text`` name the generated unit.
-    """
+    """Return ``text`` with ``#line`` directives: compiler errors name ``line`` of ``file``."""
     return f'#line {line} "{_quoted(file)}"\n{text}\n#line 1 "the generated unit"'
 
 
@@ -289,7 +284,6 @@ def cleared(interface: Interface) -> Iterator[str]:
 
 
 def _literal(place: Field, value: float) -> str:
-    """Return the C literal of the raw value for ``value``, or "" if the raw value is 0."""
     type = place.signal.type
     if type.startswith("float"):
         text = '__builtin_nan("")' if math.isnan(value) else value.hex()
@@ -320,7 +314,6 @@ def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str
 
 
 def ending(interface: Interface, file: str) -> Iterator[str]:
-    """Yield the C lines of the termination."""
     yield from calls(interface, "terminate", interface.terminate, file)
     if interface.language.cpp and interface.objects:
         yield "  rtsim_end_objects();"
@@ -349,7 +342,6 @@ def _declarations(interface: Interface, file: str) -> Iterator[str]:
 
 
 def elements(fields: Iterable[Field]) -> int:
-    """Return the total number of elements of ``fields``."""
     return sum(f.signal.size for f in fields)
 
 
@@ -487,7 +479,7 @@ def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
 def _functions(text: str) -> list[tuple[int, str]]:
     """Return the start and the prototype of each function at the top level.
 
-    A start is the index in ``text`` at which the function's first line begins.
+    Each start is the index in ``text`` of the first line of a function.
     """
     bare = _QUIET.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     out: list[tuple[int, str]] = []

@@ -121,7 +121,6 @@ def _worded(text: str) -> str:
 
 
 def _undefined(interface: Interface, said: str) -> list[str]:
-    """Return the errors for undefined functions that the interface file calls."""
     out = []
     if not interface.language.cpp and _CPP_LIBRARY.search(said):
         line = interface.lines.of("", "sources")
@@ -278,7 +277,6 @@ def _said(
     interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path], places: list[_Place],
     more: Sequence[str],
 ) -> str:  # fmt: skip
-    """Compile all probes and return the compiler's errors."""
     cpp = interface.language.cpp
     word = "static_assert" if cpp else "_Static_assert"
     checks = "rtsim_checks_cpp.h" if cpp else "rtsim_checks.h"
@@ -316,7 +314,6 @@ def _said(
 
 
 def _nothing(number: int, cpp: bool) -> str:
-    """Return the name of the structure variable in a probe."""
     return f"{_NOTHING}_{number}" if cpp else _NOTHING
 
 

@@ -54,12 +54,10 @@ class Counted:
 
     @property
     def line_percent(self) -> float:
-        """Executed lines, %; 100 without lines."""
         return 100.0 * self.lines_run / self.lines if self.lines else 100.0
 
     @property
     def branch_percent(self) -> float:
-        """Executed branches, %; 100 without branches."""
         return 100.0 * self.branches_run / self.branches if self.branches else 100.0
 
     def to_json(self) -> dict[str, float]:
@@ -81,7 +79,6 @@ class Coverage:
 
     @property
     def total(self) -> Counted:
-        """Sum of the counts of all files."""
         counted = self.by_file.values()
         return Counted(
             sum(c.lines for c in counted), sum(c.lines_run for c in counted),
@@ -90,17 +87,14 @@ class Coverage:
 
     @property
     def line_percent(self) -> float:
-        """Executed lines, %."""
         return self.total.line_percent
 
     @property
     def branch_percent(self) -> float:
-        """Executed branches, %."""
         return self.total.branch_percent
 
     @property
     def in_words(self) -> str:
-        """The coverage in one line of text."""
         t = self.total
         return (
             f"lines {t.line_percent:.1f} % ({t.lines_run} of {t.lines}), "
@@ -183,7 +177,6 @@ def user_files(build: Build) -> Iterator[Path]:
 
 
 def _gcov(builds: Sequence[Build]) -> str:
-    """Return the command of a gcov that fits the compiler of ``builds``."""
     for build in builds:
         if build.kind != COVERAGE:
             raise CoverageError(
@@ -223,7 +216,6 @@ def _candidates(compiler: Toolchain) -> list[tuple[str, ...]]:
 
 
 def _major(tool: Sequence[str]) -> int:
-    """Return the major version of ``tool``, or -1 if the tool cannot be run."""
     try:
         done = captured([tool[0], "--version"], env=in_english())
     except (OSError, subprocess.TimeoutExpired):

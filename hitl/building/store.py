@@ -61,7 +61,7 @@ class Snapshot:
         """Return a snapshot with the present contents of ``files`` and ``linked``.
 
         If a path in ``rivals`` does not exist now, a new file at the path invalidates the snapshot.
-        A name that is added to or removed from a folder in ``listed`` invalidates the snapshot.
+        A file that is added to or removed from a folder in ``listed`` invalidates the snapshot.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
@@ -206,7 +206,6 @@ def hash_of(path: str | Path) -> str:
 
 
 def _names_of(folder: str | Path) -> str:
-    """Return the SHA-256 of the names in a folder, or "" if the folder cannot be read."""
     try:
         return hashlib.sha256("\0".join(sorted(os.listdir(folder))).encode()).hexdigest()
     except OSError:
@@ -290,7 +289,7 @@ class Read:
         """Return the hashes of the files, and the paths at which a new file would replace a file.
 
         ``users`` are the folders of the user's own headers. The linker runs in the folders of
-        ``here``. For files that a linker script names, the linker searches ``here`` first.
+        ``here``.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
         places = {*folders, *(path.parent for path in self.files)}
@@ -306,7 +305,6 @@ class Read:
         return Snapshot.of(present, absent, linked, self.unknown, self.libraries)
 
     def _tested(self) -> Iterator[str]:
-        """Yield the headers that ``__has_include`` searches in the files."""
         for path in self.files:
             text = _text_of(path)
             self.note(text, path)
@@ -357,8 +355,7 @@ def rules_of(file: Path, here: Path) -> Iterator[Path]:
 def run_linker(link: Callable[[Sequence[str]], object], name: Path) -> None:
     """Call ``link`` with a flag that makes the linker report the files that it reads.
 
-    The report is ``name`` with the suffix :data:`REPORT`. If ``link`` fails with the flag, as with
-    an older linker, ``link`` is called without the flag.
+    If ``link`` fails with the flag, as with an older linker, ``link`` is called without the flag.
     """
     report = name.with_name(f"{name.name}{REPORT}")
     try:
@@ -410,7 +407,6 @@ def libraries_of(flags: Sequence[str], here: Path) -> list[Path]:
 
 
 def headers_of(flags: Sequence[str], here: Path) -> list[Path]:
-    """Return the header folders in ``flags``."""
     return list(searched_by(flags, here, _SEARCHED))
 
 

@@ -164,16 +164,15 @@ class Toolchain:
         return next((f"{path} is a script, which may read other files" for path in scripts), "")
 
     def _programs(self) -> list[str]:
-        """Return the files that the command names, and the programs that the compiler starts."""
         found = [path for word in self.command if (path := shutil.which(word) or _a_file(word))]
         if self.family != "zig":  # its parts have the version of its package
             variables = json.dumps(_environment())
-            found += _parts(self.command, os.environ.get("PATH"), variables)
+            found += _programs(self.command, os.environ.get("PATH"), variables)
         return found
 
     def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         for patience in _PATIENCES_OF_ZIG if self.family == "zig" else (_PATIENCE_S,):
-            with _caches(self) as caches, _told_if_slow(self.family):
+            with _caches(self) as caches, _message_if_slow(self.family):
                 try:
                     return captured(command, patience, cwd=folder, env=in_english() | caches)
                 except subprocess.TimeoutExpired as error:
@@ -202,9 +201,7 @@ class Toolchain:
 
 
 @contextmanager
-def _told_if_slow(compiler: str) -> Iterator[None]:
-    """Print a message to the terminal if the compiler runs longer than :data:`_SLOW_S`."""
-
+def _message_if_slow(compiler: str) -> Iterator[None]:
     def tell() -> None:
         sys.stderr.write(
             f"{compiler} is still compiling"
@@ -310,8 +307,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 @cache
-def _parts(command: tuple[str, ...], path: str | None, environment: str) -> list[str]:  # noqa: ARG001
-    """Return the paths of the programs that the compiler starts, as the compiler prints them."""
+def _programs(command: tuple[str, ...], path: str | None, environment: str) -> list[str]:  # noqa: ARG001
     out = []
     for name in _PARTS:
         with suppress(OSError, subprocess.TimeoutExpired):
@@ -325,7 +321,7 @@ def _environment() -> dict[str, str | None]:
 
 
 def _a_file(word: str) -> str:
-    """Return ``word`` if it is the path of a file, such as an interpreter's script; else ""."""
+    """Return ``word`` if it is the path of a file, such as a script, or else ""."""
     return word if os.path.isfile(word) else ""
 
 
@@ -336,7 +332,6 @@ def _is_program(path: str) -> bool:
 
 
 def _file(path: str) -> list[object]:
-    """Return the properties of a program that change when the program is replaced."""
     real = os.path.realpath(path)
     with suppress(OSError):
         now = os.stat(real)
@@ -356,7 +351,7 @@ def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
 
 
 def _version_of_ziglang() -> str:
-    """Return the version of ziglang's package; to ask the compiler would take too long."""
+    """Return the version of the package ziglang, because the compiler takes long to start."""
     try:
         return f"clang of ziglang {package_version('ziglang')}"
     except PackageNotFoundError:

@@ -57,7 +57,6 @@ def support_of(interface: Interface) -> tuple[str, ...]:
 
 
 def unit_text(interface: Interface) -> str:
-    """Return the text of the C unit of ``interface``."""
     file = str(interface.path)
     parts = [
         *preamble(interface, support_of(interface), file),
@@ -152,7 +151,6 @@ def _tried(interface: Interface) -> str:
 
 
 def _caught(interface: Interface, result: str) -> str:
-    """Return the C++ exception handler that ends a function and returns ``result``."""
     return f"\nRTSIM_CATCH({result})" if interface.language.cpp else ""
 
 
@@ -167,7 +165,7 @@ def _entry(step: StepEntry, file: str) -> str:
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
     """Yield the C code that sets ``fields`` from ``vector``.
 
-    An element is not set if the C function ``spared`` returns true for its value.
+    If the C function ``spared`` returns true for the value of an element, the element is not set.
     """
     at = 0
     for place in fields:

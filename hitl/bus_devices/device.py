@@ -157,7 +157,6 @@ class BusFault:
     mask: int = 0xFF
 
     def acts(self, ns: int, device: str = "") -> bool:
-        """Return True if the fault acts on ``device`` at the time ``ns``."""
         in_time = self.begin_ns <= ns and (self.end_ns is None or ns < self.end_ns)
         return in_time and (not self.device or self.device == device)
 

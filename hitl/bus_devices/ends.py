@@ -63,7 +63,6 @@ class _End:
         self.origin_ns = self._ns(self._board.cycles)
 
     def why_idle(self, fault: BusFault) -> str:
-        """Return why ``fault`` changed no bus operation, or "" if the fault had an effect."""
         ran_ns = self._ns(self._board.cycles) - self.origin_ns
         return "" if self.acted[fault] else why_idle(fault, ran_ns)
 
@@ -152,7 +151,7 @@ class I2cEnd(_End):
         return None if reply.at < 0 else reply
 
     def _stuck(self, op: BusOp, byte: int, ns: int) -> BusReply | None:
-        """Return the answer of a bus whose SDA is held low; None if no fault holds SDA.
+        """Return the answer of a bus on which a fault holds SDA low, or None without such a fault.
 
         A START waits until the bus is free.  A STOP waits until SDA can rise.  If a written 1 reads
         as 0, the board loses the arbitration.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from hitl.buses.urls import open_frame_link, parse_frame_url
 from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.components.frames.contract import hexadecimal
 from rtsim.core.clock import Wake, stopwatch
-from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag
 
@@ -83,12 +83,70 @@ class Layout:
         return cls(tuple(codecs), signals, tuple(places))
 
 
-class Traffic:
-    """Sender and receiver of frames on ``link``, with a count of malformed frames by reason."""
+class Requests:
+    """The frames of each request: the time in them, and how often each frame is sent.
 
-    def __init__(self, link: FrameLink, sends: Layout, receives: Layout) -> None:
+    Args:
+        layout: Frames that are sent.
+        every: For each frame whose name is in ``every``: send it at each tick whose number is a
+            multiple of this number.
+        clock_fields: Signals of the frames that contain the time of the run, s.
+        owner: Name for error messages.
+    """
+
+    def __init__(
+        self, layout: Layout, every: Mapping[str, int], clock_fields: Iterable[str], owner: str
+    ) -> None:
+        self.layout = layout
+        self._every = [every.get(codec.name, 1) for codec in layout.codecs]
+        known = [codec.name for codec in layout.codecs]
+        for name in every:
+            if name not in known:
+                raise UnknownName("frame", name, known, f"the frames sent to {owner}")
+            if every[name] < 1:
+                raise ScenarioError(f"{owner}: every={every[name]} of {name}; give 1 or more")
+        clocks = tuple(clock_fields)
+        self._given = np.ones(layout.signals.size, np.bool_)
+        for field in clocks:
+            if field not in layout.signals.names:
+                names = layout.signals.names
+                raise UnknownName("field", field, names, f"the frames sent to {owner}")
+            self._given[layout.signals.slice(field)] = False
+        self.inputs = Signals(*(s for s in layout.signals if s.name not in clocks))
+        """The signals of the frames without the time."""
+
+    def due(self, tick: int, tag: Tag, inputs: Vector) -> Iterator[tuple[FrameCodec, bytes]]:
+        """Yield the codec and the bytes of each frame of a request.
+
+        Args:
+            tick: Number of the request.
+            tag: Tag of the request.
+            inputs: Values of :attr:`inputs`.
+
+        Raises:
+            ControllerError: A value does not fit its frame.
+        """
+        values = np.full(self.layout.signals.size, tag.ns / NS_PER_S)
+        values[self._given] = inputs
+        parts = zip(self.layout.codecs, self.layout.places, self._every, strict=True)
+        for codec, place, every in parts:
+            if tick % every:
+                continue
+            encode_at = getattr(codec, "encode_at", None)  # frames that contain time stamps
+            part = values[place]
+            try:
+                data = codec.encode(part) if encode_at is None else encode_at(tag.ns, part)
+                yield codec, data
+            except FrameError as error:
+                raise ControllerError(f"{error} (at {tag})") from None
+
+
+class Traffic:
+    """Receiver of frames on ``link``, with a count of malformed frames by reason."""
+
+    def __init__(self, link: FrameLink, receives: Layout) -> None:
         self.link = link
-        self.sends, self.receives = sends, receives
+        self.receives = receives
         self.values: Vector = receives.signals.initial()
         """The latest received values, shape (n,)."""
         self.counts: dict[str, int] = {codec.name: 0 for codec in receives.codecs}
@@ -111,16 +169,6 @@ class Traffic:
     @property
     def malformed_frames(self) -> int:
         return sum(self.malformed.values())
-
-    def send(self, values: Vector) -> None:
-        """Send each frame with its part of ``values``, shape (m,).
-
-        Raises :class:`FrameError` for a value that does not fit its frame.  Raises
-        :class:`hitl.buses.contract.LinkError` if the link has failed.
-        """
-        for codec, place in zip(self.sends.codecs, self.sends.places, strict=True):
-            data = codec.encode(values[place])
-            self.link.send(Frame(data, codec.identifier, codec.extended))
 
     def drain(self) -> set[str]:
         """Read the frames that have arrived; return the names of the decoded frames."""
@@ -201,6 +249,8 @@ class FrameController:
         answer: With ``"latest"``, the outputs are the latest received values.  With ``"awaited"``,
             the controller waits after its request until all frames in ``receive`` have arrived.
         prefix: If True, names of signals begin with the name of their frame.
+        every: For frames that are not sent at each tick: the number of ticks between them.
+        clock_fields: Signals of sent frames that contain the time of the run, s.
 
     Example:
         engine = FrameController(
@@ -220,6 +270,8 @@ class FrameController:
         frames: Described | None = None,
         answer: str = LATEST,
         prefix: bool = False,
+        every: Mapping[str, int] | None = None,
+        clock_fields: Iterable[str] = (),
     ) -> None:
         self.url = parse_frame_url(url)
         if answer not in ANSWERS:
@@ -229,15 +281,17 @@ class FrameController:
         if answer == AWAITED and not receive:
             raise ScenarioError(f"{url}: answer='awaited' waits for frames; give receive=")
         self._answer = answer
-        self._sends = Layout.of(codecs_of(url, frames, send), prefix)
+        sends = Layout.of(codecs_of(url, frames, send), prefix)
+        self._requests = Requests(sends, every or {}, clock_fields, url)
         self._receives = Layout.of(codecs_of(url, frames, receive), prefix)
-        self.inputs = self._sends.signals
+        self.inputs = self._requests.inputs
         self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
         self.traffic: Traffic | None = None
         """The open link with its counters; None before a run."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames in the last run, by reason."""
         self._missing: set[str] = set()
+        self._tick = 0
 
     @property
     def prompt(self) -> bool:
@@ -250,8 +304,8 @@ class FrameController:
         Raises :class:`hitl.buses.contract.LinkError` if the link cannot be opened.
         """
         out = copy(self)
-        out.traffic = Traffic(open_frame_link(self.url), self._sends, self._receives)
-        out._missing = set()
+        out.traffic = Traffic(open_frame_link(self.url), self._receives)
+        out._missing, out._tick = set(), 0
         self.malformed = out.malformed = out.traffic.malformed
         return out
 
@@ -260,10 +314,9 @@ class FrameController:
         if self._answer == AWAITED:
             traffic.drain()  # frames that arrived before the request do not answer it
             self._missing = set(traffic.counts)
-        try:
-            traffic.send(inputs)
-        except FrameError as error:
-            raise ControllerError(f"{error} (at {tag})") from None
+        for codec, data in self._requests.due(self._tick, tag, inputs):
+            traffic.link.send(Frame(data, codec.identifier, codec.extended))
+        self._tick += 1
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:  # noqa: ARG002
         traffic = self._open()
@@ -278,9 +331,14 @@ class FrameController:
         while self._missing:
             left = max(0, until - stopwatch())
             arrived, name = traffic.next(left / NS_PER_S)
-            self._missing.discard(name)
+            if name and self.answers(name):
+                self._missing.discard(name)
             if not arrived and not left:
                 return False
+        return True
+
+    def answers(self, name: str) -> bool:  # noqa: ARG002
+        """Return whether the received frame ``name`` answers the request; here each frame does."""
         return True
 
     def _open(self) -> Traffic:
@@ -295,7 +353,7 @@ class FrameController:
             "type": type(self).__name__,
             "url": self.url.text,
             "answer": self._answer,
-            "sends": [repr(codec) for codec in self._sends.codecs],
+            "sends": [repr(codec) for codec in self._requests.layout.codecs],
             "receives": [repr(codec) for codec in self._receives.codecs],
         }
 
@@ -343,12 +401,17 @@ class FrameInput:
         """The open link with its counters; None before the first tag."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames in the last run, by reason."""
+        self.stamps = (0, 0, 0)
+        """Times at which the last frame arrived, was decoded and was sampled, ns."""
 
     def poll(self) -> Vector | None:
+        began = stopwatch()
         traffic = self._open()
         before = traffic.malformed_frames
         if not traffic.drain() and traffic.malformed_frames == before:
             return None
+        now = stopwatch()
+        self.stamps = getattr(traffic.link, "arrived_ns", 0) or began, now, now
         return np.append(traffic.values, float(traffic.malformed_frames))
 
     def _open(self) -> Traffic:
@@ -356,7 +419,7 @@ class FrameInput:
             link = open_frame_link(self.url)
             if self.wake is not None:
                 link = ReadAhead(link, self.wake)
-            self.traffic = Traffic(link, Layout.of(()), self._layout)
+            self.traffic = Traffic(link, self._layout)
             self.malformed = self.traffic.malformed
         return self.traffic
 
@@ -373,7 +436,9 @@ class ReadAhead:
     def __init__(self, link: FrameLink, wake: Wake) -> None:
         self.addressed = link.addressed
         self._link, self._wake = link, wake
-        self._arrived: deque[Frame | FrameError | LinkError] = deque()
+        self._arrived: deque[tuple[int, Frame | FrameError | LinkError]] = deque()
+        self.arrived_ns = 0
+        """Time at which the last frame arrived, ns."""
         self._closing = self._lost = False
         self._thread = threading.Thread(target=self._read, name="frames", daemon=True)
         self._thread.start()
@@ -393,7 +458,7 @@ class ReadAhead:
             if len(self._arrived) >= MOST_KEPT and not isinstance(item, LinkError):
                 self._lost = True
             else:
-                self._arrived.append(item)
+                self._arrived.append((stopwatch(), item))
             self._wake.set()
 
     def send(self, frame: Frame) -> None:
@@ -408,7 +473,7 @@ class ReadAhead:
             )
         if not self._arrived:
             return None
-        item = self._arrived.popleft()
+        self.arrived_ns, item = self._arrived.popleft()
         if isinstance(item, Exception):
             raise item
         return item

@@ -29,11 +29,11 @@ class UdpLink:
         for name in options:
             if name != "bind":
                 raise UnknownName("option", name, ("bind", "frames", "remote"), text)
-        family, self._to = _address(text, to, remote, least=1)
+        family, self._to = address_of(text, to, remote, least=1)
         own = "[::1]:0" if family == socket.AF_INET6 else "127.0.0.1:0"
         if remote and "bind" not in options:
             own = "[::]:0" if family == socket.AF_INET6 else "0.0.0.0:0"
-        own_family, bind = _address(text, options.get("bind", own), remote, least=0)
+        own_family, bind = address_of(text, options.get("bind", own), remote, least=0)
         if own_family != family:
             raise ScenarioError(f"{text}: one address is IPv4 and the other IPv6; use one kind")
         self._name = text
@@ -90,8 +90,8 @@ class UdpLink:
         return self._socket
 
 
-def _address(
-    text: str, given: str, remote: bool, least: int
+def address_of(
+    text: str, given: str, remote: bool, least: int, kind: int = socket.SOCK_DGRAM
 ) -> tuple[socket.AddressFamily, tuple[str, int]]:
     """Return family and address of ``HOST:PORT``; raise :class:`ScenarioError` if it is wrong."""
     host, colon, digits = given.rpartition(":")
@@ -101,13 +101,13 @@ def _address(
     if not least <= port <= 65535:
         raise ScenarioError(f"{text}: port {port} is not from {least} to 65535")
     try:
-        found = socket.getaddrinfo(known_host(host.strip("[]")), port, type=socket.SOCK_DGRAM)
+        found = socket.getaddrinfo(known_host(host.strip("[]")), port, type=kind)
     except (OSError, UnicodeError):
         raise ScenarioError(f"{text}: the host {host!r} is unknown; write HOST:PORT") from None
     family, *_, address = found[0]
     if not remote and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         raise ScenarioError(
-            f"{text}: {host} is not this machine; add remote=yes to the URL if the datagrams may "
-            "leave or enter it (they are not encrypted)"
+            f"{text}: {host} is not this machine; add remote=yes to the URL if data may leave "
+            "or enter it (the data is not encrypted)"
         )
     return family, (str(address[0]), int(address[1]))

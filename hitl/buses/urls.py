@@ -6,6 +6,9 @@
 ``can://socketcan/can0``                            a CAN interface of Linux
 ``can://slcan//dev/ttyACM0?bitrate=500000``         a USB adapter at a serial port
 ``udp://127.0.0.1:5005?bind=127.0.0.1:5006``        datagrams to one port, and from another
+``mavlink://udp/127.0.0.1:14560``                   MAVLink in datagrams; also ``tcp``, ``listen``
+``mavlink://serial//dev/ttyACM0?baud=921600``       MAVLink at a serial port
+``zenoh://127.0.0.1:7447?frames=robot.ros2``        topics of ROS 2 nodes
 ==================================================  =============================================
 
 The option ``frames=FILE`` (or ``dbc=FILE``) names the file that describes the frames.  Links to
@@ -22,6 +25,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hitl.buses.can_link import CanLink
 from hitl.buses.contract import FrameLink, LinkError
+from hitl.buses.mavlink_link import open_mavlink
 from hitl.buses.udp_link import UdpLink
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
@@ -69,8 +73,23 @@ def _udp(url: FrameUrl) -> FrameLink:
     return UdpLink(url.text, url.host, url.options, url.remote)
 
 
+def _mavlink(url: FrameUrl) -> FrameLink:
+    return open_mavlink(url.text, url.host, url.path, url.options, url.remote)
+
+
+def _zenoh(url: FrameUrl) -> FrameLink:
+    from hitl.buses.zenoh_link import ZenohLink  # few scenarios need Zenoh
+
+    if url.path:
+        raise ScenarioError(f"{url.text}: a Zenoh address has no path; write zenoh://HOST:PORT")
+    return ZenohLink(url.text, url.host, url.options, url.frames, url.remote)
+
+
 FRAME_LINKS: ExtensionPoint[LinkMaker] = ExtensionPoint(
-    "rtsim.frame_links", "kind of frame link", {"can": _can, "udp": _udp}, _checked
+    "rtsim.frame_links",
+    "kind of frame link",
+    {"can": _can, "udp": _udp, "mavlink": _mavlink, "zenoh": _zenoh},
+    _checked,
 )
 
 

@@ -317,7 +317,7 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
     rows: list[dict[str, Any]] = []
     number = 0
     with sigterm_interrupts(), closing(open_frame_link(at)) as link:
-        traffic = Traffic(link, Layout.of(()), Layout.of(codecs, prefix=True))
+        traffic = Traffic(link, Layout.of(codecs, prefix=True))
         began = stopwatch()
         while count is None or number < count:
             passed = (stopwatch() - began) / NS_PER_S

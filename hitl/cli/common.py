@@ -43,7 +43,6 @@ def names_a_board(function: _Function) -> _Function:
 
 
 def chosen(name: str | None) -> BoardDescription:
-    """Return the board ``name``, or the default board for None."""
     return DEFAULT_BOARD if name is None else board_named(name)
 
 

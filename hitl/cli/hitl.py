@@ -145,7 +145,7 @@ def hitl(
 
     summary = run_command(options, quiet=as_json, prepare=prepare)
     task = next(t for t in summary.result.system.controllers if t.name == taken)
-    summary = replace(summary, doubts=_doubts(task, rig))
+    summary = replace(summary, doubts=_faults_without_effect(task, rig))
     summary.write_junit(options.junit)
     if as_json:
         summary.show_json(rig=_to_json(task, rig))
@@ -196,13 +196,12 @@ def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
 
 
 def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int, str]]:
-    """Return each bus fault, how many operations it changed, and why it changed none, or ""."""
+    """Return, for each bus fault, the number of changed operations, and a reason if it is 0."""
     buses = controller.buses
     return [] if buses is None else list(zip(rig.bus_faults, buses.acted, buses.idle, strict=True))
 
 
-def _doubts(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
-    """Return a text with the bus faults that never acted; the run does not show their effects."""
+def _faults_without_effect(task: ControllerTask, rig: Rig) -> tuple[str, ...]:
     controller = _of_rig(task)
     idle = [row.in_words for row, acted, _ in _bus_faults(controller, rig) if not acted]
     return (f"faults of buses that never acted: {', '.join(idle)}",) if idle else ()

@@ -592,7 +592,6 @@ def _greet(board: PacedBoard, at: str, rate: BaudRate, as_json: bool) -> None:
 
 
 def _show_status(board: PacedBoard, at: str, shown: bool) -> None:
-    """Show the board's status until the command is interrupted or the board fails."""
     nothing = Wake()
     with closing(ProgressLine(at, enabled=shown)) as line:
         while True:

@@ -104,7 +104,7 @@ def pitl(
             check_faults(scenario, both.board, url)
 
         def met() -> None:
-            """Report a board that is missing or not the expected one, before the first run."""
+            """Raise an error before the first run if a board is missing or unexpected."""
             line.say(f"connecting to {url} …")
             found = meet(both.board, scenario)
             line.close()
@@ -122,7 +122,6 @@ def pitl(
 def _with_shipped(
     controllers: tuple[str, ...], reference: str, scenario: Scenario
 ) -> tuple[str, ...]:
-    """Return ``controllers``, or by default the interface file shipped for the scenario."""
     name, interface = SHIPPED.get(reference, ("", ""))
     if not controllers and name in scenario.components:
         return (f"{name}={interface}",)

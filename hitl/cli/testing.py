@@ -110,13 +110,12 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | ComparisonChain) -> int:
-        """Return the exit status, which is 1 for a passed result that ``--strict`` rejects."""
+        """Return the exit status. If ``--strict`` rejects a passed result, the status is 1."""
         if self.strict and result.ok and _refused(result):
             return NO
         return result.outcome.value
 
     def why(self, result: BackToBack | ComparisonChain) -> str:
-        """Return the reason for a nonzero exit status, else ""."""
         if not result.ok:
             return result.in_words
         return "; ".join(_refused(result)) if self.strict else ""
@@ -189,8 +188,9 @@ _OPTIONS = (
     click.option("--force", is_flag=True, help="Overwrite the file given with -o if it exists."),
     click.option(
         "--strict", is_flag=True,
-        help="Exit with status 1 if a fault never acted, if a stimulus does not reach what it "
-        "names, or if a latency or an exchange with the board is longer than the period.",
+        help="Exit with status 1 if a fault never acted, if a stimulus does not reach the "
+        "branches that it names, or if a latency or an exchange with the board is longer than the "
+        "period.",
     ),
 )  # fmt: skip
 
@@ -367,7 +367,6 @@ def test(
 def _stimuli(
     built: Mapping[str, SilController], files: Sequence[str], none: bool
 ) -> dict[str, Stimuli]:
-    """Return the stimuli by controller name; ``files`` have the form ``[NAME=]FILE``."""
     if none and files:
         raise StimuliError("--stimuli and --no-stimuli exclude each other; leave one out")
     given: dict[str, Path] = {}
@@ -376,7 +375,7 @@ def _stimuli(
         if not equals and len(built) > 1:
             first = next(iter(built))
             raise StimuliError(
-                f"--stimuli {value} names no controller, and there are {', '.join(built)}; type, "
+                f"--stimuli {value} must name one of the controllers {', '.join(built)}; type, "
                 f"for example: --stimuli {first}={value}"
             )
         if not equals:

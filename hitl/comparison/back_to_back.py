@@ -138,7 +138,7 @@ def compare_chain(
             for name, one in reached.items()
             if one is not None
         }
-        flight, slow = None, list(_slow(conditions))
+        flight, slow = None, list(_latencies_above_period(conditions))
         if request.closed:
             request.watch.phase(f"run with the {above.name}")
             how = (pace, request.recorder) if uppermost else (Pace.of(MAX), None)
@@ -150,7 +150,10 @@ def compare_chain(
                 scenario=scenario.name,
                 open=loops,
                 flight=flight,
-                notes=(*_notes(below, above, slow, given), *_outdated(above, request.stimuli)),
+                notes=(
+                    *_notes(below, above, slow, given),
+                    *_notes_on_outdated_stimuli(above, request.stimuli),
+                ),
                 settings={**settings, "pace": str(request.pace)} if uppermost else settings,
                 sides=stepping.sides,
                 faults=_faults(scenario, above.result or design.result),
@@ -202,14 +205,12 @@ class _Stepping:
         return Sides(self.below.name, self.above.name)
 
     def drive(self, name: str, source: Recording) -> OpenLoop:
-        """Run the open loop of the controller ``name`` with its recorded inputs from ``source``."""
         conditions = self.conditions
         conditions.watch.phase(f"{name}: {self.above.name} step by step")
         layout = self.below.controllers[name].inputs
         return self._driven(name, *inputs_of(source, name, layout, conditions.until_ns))
 
     def stimulate(self, name: str, stimuli: Stimuli) -> Stimulated:
-        """Run an open loop of controller ``name`` for each of ``stimuli``."""
         self.conditions.watch.phase(f"{name}: {self.above.name} on generated stimuli")
         period, layout = self.conditions.component(name).period, self.below.controllers[name].inputs
         return Stimulated.of(name, stimuli, layout, period, partial(self._driven, name))
@@ -234,7 +235,7 @@ class _Stepping:
     def reach_of_design(
         self, name: str, loop: OpenLoop, stimulated: Stimulated | None
     ) -> DesignReach | None:
-        """Return which branches of the reference model of ``name`` the loops' inputs reach.
+        """Return the branches of the reference model ``name`` that the loops' inputs reach.
 
         Returns ``None`` if ``below`` is not the side of the reference model, or if an open loop
         ended with an error.
@@ -247,7 +248,7 @@ class _Stepping:
         return reach_of(self.below.controllers[name], steps)
 
     def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
-        """Return which branches of ``name`` are reached in the open loop, and then by the stimuli.
+        """Return the branches of ``name`` that the open loop reaches, and that the stimuli reach.
 
         Returns ``None`` if the controller is not C code on the host, or if a loop ended with an
         error.
@@ -338,7 +339,6 @@ def _in_loop(
 def _execution(
     started: Mapping[str, ControllerProtocol], periods: Mapping[str, Period | None]
 ) -> dict[str, Execution]:
-    """Return the execution times of each controller that measures its steps, by name."""
     out = {}
     for name, controller in started.items():
         took = took_ns_of(controller) or ()
@@ -352,23 +352,20 @@ def _execution(
 
 
 def _faults(scenario: Scenario, result: LoopRun | None) -> tuple[Acted, ...]:
-    """Return how often each fault of the run acted; without a run, return the declared faults."""
     if result is not None:
         described = events.described(result.recording.header)
         return tuple(events.rows(result.recording.events, described))
     return tuple(events.rows((), [fault.describe() for fault in scenario.declared_faults]))
 
 
-def _outdated(above: _Side, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
-    """Yield a note for each stimuli file that was generated for other C code."""
+def _notes_on_outdated_stimuli(above: _Side, sequences: Mapping[str, Stimuli]) -> Iterator[str]:
     for name, stimuli in sequences.items():
         interface = interface_of(above.controllers[name])
         if interface is not None and (text := stimuli.outdated(interface)):
             yield text
 
 
-def _slow(conditions: Conditions) -> Iterator[str]:
-    """Yield a clause for each controller whose latency is longer than its period."""
+def _latencies_above_period(conditions: Conditions) -> Iterator[str]:
     for name in conditions.components:
         yield from too_slow(name, conditions.compute(name), conditions.component(name).period)
 

@@ -67,7 +67,6 @@ class LoopRun(NamedTuple):
     """True if the run was paced by the wall clock."""
 
     def count(self, kind: str) -> int:
-        """Return the number of recorded events of ``kind``."""
         return sum(event.kind == kind for event in self.recording.events)
 
 
@@ -143,11 +142,9 @@ class Conditions:
 
     @property
     def watch(self) -> ProgressWatch:
-        """The callbacks that report the progress."""
         return self.request.watch
 
     def latency(self, name: str) -> Allowed | None:
-        """Return the requested latency of controller ``name``, or None."""
         return latency_of(name, self.request.latency)
 
     def _refuse_changes(self) -> None:
@@ -302,7 +299,6 @@ def _remembered(
 def _started_by(
     controller: ControllerProtocol, make: Callable[[], ControllerProtocol]
 ) -> ControllerProtocol:
-    """Return a copy of ``controller`` with the function ``make`` as its method ``fresh``."""
     if not hasattr(controller, "fresh"):
         return controller
     out = copy(controller)
@@ -356,7 +352,6 @@ def inputs_of(
 
 
 def signals_of(recording: Recording) -> list[str]:
-    """Return the names of all signals that a comparison compares."""
     return [
         f"{t.name}.{s.name}"
         for t in recording.tracks.values()
@@ -441,7 +436,6 @@ def _pending(run: LoopRun) -> Iterator[int]:
 
 
 def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[EnvironmentFailure]:
-    """Yield a failure of the environment if the host was too slow in a paced run."""
     late = [
         e
         for e in run.recording.events
@@ -468,9 +462,8 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Environ
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
     """Return True if this host delayed the answers of an emulated board for too long.
 
-    The delay is too long if the longest exchange, counted in board cycles, was in time, and the
-    delay exceeds the rest of the allowed time. The host adds delay when the emulator falls behind,
-    and when the bytes are sent late. If an emulator hung or was ended, the result is also True.
+    The host is too slow if the longest exchange, counted in board cycles, was in time, but the
+    host's delay exceeds the remaining time. Return True also if an emulator hung or was ended.
     """
     if board is None:
         return False

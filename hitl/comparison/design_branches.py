@@ -39,7 +39,6 @@ def _least(values: Sequence[Any]) -> Ways:
 
 
 def _extreme(values: Sequence[Any]) -> Ways:
-    """Return the index of the greatest value, or nothing if two are equal."""
     out = [k for k, v in enumerate(values) if all(v >= w for w in values)]
     return out if len(out) == 1 else []
 
@@ -108,7 +107,6 @@ class DesignReach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Text about branches that were not taken, for the report of a passed comparison."""
         left = len(self.open)
         if not left:
             return []
@@ -118,7 +116,6 @@ class DesignReach:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences about branches that were not taken or not measured, or an empty list."""
         if self.why:
             return [f"which branches of the reference model ran was not measured: {self.why}"]
         out = [f"{clause}; a longer run or a stimulus reaches them" for clause in self.in_brief]
@@ -197,12 +194,10 @@ class _Watch:
 
     @property
     def count(self) -> int:
-        """The number of branches."""
         return sum(len(one.sides) for one in self._decisions.values())
 
     @property
     def missing(self) -> list[tuple[Place, int]]:
-        """The branches that were not taken, in the order of the source."""
         return [
             (place, way)
             for place, one in sorted(self._decisions.items(), key=lambda item: item[0])
@@ -338,7 +333,6 @@ class _Reporting(types.ModuleType):
 
 
 def _decides(function: object) -> bool:
-    """Return True if :data:`_CALLS` contains the function."""
     try:
         return function in _CALLS
     except TypeError:  # it has no hash
@@ -353,7 +347,6 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _installed(function: types.FunctionType) -> bool:
-    """Return True if a function comes from Python or an installed package, or has no file."""
     name = function.__code__.co_filename
     return not Path(name).is_file() or "site-packages" in name or name.startswith(_PYTHON)
 

@@ -82,7 +82,6 @@ class Execution:
 
     @property
     def label(self) -> str:
-        """The measured quantity and the clock that measured it, as text."""
         return f"{self.what}, {self.clock}"
 
     @property
@@ -92,7 +91,6 @@ class Execution:
 
     @property
     def in_words(self) -> str:
-        """A sentence with minimum, mean, p99, observed maximum and fraction of the period."""
         p99 = "" if self.p99 is None else f", p99 {duration(self.p99)}"
         share = "" if self.share is None else f", {100 * self.share:.3g} % of the period"
         return (
@@ -101,7 +99,6 @@ class Execution:
         )
 
     def cells(self) -> tuple[str, ...]:
-        """Return table cells: min, mean, p99, max, number of longest step, fraction of period."""
         return (
             duration(self.min),
             duration(self.mean),
@@ -126,7 +123,7 @@ class Execution:
 
 
 def timed(controller: object) -> bool:
-    """Return False for an instrumented build (sanitize, coverage), whose times mean nothing."""
+    """Return False for an instrumented (sanitize, coverage) and therefore slower build."""
     return kind_of_build(controller) == PLAIN
 
 
@@ -217,7 +214,6 @@ class OnTarget:
 
     @property
     def counted(self) -> dict[str, int]:
-        """Counters of irregular events on the line, without those that are 0."""
         counts = {k: v for k, v in asdict(self.counts).items() if isinstance(v, int)}
         counts["garbage"] = sum(self.counts.garbage.values())
         del counts["frames"]
@@ -250,7 +246,6 @@ class OnTarget:
 
 
 def _clock(one: Any) -> str:
-    """Return the clock that measures the exchanges with a board."""
     if one.paced:
         return MODELLED
     # An emulated board in lockstep measures time in its cycles.
@@ -267,7 +262,6 @@ def _exchanges(one: Any) -> NDArray[np.int64]:
 
 
 def hello(board: HelloReply) -> str:
-    """Return a board's reply to HELLO as one line of text."""
     return (
         f"protocol {board.version}, build {board.build:08x}, schema {board.schema:016x}, "
         f"{board.clock_hz / 1e6:g} MHz, double of {board.double_bytes} bytes, payload up to "

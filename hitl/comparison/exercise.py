@@ -59,7 +59,6 @@ class Exercise:
 
     @property
     def idle(self) -> list[str]:
-        """A text like ``y never moved`` for each output constant in the run or never finite."""
         return [
             *(f"{column} never moved" for column in self.never_moved),
             *(
@@ -71,7 +70,6 @@ class Exercise:
 
     @property
     def nothing(self) -> str:
-        """A sentence on why nothing was exercised."""
         if self.never_finite:
             return (
                 f"in these steps of the reference model, {' and '.join(self.idle)}, so there is "
@@ -86,7 +84,6 @@ class Exercise:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences about signals that did not change in the run or were never finite, if any."""
         columns = {
             "outputs that only the stimuli moved": self.stimulated_outputs,
             "inputs that never changed": self.never_changed,
@@ -117,7 +114,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """The numbers of a controller's requests in a run, and of its answers that took effect."""
+    """Numbers of requests to a controller in a run, and of answers that took effect."""
 
     asked: int
     """Number of requests."""
@@ -142,7 +139,7 @@ class Effects:
             0 if requests is None else len(requests),
             0 if answers is None else len(answers),
             0 if answers is None else int(_effective(answers, candidate.end_ns).sum()),
-            wanted is not None and _moves(wanted, baseline.end_ns, design),
+            wanted is not None and _has_effect(wanted, baseline.end_ns, design),
         )
 
     @property
@@ -191,7 +188,6 @@ class FlightCoverage:
 
     @property
     def in_words(self) -> str:
-        """A text with the numbers of compared signals and rows, and with the end of each run."""
         until = short(Tag(max(self.last_ns, 0)))
         ends = "; ".join(
             f"the run with the {displayed(side)} {how}" for side, how in self.endings.items()
@@ -213,8 +209,7 @@ def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
     return np.asarray((arrival >= 0) & (arrival <= end_ns))
 
 
-def _moves(answers: TrackData, end_ns: int, design: ControllerProtocol) -> bool:
-    """Return True if an answer that took effect differs from the reference's initial outputs."""
+def _has_effect(answers: TrackData, end_ns: int, design: ControllerProtocol) -> bool:
     known, held = design.outputs, design.outputs.initial()
     rows = answers.rows.floats[_effective(answers, end_ns)]
     return any(

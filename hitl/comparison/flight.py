@@ -90,7 +90,7 @@ def compare_flights(
 def first_late(candidate: Recording) -> int | None:
     """Return the time (ns) of the first request with a late answer, or ``None``.
 
-    A request is not counted if the run waited for the late answer.
+    Late answers for which the run waited are not counted.
     """
     asked = [
         e.tag.ns - int(e.values["allowed"])
@@ -136,7 +136,6 @@ def _end(recording: Recording) -> int:
 
 
 def _had_rows(recording: Recording, signal: str) -> bool:
-    """Return True if the track of ``signal`` (the part before the last dot) has rows."""
     track = recording.tracks.get(signal.rpartition(".")[0])
     return track is not None and len(track) > 0
 
@@ -176,7 +175,8 @@ def _problem(
 ) -> SignalResult | None:
     """Return a failed result for a row without a pair.
 
-    Rows ``x+`` of ``a`` need no pair. In a track with rows ``x+``, rows of ``b`` need no pair.
+    Rows ``x+`` of ``a`` need no pair. In a track with rows ``x+``, rows that only ``b`` contains
+    are no difference.
     """
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
@@ -214,7 +214,6 @@ def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]
 
 
 def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return, for each id, the number of equal ids before it."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     starts = np.searchsorted(ordered, ordered)
@@ -260,7 +259,6 @@ class LoopComparison(Judged):
     covered: FlightCoverage = FlightCoverage()
 
     def _judge(self) -> Outcome:
-        """Return FAILED if the translation failed, UNDECIDED if only the environment failed."""
         ended = self._excused and (self.environment is None or self.environment.ended)
         if self._charged or (self.error and not ended):
             return Outcome.FAILED
@@ -277,7 +275,6 @@ class LoopComparison(Judged):
 
     @property
     def too_slow(self) -> bool:
-        """True if this host did not keep up with the wall clock."""
         return (
             self.held_up
             or self.slipped > 0
@@ -290,7 +287,6 @@ class LoopComparison(Judged):
 
     @property
     def _charged(self) -> list[SignalResult]:
-        """The failures that the environment did not cause."""
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:
@@ -303,7 +299,6 @@ class LoopComparison(Judged):
 
     @property
     def undecided(self) -> str:
-        """A sentence on why the outcome is undecided, or ""."""
         if self._judge() is not Outcome.UNDECIDED:
             return ""
         if self._excused:
@@ -316,7 +311,6 @@ class LoopComparison(Judged):
 
     @property
     def first(self) -> SignalResult | None:
-        """The failure with the earliest tag."""
         failed = [r for r in self.comparison.failures if r.first_failed is not None]
         return min(failed, key=lambda r: r.first_failed or (0, 0), default=None)
 

@@ -52,12 +52,10 @@ class OnBoards(NamedTuple):
 
     @property
     def board(self) -> Stage:
-        """The stage of the board."""
         return self.stages[-1]
 
     @property
     def warnings(self) -> dict[str, str]:
-        """Compiler warnings about the C code of each controller in each stage, possibly empty."""
         return {
             f"{name} ({stage.name})": warnings_of(controller)
             for stage in self.stages
@@ -170,7 +168,6 @@ def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOAR
 
 
 def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
-    """Return the variants of an interface file that the board supports."""
     out = []
     for variant in tomllib.loads(interface.path.read_text(encoding="utf-8")).get("variants", {}):
         try:
@@ -182,7 +179,6 @@ def _fitting(interface: Interface, board: BoardDescription) -> list[str]:
 
 
 def in_words(image: Firmware) -> str:
-    """Return one line with the origin, the compiler and the size of an image."""
     made = "shipped with rtsim" if image.prebuilt else "built here"
     return (
         f"{made} ({image.compiler}), {image.flash_bytes} bytes of flash, {image.ram_bytes} bytes "
@@ -226,7 +222,6 @@ class Difference(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """A sentence with both values."""
         apart = self.board - self.host
         by = f"a difference of {apart:.6g}" if apart else "other bits of the same value"
         return (
@@ -283,17 +278,14 @@ class OfBoards(Judged):
 
     @property
     def differing(self) -> list[OnOneBoard]:
-        """The boards on which an output differs."""
         return [row for row in self.rows if row.equal < row.steps]
 
     @property
     def stopped(self) -> list[str]:
-        """Name and reason for each board that could not run all steps."""
         return [f"{row.board.name}: {row.why}" for row in self.rows if row.why]
 
     @property
     def idle(self) -> list[str]:
-        """Texts like ``motor.voltage never moved`` for constant or never finite outputs."""
         return [f"{self.host.name}.{words}" for words in self.host.exercise.idle]
 
     @property
@@ -310,7 +302,6 @@ class OfBoards(Judged):
 
     @property
     def why(self) -> str:
-        """The reason why the comparison has not passed, or ""."""
         if self.host.error:
             return self.host.error
         if self.differing:

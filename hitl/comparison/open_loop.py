@@ -100,7 +100,7 @@ class Driven:
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
-        """Run all steps; after its first error, the compared controller runs no more steps."""
+        """Run all steps. After an error, only the reference runs the remaining steps."""
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -284,18 +284,15 @@ class OpenLoop(Judged):
 
     @property
     def steps(self) -> int:
-        """Number of steps, whether answered or not."""
         return len(self.inputs)
 
     @property
     def first(self) -> First | None:
-        """The first failing step with its first failing output, or ``None``."""
         failing = [(s.step, i, s.name) for i, s in enumerate(self.signals) if s.step is not None]
         return First(min(failing)[2], min(failing)[0]) if failing else None
 
     @property
     def failures(self) -> list[OutputResult]:
-        """The outputs that fail."""
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
@@ -303,7 +300,6 @@ class OpenLoop(Judged):
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
-        """Return the tag of a step."""
         return Tag(int(self.tags[step][0]), int(self.tags[step][1]))
 
     def moment(self, signal: OutputResult, step: int) -> StepMoment:
@@ -324,7 +320,6 @@ class OpenLoop(Judged):
 
     @property
     def first_moment(self) -> StepMoment | None:
-        """The first failure with its values."""
         first = self.first
         if first is None:
             return None
@@ -332,7 +327,6 @@ class OpenLoop(Judged):
 
     @property
     def in_words(self) -> str:
-        """A sentence that states that all steps agree, or that describes the first failure."""
         if self.error:
             return f"{self.name}: {self.error}"
         problems = [_about_it(self.name, check.problem) for check in self.checks if check.problem]
@@ -352,7 +346,6 @@ class OpenLoop(Judged):
 
     @property
     def covered(self) -> str:
-        """Text with the number of compared outputs, inputs and steps, and the time span."""
         outputs = f"{len(self.signals)} output{'s' * (len(self.signals) != 1)}"
         inputs = f"{len(self.input_names)} input{'s' * (len(self.input_names) != 1)}"
         steps = f"{self.answered} of {self.steps} steps"
@@ -360,7 +353,6 @@ class OpenLoop(Judged):
         return f"{self.name}: {outputs}, {inputs}, {steps}, {span}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without the values of individual steps."""
         first = self.first
         return {
             "ok": self._judge() is Outcome.PASSED,
@@ -588,7 +580,6 @@ def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
 
 
 def closed(controller: ControllerProtocol) -> ControllerError | None:
-    """Close the controller, and return the error of closing it, or ``None``."""
     try:
         controller.close()
     except ControllerError as error:

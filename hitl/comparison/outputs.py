@@ -45,22 +45,18 @@ class Sides(NamedTuple):
 
     @property
     def gap(self) -> str:
-        """A label for the difference between the two sides, such as ``C - reference model``."""
         return f"{self.translation} - {self.reference}"
 
     @property
     def heading(self) -> str:
-        """Short label of the difference for tables, such as ``C - reference``."""
         return f"{self.translation} - {'reference' if self.design == DESIGN else self.design}"
 
     @property
     def key(self) -> str:
-        """The name of the difference for class names in JUnit files, such as ``C - design``."""
         return f"{self.translation} - {self.design}"
 
 
 def displayed(side: str) -> str:
-    """Return the name that messages display for ``side``."""
     return REFERENCE_MODEL if side == DESIGN else side
 
 
@@ -126,12 +122,10 @@ class StepMoment(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The output with its step and time."""
         return f"{self.signal} at step {self.step} ({short(self.tag)})"
 
     @property
     def in_words(self) -> str:
-        """A sentence with both values, the tolerance and the inputs."""
         given = "no answer"
         if self.translation is not None:
             given = f"{self.sides.translation} {self.translation!r}"
@@ -142,7 +136,6 @@ class StepMoment(NamedTuple):
 
     @property
     def inputs_in_words(self) -> str:
-        """The inputs as ``name=value, ...``."""
         return ", ".join(f"{name}={value:.9g}" for name, value in self.inputs.items())
 
     def to_json(self) -> dict[str, Any]:
@@ -201,7 +194,6 @@ def _pair(
 
 
 def missing(column: str, unit: str) -> OutputResult:
-    """Return the failed result for an output that only the reference has."""
     return OutputResult(column, unit, reason="missing in the translation", share=math.inf)
 
 
@@ -230,7 +222,6 @@ def ulps(a: Vector, b: Vector, type: str) -> Vector:
 
 
 def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the rank of each value among all floats; 0 and -0 have equal ranks."""
     bits = np.ascontiguousarray(values).view(whole).astype(np.int64)
     return np.where(bits < 0, np.int64(np.iinfo(whole).min) - bits, bits)
 

@@ -52,22 +52,18 @@ class RequiredOfRuns:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """The outcome of each requirement on each run."""
         return [one.result for each in self.runs.values() for one in each]
 
     @property
     def shown(self) -> dict[str, list[RequirementResult]]:
-        """The verdicts by the displayed names of the stages."""
         return {displayed(side): each for side, each in self.runs.items()}
 
     @property
     def met(self) -> str:
-        """A clause for the text of a passed comparison; "" without a checked requirement."""
         return ", and all requirements hold" if self.runs else ""
 
     @property
     def unmet(self) -> list[str]:
-        """Clauses such as ``the run with the C violates SPEED``."""
         return list(self._unmet())
 
     def _unmet(self) -> Iterator[str]:
@@ -101,7 +97,6 @@ class RequiredOfRuns:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the verdicts as plain data, by stage."""
         return {side: [one.to_json() for one in each] for side, each in self.runs.items()}
 
 

@@ -85,8 +85,8 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
 def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
     """Return the tolerance of one step in the unit of the output, from ``default``.
 
-    ``default`` is in fractions if the output is floating-point. ``values`` (n, 1) are those of the
-    reference model.
+    For a floating-point output, ``default`` is a fraction of the scale. ``values`` (n, 1) are those
+    of the reference model.
     """
     if not signal.type.startswith("float"):
         return default
@@ -110,9 +110,9 @@ def of_signals(
 
     ``shares`` comes from :func:`in_the_loop`. ``stated`` contains the interface files' rules, which
     :func:`for_tracks` has converted. The absolute tolerance is the same fraction of the range for
-    each signal. If a rule allows a larger fraction in one step, the closed loop allows 1000 times
-    this fraction, but at most a tenth. A rule's own fraction above a tenth, as in level flight with
-    a small range, applies in the closed loop without the factor 1000, but at most 1. The relative
+    each signal. A rule that allows a larger fraction in one step allows 1000 times this fraction in
+    the closed loop, but at most a tenth. A rule with a fraction above a tenth, as in level flight
+    with a small range, allows the same fraction in the closed loop, but at most 1. The relative
     tolerance is the same as in one step, because the closed loop does not amplify an offset.
     """
     steps = list(_stated_shares(stated, baseline))
@@ -130,7 +130,7 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """Yield tolerance / range for each message signal that moves and has a rule in ``stated``."""
+    """Yield tolerance / range for each changing message signal that has a rule in ``stated``."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]
@@ -173,14 +173,12 @@ def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
 
 
 def names_of(controller: str, column: str) -> tuple[str, ...]:
-    """Return the names by which a rule can match an output."""
     return column, f"{controller}.{column}", f"messages/{controller}.{column}"
 
 
 def of_output(
     rules: Mapping[str, Tolerance], controller: str, column: str, default: Tolerance
 ) -> Tolerance:
-    """Return the last rule that matches the output, or the default."""
     names = names_of(controller, column)
     fitting = [t for pattern, t in rules.items() if fnmatch.filter(names, pattern)]
     return fitting[-1] if fitting else default
@@ -209,7 +207,6 @@ def for_tracks(
 
 
 def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, Tolerance]:
-    """Return the rules that match one of ``names``."""
     known = list(names)
     return {pattern: t for pattern, t in rules.items() if fnmatch.filter(known, pattern)}
 

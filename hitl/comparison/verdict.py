@@ -65,7 +65,7 @@ class Stimulated(Judged):
         return cls(name, stimuli, tuple(loops))
 
     def beside(self, run: OpenLoop) -> OpenLoop:
-        """Return ``run``, extended by the names of the signals that changed only in stimuli.
+        """Return a copy of ``run`` that includes the names of signals that changed only in stimuli.
 
         A signal counts as changed by a stimulus if the signal is constant in the run, but has
         another value in an answered step of the stimulus.
@@ -86,14 +86,12 @@ class Stimulated(Judged):
 
     @property
     def title(self) -> str:
-        """Title such as ``controller: 3 stimuli of motor.stimuli.toml, 12 steps``."""
         count = len(self.loops)
         what = f"{count} stimul{'us' if count == 1 else 'i'}"
         return f"{self.name}: {what} of {self.stimuli.name}, {self.stimuli.steps} steps"
 
     @property
     def why(self) -> list[str]:
-        """A sentence for each stimulus that does not pass, with the branches that it reaches."""
         out = []
         for number, loop in enumerate(self.loops, 1):
             if loop.outcome is not Outcome.PASSED:
@@ -116,7 +114,6 @@ class Stimulated(Judged):
         return f"{self.title}, {answered} answered"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without the values of individual steps."""
         return {
             "ok": self._judge() is Outcome.PASSED,
             "outcome": self._judge().name.lower(),
@@ -132,7 +129,6 @@ class Stimulated(Judged):
 def _moved(
     columns: Sequence[str], still: Sequence[str], run: Table, stimuli: Sequence[Table]
 ) -> tuple[str, ...]:
-    """Return the columns that are constant in the run and have another value in a stimulus."""
     at = {name: columns.index(name) for name in still}
     return tuple(n for n in still if any((t[:, at[n]] != run[0, at[n]]).any() for t in stimuli))
 
@@ -186,7 +182,6 @@ def refuse_lack(error: str, interface: Interface) -> None:
 
 
 def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterator[str]:
-    """Yield a sentence if the latency is longer than the period."""
     if isinstance(latency, Fixed) and period is not None and latency.constant[0] > period.ns:
         yield (
             f"{name}: a latency of {latency.constant[0] / 1e9:g} s is longer than its period of "
@@ -196,7 +191,7 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """Return ``; but`` and the reservations about a passed result, or "" if there are none."""
+    """Return the reservations about a passed result, as a clause that begins with ``; but``."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""
 
@@ -233,16 +228,14 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """A tuple of this comparison only, for use like :attr:`ComparisonChain.pairs`."""
+        """This comparison as a tuple of one, as in ``ComparisonChain.pairs``."""
         return (self,)
 
     def _judge(self) -> Outcome:
-        """Return the joint outcome of the comparison and of the requirements."""
         return Outcome.of_all([self.agreement, *self.required.outcomes])
 
     @property
     def agreement(self) -> Outcome:
-        """The joint outcome of the open loops, the stimuli and the closed loop."""
         closed = [] if self.flight is None else [self.flight.outcome]
         stepped = [loop.outcome for loop in self.open.values()]
         stepped += [one.outcome for one in self.stimulated.values()]
@@ -255,13 +248,11 @@ class BackToBack(Judged):
 
     @property
     def first_failed(self) -> OpenLoop | None:
-        """The open loop with the earliest failure."""
         failed = [loop for loop in self.open.values() if loop.outcome is Outcome.FAILED]
         return min(failed, key=_when, default=None)
 
     @property
     def explanation(self) -> str:
-        """A sentence about the result in open loop if the closed loop failed, else ""."""
         flight = self.flight
         if flight is None or flight.ok or not (flight.error or flight.comparison.failures):
             return ""
@@ -298,7 +289,6 @@ class BackToBack(Judged):
 
     @property
     def in_words(self) -> str:
-        """The verdict with the first failures of the open and the closed loop."""
         if self._judge() is Outcome.PASSED:
             how = f"{self.how}{self.required.met}"
             return f"{self.scenario}: {self.statement}{how}{reservation(self.reserved)}"
@@ -308,7 +298,6 @@ class BackToBack(Judged):
 
     @property
     def how(self) -> str:
-        """Text that names the compared loops and the number of stimuli, for a passed comparison."""
         loops = ", in open loop" if self.flight is None else ", in open and in closed loop"
         count = sum(len(one.loops) for one in self.stimulated.values())
         return f"{loops}, and on {count} stimul{'us' if count == 1 else 'i'}" if count else loops
@@ -328,7 +317,6 @@ class BackToBack(Judged):
 
     @property
     def why(self) -> list[str]:
-        """Sentences on the first failures of the loops and stimuli; empty if all pass."""
         lines = [f"open loop: {loop.in_words}" for loop in self.open.values() if not loop.ok]
         lines += [line for one in self.stimulated.values() for line in one.why]
         if self.flight is not None and not self.flight.ok:
@@ -337,7 +325,6 @@ class BackToBack(Judged):
 
     @property
     def reserved(self) -> list[str]:
-        """Reasons to doubt a passed comparison, for the text about the result."""
         ran = [f"{name}: {words}" for name, one in self._branches for words in one.in_brief]
         return [*self._still, *self._ineffective, *ran]
 
@@ -348,7 +335,6 @@ class BackToBack(Judged):
 
     @property
     def _still(self) -> list[str]:
-        """Clauses about outputs that prove nothing."""
         return [
             f"{name}.{words}" for name, loop in self.open.items() for words in loop.exercise.idle
         ]
@@ -366,7 +352,6 @@ class BackToBack(Judged):
 
     @property
     def never_acted(self) -> list[str]:
-        """A list with one text that names the faults that never acted; empty if all acted."""
         never = [fault.name for fault in self.faults if not fault.activations]
         return [f"these faults never acted: {', '.join(never)}"] if never else []
 
@@ -377,7 +362,6 @@ class BackToBack(Judged):
 
     @property
     def _missed(self) -> list[str]:
-        """Texts about stimuli that do not reach the branches for which they were generated."""
         return [
             clause
             for name, one in self.stimulated.items()
@@ -387,7 +371,6 @@ class BackToBack(Judged):
 
     @property
     def _too_long(self) -> list[str]:
-        """A text for each board whose exchange takes longer than the period."""
         flown = {} if self.flight is None else self.flight.targets
         stepped = {name: loop.target for name, loop in self.open.items()}
         found = {**stepped, **flown}
@@ -408,7 +391,6 @@ class BackToBack(Judged):
 
     @property
     def unexercised(self) -> list[str]:
-        """Sentences on everything that was not exercised."""
         out = [
             f"{name}: {words}"
             for name, loop in self.open.items()
@@ -421,7 +403,6 @@ class BackToBack(Judged):
 
     @property
     def coverage(self) -> list[str]:
-        """Sentences on what was compared."""
         out = [f"open loop of {loop.covered}" for loop in self.open.values()]
         out += [one.covered for one in self.stimulated.values()]
         if self.flight is not None:
@@ -429,7 +410,6 @@ class BackToBack(Judged):
         return [*out, *self.required.covered]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, in which a number that is not finite is ``None``."""
         return {
             "scenario": self.scenario,
             "sides": list(self.sides),
@@ -457,12 +437,11 @@ def headline(error: str) -> str:
 
 
 def _alike(error: str, other: str) -> bool:
-    """Return True if both errors are the same except for process and step."""
     return _WHICH.sub("", error) in _WHICH.sub("", other)
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
-    """Return why the closed loop may fail although all steps agree in open loop."""
+    """Return a possible reason for a failed closed loop if all steps agree in open loop."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
         return f"this host, not the {who}, ended the run early: {flight.error}"
@@ -501,11 +480,9 @@ class ComparisonChain(Judged):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all stages in JSON, beginning with ``design``."""
         return (self.pairs[0].sides.design, *(pair.sides.translation for pair in self.pairs))
 
     def _judge(self) -> Outcome:
-        """Return the joint outcome of all pairs."""
         return Outcome.of_all(pair.outcome for pair in self.pairs)
 
     @property
@@ -515,27 +492,22 @@ class ComparisonChain(Judged):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes of all pairs, without repetitions."""
         return tuple(dict.fromkeys(note for pair in self.pairs for note in pair.notes))
 
     @property
     def coverage(self) -> list[str]:
-        """Sentences about the extent of each comparison, with the names of the two sides."""
         return [f"{pair.sides.gap}, {text}" for pair in self.pairs for text in pair.coverage]
 
     @property
     def unexercised(self) -> list[str]:
-        """Sentences about everything that a comparison did not exercise, without duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.unexercised))
 
     @property
     def doubts(self) -> list[str]:
-        """The reasons from :attr:`BackToBack.doubts` of all comparisons, without duplicates."""
         return list(dict.fromkeys(text for pair in self.pairs for text in pair.doubts))
 
     @property
     def in_words(self) -> str:
-        """The verdict, followed by the first failures in each comparison."""
         verdicts = ", and ".join(pair.statement for pair in self.pairs)
         loops = but = ""
         if all(pair.agreement is Outcome.PASSED for pair in self.pairs):
@@ -550,7 +522,6 @@ class ComparisonChain(Judged):
         return "\n".join([*lines, *(line for pair in self.pairs for line in pair.required.why)])
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, in which a number that is not finite is ``None``."""
         return {
             "scenario": self.scenario,
             "ok": self._judge() is Outcome.PASSED,

@@ -71,7 +71,6 @@ class PacedLink:
         self.send, self.receive, self.wait = self._port.send, self._port.receive, self._port.wait
 
     def reset(self) -> None:
-        """Press the board's reset button."""
         self._served.reset()
 
     def restart(self) -> None:
@@ -84,16 +83,13 @@ class PacedLink:
         self._port.receive()
 
     def count_anew(self) -> None:
-        """Discard the timing statistics of the emulator up to now."""
         self._served.count_anew()
 
     @property
     def pid(self) -> int:
-        """Process id of the emulator."""
         return self._served.pid
 
     def close(self) -> None:
-        """Close the port and end the emulator."""
         if self.pacing is None:
             with suppress(BoardError):  # the error of an ended emulator was already reported
                 self.pacing = self._served.status().timing
@@ -200,7 +196,6 @@ def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: fl
 
 
 def _allowed(controller: ControllerProtocol, inputs: Vector) -> Vector:
-    """Return the values nearest to ``inputs`` that the interface file of the controller allows."""
     interface = interface_of(controller)
     if interface is None:
         return inputs
@@ -370,7 +365,6 @@ class BoardController(LoggedController):
         return out
 
     def describe(self) -> dict[str, object]:
-        """Return a description for the header of a recording."""
         return {
             "type": type(self).__name__,
             **self.interface.describe(),
@@ -383,7 +377,6 @@ class BoardController(LoggedController):
         }
 
     def open_link(self) -> BoardLink:
-        """Open the line to the board at ``url``."""
         return open_line(self.interface, self.url, self.firmware, self.paced)
 
     def _meet(self, link: BoardLink) -> Self:
@@ -510,7 +503,6 @@ class BoardController(LoggedController):
         self._answer = _Answer(step.outputs, modelled, (self._sent_ns, ended - took, ended, ns))
 
     def _budgeted(self, execution_ns: int = 0) -> Budget:
-        """Return the time budget for the clock of the connected board."""
         assert self._session.board is not None
         clock_hz = self._session.board.clock_hz
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
@@ -574,9 +566,9 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
     """Measure the clock of Arduino code on an emulated board.
 
     The firmware is built twice. In place of its outputs, the firmware sends a reading of
-    ``micros()``, byte by byte. Each message keeps its number of bytes, so that the times of the
-    messages do not change. One build reads the clock before the initialization, the other before
-    the first step. The call of ``micros()`` itself shifts the times by some µs.
+    ``micros()``, byte by byte. All messages have the same lengths as in the controller's firmware,
+    and therefore take the same times. One build reads the clock before the initialization, the
+    other before the first step. The call of ``micros()`` itself shifts the times by some µs.
 
     Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
     for a board that is not emulated or does not answer.
@@ -608,7 +600,6 @@ def _reading(interface: Interface, url: str) -> int:
 
 
 def _with_clock(interface: Interface, first_step: bool) -> Interface:
-    """Return a copy of ``interface`` whose outputs are the bytes of a clock reading."""
     count = Codec(interface.output_fields).bytes
     names = [f"rtsim_byte_{k}" for k in range(count)]
     readings = [Field(Signal(name, type="uint8"), name, declared=True, line=0) for name in names]
@@ -631,6 +622,6 @@ def _with_clock(interface: Interface, first_step: bool) -> Interface:
 
 
 def _declaration(field: Field) -> str:
-    """Return the C declaration of a replaced output variable, which the C code still sets."""
+    """Return the C declaration of an output variable that the C code sets, but that is not sent."""
     dimensions = "".join(f"[{n}]" for n in field.signal.shape)
     return f"rtsim_{field.signal.type} {field.signal.name}{dimensions}"

@@ -95,7 +95,6 @@ class CController(ABC):
         """Measurements of each step. A restored controller has none."""
 
     def _copy(self) -> Self:
-        """Return a controller of the same kind that has not run a step."""
         out = object.__new__(type(self))
         for name, value in vars(self).items():  # copy() would double the time of each access
             setattr(out, name, value)
@@ -118,7 +117,6 @@ class CController(ABC):
         """Return the answer to a repeated step."""
 
     def save(self) -> dict[str, Any]:
-        """Return all steps since the start."""
         return self._requests().save()
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -141,17 +139,14 @@ class Restartable(Protocol):
 
 
 def interface_of(controller: object) -> Interface | None:
-    """Return the interface file of a controller, or ``None``."""
     return getattr(controller, "interface", None)
 
 
 def name_of(controller: object) -> str:
-    """Return the name of a controller from its interface file, or ``controller``."""
     return getattr(controller, "name", "controller")
 
 
 def warnings_of(controller: object) -> str:
-    """Return the compiler warnings of a controller, or ""."""
     return getattr(controller, "warnings", "")
 
 
@@ -171,7 +166,6 @@ def kind_of_build(controller: object) -> str:
 
 
 def board_of(controller: object) -> HelloReply | None:
-    """Return the board's answer to HELLO, or ``None``."""
     return getattr(controller, "board", None)
 
 

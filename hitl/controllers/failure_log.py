@@ -60,16 +60,13 @@ class Case:
 
     @property
     def tag(self) -> Tag:
-        """The tag of the last step."""
         return Tag(int(self.tags[-1][0]), int(self.tags[-1][1]))
 
     @property
     def last(self) -> dict[str, float]:
-        """The inputs of the last step, by name."""
         return self.at(-1)
 
     def at(self, row: int) -> dict[str, float]:
-        """Return the inputs of step ``row``, by name."""
         return dict(zip(self.names, self.inputs[row].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:
@@ -170,7 +167,6 @@ class FailureLog:
         return error
 
     def _saved(self, tag: Tag, case: Case) -> list[str]:
-        """Save ``case``, and return text lines with the command that repeats its steps."""
         if self._cases is None:
             return []
         path = self._cases / f"{self._interface.name}-{tag.ns}-{self._kind}.npz"
@@ -181,7 +177,6 @@ class FailureLog:
         return [f"{self.again}: rtsim sil case {path}"]
 
     def case(self, error: str = "") -> Case:
-        """Return a case with all steps so far."""
         interface, parameters = self._interface, self._interface.parameters
         tags, inputs = self.history.tags, self.history.inputs
         return Case(
@@ -227,7 +222,6 @@ class LoggedController(CController):
         return self._failures.explained(tag, error)
 
     def case(self, error: str = "") -> Case:
-        """Return a :class:`Case` with all steps so far, for a later repetition."""
         return self._failures.case(error)
 
     def _again(self, tag: Tag) -> Vector:

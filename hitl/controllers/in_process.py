@@ -81,7 +81,7 @@ class CalledStepLog:
         """Return the first ``steps`` recorded steps.
 
         If compiled code called one step more than ``steps``, the log stores the last step and its
-        answer. Compiled code calls no further step until :meth:`repeated` discards the stored one.
+        answer. Compiled code calls no further step before ``repeated`` discards the stored step.
         """
         called = int(self.values[_ROW_COUNT])
         assert steps <= called <= steps + 1, f"{called} steps were called, {steps} were counted"
@@ -164,11 +164,9 @@ class InProcess(CController):
 
     @property
     def warnings(self) -> str:
-        """Compiler warnings about the C code; empty if there were none."""
         return self.build.warnings
 
     def describe(self) -> dict[str, object]:
-        """Return a description for the header of a recording."""
         return {"type": type(self).__name__, **self.build.describe()}
 
     def _load(self) -> None:

@@ -44,7 +44,6 @@ def check_c_of_now(reference: str, source: str) -> None:
 
 
 def _file(reference: str) -> Path:
-    """Return the path of the interface file, without its variant."""
     path, dot, _ = reference.rpartition(".toml")
     return Path(path + dot or reference)
 
@@ -131,7 +130,6 @@ class Rerun(Judged):
 
     @property
     def failed(self) -> bool:
-        """True if the C code failed again."""
         return self._judge() is Outcome.FAILED
 
     def to_json(self) -> dict[str, Any]:

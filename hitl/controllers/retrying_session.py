@@ -60,7 +60,7 @@ class BoardLine(ABC):
         """Set the time to 0 at the start of the run, if the line's clock can be set."""
 
     def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
-        """Return the time to which ``tag`` advances a board, ``None`` if it has its own clock."""
+        """Return the time to which ``tag`` advances a board in lockstep, or ``None``."""
         return None
 
     def anchor(self, tag: Tag) -> None:  # noqa: B027
@@ -68,10 +68,9 @@ class BoardLine(ABC):
 
     @abstractmethod
     def until(self, tag: Tag, allowed_ns: int) -> int:
-        """Return the time until which the session waits for the answer to a request."""
+        """Return the latest time at which the session still waits for the answer to a request."""
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
-        """Return True if an answer that took ``modelled_ns`` is in time."""
         return True
 
     @abstractmethod
@@ -87,7 +86,7 @@ class BoardLine(ABC):
 class CycleLine(BoardLine):
     """The line to an emulated board in lockstep; 0 ns is the cycle in which the run began.
 
-    An answer is always in time, because the board never runs beyond the end of the wait.
+    The board stops at the end of the wait, so each answer that it gives is in time.
     """
 
     repeat_ns = 2_000_000
@@ -135,7 +134,6 @@ class CycleLine(BoardLine):
         return pieces
 
     def _left(self, until_ns: int) -> int:
-        """Return the number of cycles up to ``until_ns``."""
         return self._origin + until_ns * self._hz // NS_PER_S - self._board.cycles
 
 
@@ -162,9 +160,9 @@ class WallLine(BoardLine):
 
 
 class ModelLine(WallLine):
-    """The line to a board that runs by itself, for a simulation that waits for each answer.
+    """The line to a board with its own clock, in a simulation that waits for each answer.
 
-    Whether an answer is late does not depend on the host's clock.
+    Lateness is decided without the host's clock.
     """
 
     repeat_ns = 50_000_000
@@ -210,9 +208,9 @@ class RetryingSession:
 
     ``stepped`` is called with each answer and its time of arrival. An unanswered request is sent
     again after ``repeat_ns``, with the same sequence number. If the board has already answered the
-    request, it sends the same answer again. Each wait is twice as long as the previous one, because
-    the board may still be computing. The limit ``most_ns`` ensures that the session soon notices
-    when a disturbed line works again.
+    request, it sends the same answer again. The time between repetitions doubles each time, because
+    the board may still be computing, up to ``most_ns``, so that the session soon detects that a
+    disturbed line works again.
     """
 
     def __init__(
@@ -244,7 +242,6 @@ class RetryingSession:
         self._baud = baud
 
     def ask(self, now_ns: int) -> None:
-        """Send the request that the session has prepared."""
         self.repeats, self._again_ns = 0, now_ns + self.repeat_ns
         self._rest = self._reply_bytes
         self.begun_ns.clear()
@@ -278,7 +275,6 @@ class RetryingSession:
             self.error = as_failure(error)
 
     def _next_ns(self) -> int:
-        """Return the time at which the request is repeated if nothing arrives."""
         if self.session.state is SessionState.CONNECTING:
             return self.line.now() + HELLO_EVERY_NS
         return self._again_ns if self.session.waiting else FAR

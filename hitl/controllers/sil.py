@@ -114,7 +114,6 @@ class SilController(LoggedController):
 
     @property
     def warnings(self) -> str:
-        """Compiler warnings about the C code; empty if there were none."""
         return self.build.warnings
 
     def _started(self) -> WorkerProxy:
@@ -149,7 +148,6 @@ class SilController(LoggedController):
         return True
 
     def describe(self) -> dict[str, object]:
-        """Return a description for the header of a recording."""
         served = {} if self.endpoint is None else {"endpoint": self.endpoint, "stamps": _DURATIONS}
         about = {"type": type(self).__name__, **self.build.describe(), **served}
         return about | {"link": self.link}
@@ -306,7 +304,6 @@ class SilController(LoggedController):
         return super().explained(tag, error)
 
     def close(self) -> None:
-        """End the process; raise :class:`ControllerError` if the process fails at its end."""
         worker, self._worker = self._worker, None
         if self._warm_up is not None:
             self._warm_up.close()

@@ -100,7 +100,6 @@ class Tools:
         return Toolchain(self.how.command(tool), self.gcc.version).run(arguments, folder)
 
     def compile(self, source: Path, into: Path, *more: str | Path) -> str:
-        """Compile ``source`` and return the warnings."""
         how = self.how
         tool, dialect = ("gcc", how.c) if source.suffix == ".c" else ("g++", how.cpp)
         rules = ("-MD", "-MF", into.with_suffix(".d"))

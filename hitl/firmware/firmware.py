@@ -54,7 +54,6 @@ def manifest() -> list[Shipped]:
 
 
 def shipped(sketch: Sketch) -> Shipped | None:
-    """Return the shipped image of exactly this sketch, or None."""
     return next((image for image in manifest() if image.key == sketch.key), None)
 
 

@@ -32,7 +32,6 @@ class _Section:
 
     @property
     def has_contents(self) -> bool:
-        """True if the file contains bytes of the section that are loaded into memory."""
         return bool(self.flags & _ALLOCATED and self.type != _NO_BITS and self.size)
 
 

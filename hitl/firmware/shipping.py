@@ -87,7 +87,6 @@ def core_sources() -> dict[str, Path]:
 
 
 def _write_core(files: Mapping[str, Path]) -> None:
-    """Write a reproducible archive of ``files``, independent of machine and time."""
     with tarfile.open(CORE_SOURCES, "w:xz", format=tarfile.USTAR_FORMAT) as archive:
         for name, path in sorted(files.items()):
             data = path.read_bytes()

@@ -177,8 +177,6 @@ class _Gathering:
         return self.names[path]
 
     def rewritten(self, text: str, path: Path) -> str:
-        """Return ``text`` in which ``#include`` names the headers in the sketch's folder."""
-
         def renamed(match: re.Match[str]) -> str:
             quoted, pointed = match[2], match[3]
             header = self._found(quoted or pointed, [path.parent] if quoted else [])
@@ -315,7 +313,6 @@ def _image(board: BoardDescription) -> str:
 
 
 def linker_flags(board: BoardDescription, hal: str) -> list[str]:
-    """Return the linker flags of ``board``; ``hal`` is the folder of its HAL files."""
     return [flag.replace("{hal}", hal) for flag in board.compiler.link]
 
 
@@ -470,7 +467,6 @@ class Sketch:
 
     @property
     def name(self) -> str:
-        """Name of the controller and of the sketch's folder."""
         return self.interface.name
 
     @property

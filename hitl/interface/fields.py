@@ -46,7 +46,6 @@ def read_pin(table: str, value: object) -> str:
 
 
 def type_of_pin(table: str, pin: str) -> str:
-    """Return the default type of a signal at ``pin``."""
     if pin == SERIAL or table == "outputs":
         return "uint8"
     return "uint16" if pin.startswith("A") else "bool"
@@ -175,7 +174,6 @@ class Field:
 
 
 def limits(type: str) -> tuple[int, int]:
-    """Return the minimum and maximum of the integer type ``type``."""
     bits = int(type.lstrip("uint"))
     return (0, 2**bits - 1) if type[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
@@ -186,8 +184,6 @@ def value(default: Any = NEEDED) -> Key:
 
 
 def finite(default: Any = NEEDED, wanted: str = "a finite number, such as 0.5 or '1/256'") -> Key:
-    """Return the key of a finite number."""
-
     def convert(given: object) -> float:
         found = exact_number(given)
         if not math.isfinite(found):
@@ -298,7 +294,7 @@ def read_field(table: str, name: str, row: Entries, real: str) -> Field:
 
 
 def _specials(table: str, row: Entries, signal: Signal) -> tuple[float, ...]:
-    """Return which of the infinities and NaN an input's entry in the file explicitly allows."""
+    """Return the special values (infinities, NaN) that an input's entry in the file allows."""
     floating = table == "inputs" and signal.type.startswith("float")
     if "nan" in row.given and not floating:
         raise ValueError(

@@ -104,7 +104,6 @@ class ArduinoClock:
 
     @property
     def start_ms(self) -> int:
-        """Value of ``millis()`` at the reset."""
         if self.timer == AVR:
             return self.start_us // 1024 * 128 // 125
         return self.start_us // 1000
@@ -224,7 +223,7 @@ WHEN = ("after initialize", "before initialize")
 
 @dataclass(frozen=True)
 class StepEntry:
-    """An entry point that is called at the ticks ``offset``, ``offset + every`` and so on."""
+    """Entry point of the C code, called at the ticks ``offset``, ``offset + every`` and so on."""
 
     call: str
     every: int = 1
@@ -366,7 +365,6 @@ class Interface:
         return self.input_fields + self.output_fields + self.parameter_fields
 
     def describe(self) -> dict[str, object]:
-        """Return a description of the interface for the header of a recording."""
         return {
             "interface": str(self.path),
             "variant": self.variant,
@@ -376,7 +374,6 @@ class Interface:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the interface file and its sources, in hexadecimal."""
         out = hashlib.sha256()
         for path in (self.path, *self.sources):
             out.update(hashlib.sha256(path.read_bytes()).digest())
@@ -546,7 +543,6 @@ class _Reader:
         return paths
 
     def _flags(self) -> tuple[str, ...]:
-        """Return the flags, with each response file (``@FILE``) replaced by its contents."""
         out: list[str] = []
         for element, option in enumerate(self.top["flags"]):
             given, files = [option], 0

@@ -48,7 +48,6 @@ class Range:
 
     @property
     def rest(self) -> float:
-        """The allowed value nearest to 0."""
         return self.fitted(0.0)
 
     def at(self, share: float) -> float:
@@ -88,7 +87,6 @@ def range_of(place: Field, name: str, usual: float) -> Range:
 
 
 def _narrow(type: str) -> bool:
-    """Return True for integer types that are small enough to search completely."""
     return type in ("int8", "uint8", "int16", "uint16")
 
 

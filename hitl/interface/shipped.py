@@ -18,5 +18,4 @@ def found(path: Path) -> Path:
 
 
 def ships(path: Path) -> bool:
-    """Return True if ``path`` is one of the shipped files."""
     return FIRMWARE.resolve() in path.resolve().parents

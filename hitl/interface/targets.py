@@ -67,7 +67,6 @@ _SINGLE = "its double has 4 bytes; use float32, or a variant with real = 'float3
 
 
 def processor(name: str, double_bytes: int = 8) -> Target:
-    """Return a target whose ``double`` has ``double_bytes`` bytes."""
     return Target(name, {"float64": _SINGLE} if double_bytes == 4 else {})
 
 

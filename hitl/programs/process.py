@@ -7,19 +7,14 @@ reports that it has used its time, with the datagrams that it has sent.
 
 from __future__ import annotations
 
-import os
 import platform
-import signal
 import socket
 import struct
-import subprocess
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from hitl.programs.library import ProgramError, check_program, virtual_time
+from hitl.programs.started import PATIENCE_S, Datagram, ProgramHangs, StartedProgram
 from rtsim.core.clock import stopwatch
 from rtsim.core.tag import NS_PER_S
 
@@ -35,10 +30,6 @@ MOST_BYTES = 65_507
 """Bytes of the longest datagram."""
 LOOK_NS = 1000
 """Time that a program needs to read a clock or to poll, ns."""
-_TAIL = 2000
-_PATIENCE_S = 10.0
-
-
 _REFUSED = "refused: "
 """Begin of a note about a port that is not declared."""
 
@@ -47,19 +38,7 @@ def _listed(ports: Sequence[int]) -> str:
     return f"port {', '.join(map(str, ports))}" if ports else "no port"
 
 
-class Datagram(NamedTuple):
-    """A datagram between the simulator and a program, or a part of a TCP stream."""
-
-    at_ns: int
-    """Time on the program's clock at which it arrives at the program or was sent by it, ns."""
-    port: int
-    """Port to which it is sent."""
-    data: bytes
-    source: int = 0
-    """Port from which it is sent."""
-
-
-class VirtualProcess:
+class VirtualProcess(StartedProgram):
     """A program that is started with virtual time; its time begins at 0.
 
     Args:
@@ -88,17 +67,11 @@ class VirtualProcess:
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
         look_ns: int = LOOK_NS,
-        patience: float = _PATIENCE_S,
+        patience: float = PATIENCE_S,
         other_ports: bool = False,
     ) -> None:
-        self.name = Path(command[0]).name
-        self.notes: list[str] = []
-        """What the library cannot replace, or has found in the program."""
-        self.now_ns = 0
-        """Time of the program, ns."""
-        self.threads = 0
-        """Number of its threads; 0 after it has ended."""
-        self._patience = patience
+        super().__init__(command, log, patience)
+        self._now_ns = self.threads = 0
         listens, calls = list(listens), list(calls)
         self._declared = (
             f"it may open {_listed(listens)} and send to {_listed(calls)}: correct or add the "
@@ -115,27 +88,18 @@ class VirtualProcess:
         ours, its = socket.socketpair()
         self._control = ours
         ours.settimeout(patience)
-        self._log = open(log, "w+b") if log else tempfile.TemporaryFile()  # noqa: SIM115
         options = (
             f"fd={its.fileno()},look={look_ns},in={':'.join(map(str, listens))},"
             f"out={':'.join(map(str, calls))},others={int(other_ports)}"
         )
-        kept = {
-            name: os.environ[name]
-            for name in ("PATH", "HOME", "LD_LIBRARY_PATH")
-            if name in os.environ
-        }
         try:
-            self._process = subprocess.Popen(
+            self._start(
                 [launcher, library, options, program, *map(str, command[1:])],
-                stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT, cwd=folder,
-                env={**kept, "LC_ALL": "C", "TZ": "UTC", **(environment or {})},
-                pass_fds=[its.fileno()], start_new_session=True,
+                folder, environment, {"LC_ALL": "C", "TZ": "UTC"}, [its.fileno()],
             )  # fmt: skip
-        except OSError as error:
-            self._log.close()
+        except BaseException:
             ours.close()
-            raise ProgramError(f"cannot start {program}: {error.strerror}") from None
+            raise
         finally:
             its.close()
         try:
@@ -144,20 +108,16 @@ class VirtualProcess:
             self.close()
             raise
 
+    @property
+    def now_ns(self) -> int:
+        return self._now_ns
+
     def run(
         self, until_ns: int, datagrams: Iterable[Datagram] = (), *, first: bool = False
     ) -> list[Datagram]:
-        """Let the program run until ``until_ns``, and return the datagrams that it sends.
-
-        Args:
-            until_ns: Time of the program at which it stops, ns; all that happens at this time is
-                included.
-            datagrams: Datagrams that arrive at the program.
-            first: If True, the program stops at the time of the first datagram that it sends.
-
-        Raises:
-            ProgramError: The program has ended, or does not use its time.
-        """
+        """Let the program run until ``until_ns``; all that happens at this time is included."""
+        if self._stopped and (stopped := self.stopped()):
+            raise stopped
         out = []
         count = 0
         for one in datagrams:
@@ -188,9 +148,9 @@ class VirtualProcess:
     def _report(self) -> list[Datagram]:
         data = self._get(_REPORT.size, b"")
         magic, datagrams, notes, threads, now_ns, size = _REPORT.unpack_from(data)
-        if magic != b"DONE" or now_ns < self.now_ns or size > _MOST_REPORT:
+        if magic != b"DONE" or now_ns < self._now_ns or size > _MOST_REPORT:
             raise self._damaged()
-        self.threads, self.now_ns = threads, now_ns
+        self.threads, self._now_ns = threads, now_ns
         if not size:
             return []
         size += _REPORT.size
@@ -215,11 +175,12 @@ class VirtualProcess:
             raise self._damaged()
         for text in self.notes[known:]:
             if text.startswith(_REFUSED):
-                raise self._error(f"uses {text.removeprefix(_REFUSED)}; {self._declared}")
+                what = f"uses {text.removeprefix(_REFUSED)}; {self._declared}"
+                raise self._error(what, ProgramError)
         return out
 
     def _damaged(self) -> ProgramError:
-        return self._error("has damaged the connection to its virtual time")
+        return self._error("has damaged the connection to its virtual time", ProgramError)
 
     def _get(self, size: int, data: bytes) -> bytes:
         """Return ``data`` and what the program sends, until there are ``size`` bytes or more."""
@@ -242,31 +203,19 @@ class VirtualProcess:
                     raise self._hangs()
         return b"".join(parts) if len(parts) > 2 or data else parts[-1]
 
-    def ended(self) -> ProgramError:
-        """Return the error that says how the program has ended."""
-        try:
-            status = self._process.wait(self._patience)
-        except subprocess.TimeoutExpired:
-            return self._error("has closed the connection to its virtual time")
-        if status < 0:
-            try:
-                how = f"was ended by {signal.Signals(-status).name}"
-            except ValueError:
-                how = f"was ended by signal {-status}"
-        else:
-            how = f"has ended with exit status {status}"
-        return self._error(how)
-
     def _hangs(self) -> ProgramError:
+        if stopped := self.stopped():
+            return stopped
         where = "; ".join(self._threads_at())
         return self._error(
             f"has not used its time within {self._patience:g} s: a thread computes, waits in a "
             f"system call that has no virtual time, or waits for another thread in a loop without "
-            f"a call ({where or 'its threads cannot be read'})"
+            f"a call ({where or 'its threads cannot be read'})",
+            ProgramHangs,
         )
 
     def _threads_at(self) -> Iterable[str]:
-        tasks = Path(f"/proc/{self._process.pid}/task")
+        tasks = Path(f"/proc/{self._running.pid}/task")
         for task in sorted(tasks.glob("*")):
             try:
                 call = (task / "syscall").read_text().partition(" ")[0].strip()
@@ -277,31 +226,9 @@ class VirtualProcess:
                 does = "runs" if call == "running" else f"is in system call {call}"
                 yield f"thread {name} {does}"
 
-    def _error(self, what: str) -> ProgramError:
-        at = f"{self.now_ns / NS_PER_S:.9g} s of its time"
-        tail = self.output().strip()
-        lines = f"\nits last output:\n{tail[-_TAIL:]}" if tail else ""
-        return ProgramError(f"the program {self.name} {what}, at {at}{lines}")
-
-    @property
-    def exit_status(self) -> int | None:
-        """Exit status of the program, negative for a signal; None while it runs."""
-        return self._process.poll()
-
-    def output(self) -> str:
-        """Return the end of the output of the program."""
-        size = os.fstat(self._log.fileno()).st_size
-        return os.pread(self._log.fileno(), 4 * _TAIL, max(0, size - 4 * _TAIL)).decode(
-            errors="replace"
-        )
-
     def close(self) -> None:
-        """End the program and all processes that it has started; a second call has no effect."""
-        with suppress(ProcessLookupError):  # first, or it would report a lost connection
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        super().close()  # first, or the program would report a lost connection
         self._control.close()
-        self._log.close()
 
 
 _FUTEX = 202 if platform.machine() == "x86_64" else 98

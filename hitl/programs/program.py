@@ -6,51 +6,72 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from hitl.building.store import hash_of
-from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout
+from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout, Requests
 from hitl.programs.library import ProgramError
-from hitl.programs.process import LOOK_NS, Datagram, VirtualProcess
-from rtsim.components.frames import FrameCodec, FrameError, read_frames
+from hitl.programs.packets import ENDS, FROM_PROGRAM, PROGRAM, TO_PROGRAM, kept_files, strike
+from hitl.programs.process import LOOK_NS, VirtualProcess
+from hitl.programs.real_process import RealProcess
+from hitl.programs.started import PATIENCE_S, Datagram, StartedProgram
+from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
+from rtsim.components.request_log import RequestLog, steps_of
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S, Tag, to_ns
+from rtsim.engine.faults.at_messages import FaultyTransport
+from rtsim.engine.faults.line_kinds import LineFaults
+
+VIRTUAL, REAL = "virtual", "real"
+UNANSWERED = "unanswered"
+_FILES, _OUTPUT = "files", "output.txt"
 
 
 class ProgramPort(NamedTuple):
     """A port of a program, and how often a frame is sent to it."""
 
-    port: int
+    port: int | str
+    """The port that the program opens, or the name of a received frame: the frame is then sent to
+    the socket from which the program sends that frame."""
     every: int = 1
-    """The frame is sent at each tick whose number is a multiple of ``every``."""
+    """The frame is sent at each tick whose number is a multiple of ``every``, or is expected to
+    arrive within so many ticks."""
+    opens_late: bool = False
+    """True if the program opens the port during the run; frames before that time are lost."""
 
 
-_Port = int | ProgramPort
+_Port = int | str | ProgramPort
+_arrival = attrgetter("at_ns")
 _OTHER_PORT = "which is not the port of a frame that the controller receives"
 
 
 class Program:
-    """A program in virtual time, which exchanges UDP datagrams with the simulation.
+    """A program that exchanges UDP datagrams with the simulation.
 
-    The program starts at the beginning of the run and ends with it. Its clock shows the time
-    of the simulation, whatever the wall clock shows: its threads, sleeps and timeouts wait for the
-    time of the simulation, and a datagram reaches it at its tag. The same run twice is therefore
-    the same run, bit for bit. Nothing in the program has to be changed.
+    The program starts at the beginning of the run and ends with it. In virtual time, its clock
+    shows the time of the simulation, whatever the wall clock shows: its threads, sleeps and
+    timeouts wait for the time of the simulation, and a datagram reaches it at its tag. The same run
+    twice is therefore the same run, bit for bit. Nothing in the program has to be changed.
 
     At each tick, the controller sends its inputs in the frames ``send``. Its outputs are the
-    signals of the frames ``receive``, as the program has sent them until the answer is due, and the
-    number of malformed frames so far (``malformed``). Computing takes no time on the program's
-    clock; give a compute latency to the controller for the time that it takes on the target.
+    signals of the frames ``receive``, as the program has sent them until the answer is due, and two
+    numbers: ``malformed`` frames so far, and ``unanswered`` ticks so far, after which a frame was
+    missing when the answer was due. Computing takes no time on the program's clock; give a compute
+    latency to the controller for the time that it takes on the target.
 
     Args:
         command: The program, or the program and its arguments.
         frames: File that describes the frames, or their codecs by name.
-        send: Ports of the program by the names of the frames that are sent to it.
-        receive: Ports to which the program sends, by the names of the frames.
+        send: Ports of the program by the names of the frames that are sent to it. The name of a
+            received frame, instead of a port, means the socket from which the program sends it.
+        receive: Ports to which the program sends, by the names of the frames. A program that sends
+            a frame less often than it receives has ``ProgramPort(port, every=8)``.
+        clock: ``"virtual"``, or ``"real"`` for a program on the wall clock in a run with a pace.
         clock_fields: Fields of sent frames that contain the time of the run, s, instead of a
             signal.
         answer: With ``"latest"``, the outputs are the latest values that the program has sent.
@@ -59,12 +80,15 @@ class Program:
         folder: Folder whose files the program finds in its working folder, for example parameters.
             Each run has a copy.
         environment: Environment variables of the program.
-        log: File for the output of the program.
+        keep: Patterns of files that the program writes, such as ``"logs/*.bbl"``, to keep in
+            a folder beside the recording. The output of the program is always kept there.
+        log: File for the output of the program, instead of a file beside the recording.
         opens: Further ports that the program opens or to which it sends; nothing is sent to them,
             and what they send is ignored.
         other_ports: If True, the program can use other ports of the network, in real time. By
             default, each use of another port ends the run with an error.
         silence: Longest time that the program needs for an awaited answer, on its own clock, s.
+        patience: Longest wall-clock time for which the program computes without an end, s.
         look: Time that the program needs to read its clock or to poll, s.
         prefix: If True, names of signals begin with the name of their frame.
 
@@ -79,7 +103,7 @@ class Program:
     """
 
     outside = True
-    own_time = True
+    ends = ENDS
 
     def __init__(
         self,
@@ -87,16 +111,19 @@ class Program:
         *,
         frames: str | Path | Mapping[str, FrameCodec],
         send: Mapping[str, _Port],
-        receive: Mapping[str, int],
+        receive: Mapping[str, _Port],
+        clock: str = VIRTUAL,
         clock_fields: Iterable[str] = (),
         answer: str = LATEST,
         boot: float = 1.0,
         folder: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
+        keep: Iterable[str] = (),
         log: str | Path | None = None,
         opens: Iterable[int] = (),
         other_ports: bool = False,
         silence: float = 1.0,
+        patience: float = PATIENCE_S,
         look: float = LOOK_NS / NS_PER_S,
         prefix: bool = False,
     ) -> None:
@@ -104,6 +131,8 @@ class Program:
         self.name = Path(self.command[0]).name
         if answer not in ANSWERS:
             raise ScenarioError(f"answer is {answer!r}; choose {' or '.join(map(repr, ANSWERS))}")
+        if clock not in (VIRTUAL, REAL):
+            raise ScenarioError(f"clock is {clock!r}; choose {VIRTUAL!r} or {REAL!r}")
         if not receive and answer == AWAITED:
             raise ScenarioError(f"{self.name}: answer='awaited' waits for frames; give receive=")
         codecs = frames if isinstance(frames, Mapping) else read_frames(Path(frames))
@@ -112,6 +141,12 @@ class Program:
                 raise UnknownName("frame", name, codecs, self.name)
         self._answer, self._prefix = answer, prefix
         self.silence = silence if answer == AWAITED else 0.0
+        self.patience = patience
+        self.own_time = clock == VIRTUAL
+        """True if lateness is measured on the clock of the program."""
+        self.paced = clock == REAL
+        """True if the program runs on the wall clock."""
+        self.prompt = answer == LATEST
         self._boot_ns, self._look_ns = to_ns(boot, "boot"), to_ns(look, "look")
         if self._look_ns <= 0:
             raise ScenarioError(
@@ -120,48 +155,65 @@ class Program:
             )
         self._folder = None if folder is None else Path(folder)
         self._opens, self._other_ports = tuple(opens), other_ports
-        self._environment, self._log = dict(environment or {}), log
-        self._to = {
-            name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in send.items()
-        }
-        self._from = dict(receive)
-        for port in (*(p.port for p in self._to.values()), *self._from.values(), *self._opens):
+        self._environment, self._keep = dict(environment or {}), tuple(keep)
+        self._log_file = None if log is None else Path(log)
+        self._to, self._from = (
+            {name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in one.items()}
+            for one in (send, receive)
+        )
+        for port in (*self._listens(), *self._calls(), *self._opens):
             if not 0 < port < 65536:
                 raise ScenarioError(f"{self.name}: the port {port} is not between 1 and 65535")
-        for name, to in self._to.items():
-            if to.every < 1:
-                raise ScenarioError(f"{self.name}: every={to.every} of {name}; give 1 or more")
-        self._sends = Layout.of([codecs[name] for name in send], prefix)
+        for name, at in self._from.items():
+            if at.every < 1:
+                raise ScenarioError(f"{self.name}: every={at.every} of {name}; give 1 or more")
+        self._requests = Requests(
+            Layout.of([codecs[name] for name in send], prefix),
+            {name: to.every for name, to in self._to.items()},
+            clock_fields,
+            self.name,
+        )
         self._receives = Layout.of([codecs[name] for name in receive], prefix)
-        self._clock = self._clock_columns(tuple(clock_fields))
-        self._inputs = np.ones(self._sends.signals.size, np.bool_)
-        for place in self._clock.values():
-            self._inputs[place] = False
-        self.inputs = Signals(*(s for s in self._sends.signals if s.name not in self._clock))
-        self.outputs = self._receives.signals + Signals(Signal(MALFORMED))
-        self.process: VirtualProcess | None = None
+        self.inputs = self._requests.inputs
+        self.outputs = self._receives.signals + Signals(Signal(MALFORMED), Signal(UNANSWERED))
+        self.process: StartedProgram | None = None
         """The running program; None before a run."""
+        self._line: LineFaults | None = None
 
-    def _clock_columns(self, fields: tuple[str, ...]) -> dict[str, slice]:
-        signals = self._sends.signals
-        for field in fields:
-            if field not in signals.names:
-                raise UnknownName("field", field, signals.names, f"the frames sent to {self.name}")
-        return {field: signals.slice(field) for field in fields}
+    def _listens(self) -> list[int]:
+        """Return the ports that the program opens for frames."""
+        ports = [to.port for to in self._to.values()]
+        for port in ports:
+            if isinstance(port, str) and port not in self._from:
+                raise UnknownName("received frame", port, self._from, self.name)
+        return [port for port in ports if isinstance(port, int)]
 
-    def fresh(self) -> Program:
+    def _calls(self) -> list[int]:
+        """Return the ports to which the program sends frames."""
+        for name, at in self._from.items():
+            if not isinstance(at.port, int):
+                raise ScenarioError(f"{self.name}: the port of {name} is {at.port!r}, no number")
+        return [at.port for at in self._from.values() if isinstance(at.port, int)]
+
+    def found(self) -> Sequence[str | Path]:
+        """Return the command; a derived class can search the program when it is started."""
+        return self.command
+
+    def fresh(self) -> Self:
         """Return a copy with a started program, for one run.
 
         Raises :class:`hitl.programs.ProgramError` if the program cannot be started.
         """
         out = copy(self)
-        out._work = tempfile.mkdtemp(prefix=f"rtsim-{self.name}-")
+        out.command = list(self.found())
+        out._begin()
         try:
-            if self._folder is not None:
-                shutil.copytree(self._folder, out._work, dirs_exist_ok=True)
-            self.prepare(Path(out._work))
-            out.process = self.start(Path(out._work))
-            out._run(self._boot_ns)
+            out._make_folder()
+            out.process = out._started()
+            if out.paced:
+                out._take_all(out.process.run(out.process.now_ns + out._boot_ns))
+            else:
+                out._run(out._boot_ns)
         except BaseException:
             out.close()
             raise
@@ -170,113 +222,294 @@ class Program:
     def prepare(self, folder: Path) -> None:
         """Prepare the working folder of a run; autopilots write their parameters here."""
 
-    def start(self, folder: Path) -> VirtualProcess:
-        """Start the program in its working folder ``folder``."""
+    def _make_folder(self) -> None:
+        """Make the working folder, which stays when the program is started again."""
+        self._work = Path(tempfile.mkdtemp(prefix=f"rtsim-{self.name}-"))
+        if self._folder is None:
+            (self._work / _FILES).mkdir()
+        else:
+            shutil.copytree(self._folder, self._work / _FILES)
+        if self._log_file is not None:
+            self._log_file.write_bytes(b"")
+        self.prepare(self._work / _FILES)
+
+    def _started(self) -> StartedProgram:
+        assert self._work is not None
+        return self.start(self._work / _FILES, self._log_file or self._work / _OUTPUT)
+
+    def start(self, folder: Path, log: Path) -> StartedProgram:
+        """Start the program in the folder ``folder``, and append its output to ``log``."""
+        calls = self._calls()
+        if self.paced:
+            return RealProcess(
+                self.command, calls, folder=folder, environment=self._environment, log=log,
+                patience=self.patience,
+            )  # fmt: skip
         return VirtualProcess(
-            self.command, [*(p.port for p in self._to.values()), *self._opens],
-            [*self._from.values(), *self._opens], folder=folder,
-            environment=self._environment, look_ns=self._look_ns, other_ports=self._other_ports,
-            log=None if self._log is None else Path(self._log),
+            self.command, [*self._listens(), *self._opens],
+            [*calls, *self._opens], folder=folder, environment=self._environment,
+            look_ns=self._look_ns, other_ports=self._other_ports, log=log, patience=self.patience,
         )  # fmt: skip
+
+    def start_again(self, tag: Tag) -> None:
+        """Start the program again at ``tag``; its time before the run passes during the run."""
+        process = self._live()
+        self._notes += process.notes
+        process.close()
+        self.process = self._started()
+        self._drift_ns = -self._boot_ns - tag.ns
+        self._pending.clear()
+        self._arriving.clear()
+        self._forgotten = f"it was started again at {tag}"
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep the output and the files of the program in ``folder`` when the run has ended."""
+        self._kept = folder
 
     # -- the state of a run
 
-    _work = ""
+    _work: Path | None = None
+    _kept: Path | None = None
     _tick = 0
     _drift_ns = 0
-    """Time by which the program's clock is ahead of the run, ns; not 0 after the run has waited."""
+    """Time by which the program's clock is ahead of the run, ns; not 0 after the run has waited or
+    the program was started again."""
 
     def _begin(self) -> None:
         self._values = self._receives.signals.initial()
         self._pending: list[Datagram] = []
+        self._arriving: list[Datagram] = []
+        """What the program has sent and what has not arrived yet, by the time of its arrival."""
+        self._since = dict.fromkeys(self._from, 0)
+        """Number of ticks since the latest arrival of each frame."""
         self._missing: set[str] = set()
         self._arrived: set[str] = set()
+        self._unanswered = 0
+        self._callers: dict[str, int] = {}
+        """Ports from which the program has sent its frames, by their names."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames, by reason."""
+        self._notes: list[str] = []
+        self._log = RequestLog(self.inputs.size)
+        self._waits: list[int] = []
+        """Step and patience (ns) of each ``receive``."""
+        self._forgotten = ""
+        """Why the program cannot be brought to its present state by the same inputs."""
+        self._faulty: dict[str, FaultyTransport] = {}
 
     def _program_ns(self, tag: Tag) -> int:
         return self._boot_ns + self._drift_ns + tag.ns
 
-    def _run(self, until_ns: int, first: bool = False) -> None:
+    def _live(self) -> StartedProgram:
         if self.process is None:
             raise ControllerError(f"{self.name} is not started; use the controller of fresh()")
-        if "_values" not in vars(self):
-            self._begin()
-        pending, self._pending = self._pending, []
-        known = len(self.process.notes)
-        for datagram in self.process.run(until_ns, pending, first=first):
-            self._take(datagram)
-        for note in self.process.notes[known:]:
-            if note.startswith("lost: ") and note.endswith("not opened"):
+        return self.process
+
+    def _run(self, until_ns: int, first: bool = False) -> None:
+        process = self._live()
+        known = len(process.notes)
+        now = [one for one in self._pending if one.at_ns <= until_ns]
+        if now:
+            self._pending = [one for one in self._pending if one.at_ns > until_ns]
+            now.sort(key=_arrival)
+        self._take_all(process.run(until_ns, now, first=first))
+        late = [f"port {to.port}," for to in self._to.values() if to.opens_late]
+        for note in process.notes[known:]:
+            if any(port in note for port in late) and note.endswith("not opened"):
+                process.notes.remove(note)
+            elif note.startswith("lost: ") and note.endswith("not opened") and not self._forgotten:
                 raise ProgramError(
                     f"the program {self.name} did not receive a frame: {note}; correct the port in "
                     "send=, or give the program more time before the run: boot="
                 )
-        if not self.process.threads:
-            raise self.process.ended()
+        if not process.threads:
+            raise process.ended()
+
+    def _take_all(self, sent: Iterable[Datagram]) -> None:
+        """Decode what the program has sent, as far as it has arrived."""
+        faulty = self._faulty.get(FROM_PROGRAM)
+        if faulty is None:
+            for datagram in sent:
+                self._take(datagram)
+            return
+        for one in sent:
+            if one.port not in self._opens:
+                self._arriving += self._spoiled(faulty, one)
+        self._arriving.sort(key=_arrival)
+        while self._arriving and self._arriving[0].at_ns <= self._live().now_ns:
+            self._take(self._arriving.pop(0))
+
+    def _spoiled(self, faulty: FaultyTransport, one: Datagram) -> list[Datagram]:
+        """Return the copies of a datagram that arrive, with the times of their arrival."""
+        sent_ns = one.at_ns - self._program_ns(Tag(0))
+        if sent_ns < 0:  # before the run
+            return [one]
+        arrivals = faulty.arrivals(sent_ns)
+        return [one._replace(at_ns=one.at_ns + ns - sent_ns) for ns in arrivals]
+
+    def spoil(self, line: LineFaults) -> None:
+        """Apply the faults of ``line`` to the packets of both directions and to the program."""
+        self._line = line
+        for end in (TO_PROGRAM, FROM_PROGRAM):
+            if line.at(end):
+                self._faulty[end] = line.transport(end)
+
+    addressed = False
+    """True if the identifier of a received frame decides which frame it is."""
+
+    def packed(self, frame: Frame) -> bytes:
+        """Return the bytes that are sent for a frame; protocols with packets add their header."""
+        return frame.data
+
+    def unpacked(self, data: bytes) -> Iterable[Frame | FrameError]:
+        """Yield the frames in received data, and an error for each malformed part."""
+        yield Frame(data)
+
+    def _datagram(self, codec: FrameCodec, data: bytes, at_ns: int) -> Datagram:
+        port = self._to[codec.name].port
+        data = self.packed(Frame(data, codec.identifier, codec.extended))
+        if isinstance(port, str):
+            return Datagram(at_ns, self._callers.get(port, 0), data, int(self._from[port].port))
+        return Datagram(at_ns, port, data)
 
     def _take(self, datagram: Datagram) -> None:
         if datagram.port in self._opens:
             return
+        for frame in self.unpacked(datagram.data):
+            reason = str(frame) if isinstance(frame, FrameError) else self._decode(frame, datagram)
+            if reason:
+                self.malformed[reason] = self.malformed.get(reason, 0) + 1
+
+    def _decode(self, frame: Frame, datagram: Datagram) -> str:
+        """Take the values of a frame; return the reason if it is malformed."""
         reason = f"data for port {datagram.port}, {_OTHER_PORT}"
         for codec, place in zip(self._receives.codecs, self._receives.places, strict=True):
-            if self._from[codec.name] != datagram.port:
+            if self._from[codec.name].port != datagram.port:
+                continue
+            if self.addressed and codec.identifier != frame.identifier:
+                reason = ""
                 continue
             try:
-                codec.decode(datagram.data, self._values[place])
+                codec.decode(frame.data, self._values[place])
             except FrameError as error:
                 reason = str(error)
                 continue
             self._missing.discard(codec.name)
             self._arrived.add(codec.name)
-            return
-        self.malformed[reason] = self.malformed.get(reason, 0) + 1
+            self._since[codec.name] = 0
+            self._callers[codec.name] = datagram.source
+            return ""
+        return reason
 
     # -- the steps
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        values = np.full(self._sends.signals.size, tag.ns / NS_PER_S)
-        values[self._inputs] = inputs
+        process = self._live()
+        if self.paced:
+            self._take_all(process.run(0))  # what came before the request is no answer to it
+            self.anchor(tag)
+        elif self._line is not None and self._line.at(PROGRAM):
+            for activity in self._line.at(PROGRAM):
+                strike(activity, self._line, tag.ns, process)
+        self._log.add(tag, inputs)
         if self._answer == AWAITED:
             self._missing = set(self._from)
-        for codec, place in zip(self._sends.codecs, self._sends.places, strict=True):
-            to = self._to[codec.name]
-            if self._tick % to.every:
-                continue
-            try:
-                data = codec.encode(values[place])
-            except FrameError as error:
-                raise ControllerError(f"{error} (at {tag})") from None
-            self._pending.append(Datagram(self._program_ns(tag), to.port, data))
+        for name in self._since:
+            self._since[name] += 1
+        faulty = self._faulty.get(TO_PROGRAM)
+        for codec, data in self._requests.due(self._tick, tag, inputs):
+            one = self._datagram(codec, data, self._program_ns(tag))
+            self._pending += [one] if faulty is None else self._spoiled(faulty, one)
         self._tick += 1
+        if self.paced:
+            self._run(process.now_ns)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        until_ns = self._program_ns(tag) + round(patience * NS_PER_S)
-        if self._answer == LATEST and patience <= 0:
+        process, wait_ns = self._live(), round(patience * NS_PER_S)
+        self._waits += (self._log.steps, wait_ns)
+        if self._answer == LATEST and patience <= 0 and not self.paced:
             raise ControllerError(
                 f"the answer of the program {self.name} is due at its request, so that it cannot "
                 "depend on the request; give the controller a compute latency, or answer='awaited'"
             )
+        until_ns = wait_ns + (process.now_ns if self.paced else self._program_ns(tag))
         if self._answer == LATEST:
             self._run(until_ns)
-        else:
-            assert self.process is not None
-            while self._missing and (self._pending or self.process.now_ns < until_ns):
-                self._run(until_ns, first=True)
-            if self._missing:
-                return None
+        elif not self._all_arrived(until_ns):
+            self._log.heard(None)
+            return None
         answer = np.empty(self.outputs.size)
-        answer[:-1] = self._values
-        answer[-1] = sum(self.malformed.values()) if self.malformed else 0
+        answer[:-2] = self._values
+        answer[-2] = sum(self.malformed.values()) if self.malformed else 0
+        self._unanswered += any(self._since[n] >= p.every for n, p in self._from.items())
+        answer[-1] = self._unanswered
+        self._log.heard(answer)
         return answer
+
+    def _all_arrived(self, until_ns: int) -> bool:
+        """Run until all awaited frames have arrived, at most until ``until_ns``."""
+        process = self._live()
+        while self._missing and process.now_ns < until_ns:
+            next_ns = min((one.at_ns for one in self._arriving), default=until_ns)
+            self._run(min(until_ns, max(next_ns, process.now_ns)), first=True)
+        return not self._missing
 
     def advance(self, tag: Tag) -> None:
         """Do nothing: the program gets its time when its answer is due."""
 
     def anchor(self, tag: Tag) -> None:
         """Set the program's clock to ``tag``, after the run has waited for its answer."""
-        assert self.process is not None
-        self._drift_ns = self.process.now_ns - self._boot_ns - tag.ns
+        self._drift_ns = self._live().now_ns - self._boot_ns - tag.ns
+        if not self.paced:
+            self._forgotten = self._forgotten or f"the run has waited for its answer at {tag}"
+
+    # -- checkpoints: the same inputs again, for a new process
+
+    def save(self) -> dict[str, Any]:
+        if self._forgotten:
+            return {"forgotten": self._forgotten}
+        return {**self._log.save(), "waits": np.array(self._waits, np.int64)}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Repeat all steps with the program, which has just been started."""
+        about = f"the program {self.name} cannot be restored"
+        if "steps" not in saved:
+            raise ControllerError(
+                f"{about}: {saved.get('forgotten', 'its inputs are not known')}; resume from an "
+                "earlier checkpoint, or replay the recording"
+            )
+        waits = saved.get("waits")
+        why = ""
+        if self.paced:
+            why = "it runs on the wall clock"
+        elif self._line is not None:
+            why = "faults act on it or its packets"
+        elif waits is None and self._answer == AWAITED:
+            why = "a replay does not know how long each answer was awaited"
+        if why:
+            raise ControllerError(f"{about}: {why}; replay the recording")
+        steps = steps_of(saved, self.inputs.size, self.name)
+        pairs = np.asarray([] if waits is None else waits, np.int64).reshape(-1, 2).tolist()
+        at = 0
+        for k, (tag, inputs) in enumerate(steps, 1):
+            self.send(tag, inputs)
+            while at < len(pairs) and pairs[at][0] == k:
+                self.receive(tag, pairs[at][1] / NS_PER_S)
+                at += 1
+            if waits is None:  # a replay: the latest values follow with the next answer
+                self._run(self._program_ns(tag))
+        if self._log.checksum != saved["checksum"] and waits is not None:
+            raise ControllerError(
+                f"{about}: its {len(steps)} steps were repeated and gave other answers; its "
+                f"answers depend on more than its inputs{self._why_not}"
+            )
+        self._log.open, self._log.asked = saved["open"], saved["asked"]
+        self._log.checksum = saved["checksum"]
+
+    @property
+    def _why_not(self) -> str:
+        notes = [] if self.process is None else self.process.notes
+        return f": {'; '.join(notes)}" if notes else ""
 
     def silent(self, tag: Tag) -> ControllerError:
         missing = ", ".join(sorted(self._missing))
@@ -295,11 +528,18 @@ class Program:
         A problem is a part of the program without virtual time, a malformed frame, or a frame that
         the program has never sent.
         """
-        if self.process is None or "_values" not in vars(self):
+        if self.process is None:
             return []
         wrong = [f"malformed frames: {count}, {why}" for why, count in self.malformed.items()]
         never = [name for name in self._from if name not in self._arrived]
-        return self.process.notes + wrong + [f"the program sent no frame {n}" for n in never]
+        wrong += [f"the program sent no frame {name}" for name in never]
+        if self._unanswered and not never:
+            wrong.append(
+                f"{self._unanswered} of {self._log.steps} answers were due before the program had "
+                "sent a frame after the request, so that they are older; give a longer compute "
+                "latency, or declare how often the program sends: ProgramPort(port, every=...)"
+            )
+        return [*self._notes, *self.process.notes, *wrong]
 
     def describe(self) -> dict[str, object]:
         return {
@@ -308,12 +548,20 @@ class Program:
             "sha256": hash_of(self.command[0]),
             "answer": self._answer,
             "boot_ns": self._boot_ns,
-            "sends": {codec.name: list(self._to[codec.name]) for codec in self._sends.codecs},
-            "receives": self._from,
+            "clock": REAL if self.paced else VIRTUAL,
+            "sends": {name: [to.port, to.every] for name, to in self._to.items()},
+            "receives": {name: [to.port, to.every] for name, to in self._from.items()},
         }
 
     def close(self) -> None:
+        """End the program, and keep its output and its files; a second call has no effect."""
         if self.process is not None:
             self.process.close()
-        if self._work:
-            shutil.rmtree(self._work, ignore_errors=True)
+        work, self._work = self._work, None
+        if work is None:
+            return
+        try:
+            if self._kept is not None:
+                kept_files(work / _FILES, self._keep, work / _OUTPUT, self._kept)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)

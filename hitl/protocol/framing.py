@@ -88,7 +88,6 @@ def wire_size(payload: int) -> int:
 
 
 def encode(kind: int, sequence: int, payload: bytes) -> bytes:
-    """Return the bytes of one frame, including its delimiter."""
     body = bytes((kind, sequence)) + payload
     return stuffed(body + crc16(body).to_bytes(2, "little")) + b"\0"
 

@@ -24,7 +24,6 @@ _CLASSES = {"step": "StepMessage"}
 
 
 def texts() -> dict[Path, str]:
-    """Return the text of each generated file, keyed by path."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {PYTHON: _python(table), C: _c(table)}
 
@@ -183,7 +182,6 @@ def _c_fits(messages: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Write the generated files."""
     for path, text in texts().items():
         path.write_text(text, encoding="utf-8", newline="\n")
 

@@ -49,7 +49,7 @@ class BaudRate:
 
     @property
     def steps(self) -> int:
-        """The divider, in units of ``1 / line.fractions``, whose rate is nearest to ``baud``."""
+        """The divider with the rate nearest to ``baud``, in units of ``1 / line.fractions``."""
         clock = self.clock_hz * self.line.fractions / self._samples
         below = max(int(clock // self.baud), self.line.fractions)
         return min(below, below + 1, key=lambda n: abs(clock / n - self.baud))
@@ -99,7 +99,7 @@ def _listed(clock_hz: int, line: Line) -> str:
 def nominal(actual: float) -> int:
     """Return the common baud rate nearest to ``actual``, such as 115200 for 117647 bit/s.
 
-    If no common rate is within 3 %, return ``actual`` as a rounded integer.
+    Return the common rate within 3 % of ``actual``, or else ``actual`` as a rounded integer.
     """
     name = min(_COMMON, key=lambda rate: abs(actual / rate - 1.0))
     return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)

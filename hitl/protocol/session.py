@@ -165,7 +165,6 @@ class PendingRequest(NamedTuple):
         return KINDS[type(self.message)].name
 
     def answered_by(self, frame: ProtocolFrame, message: Message) -> bool:
-        """Return True if ``frame``, decoded as ``message``, is the reply to this request."""
         reply = KINDS[type(self.message)] | REPLY
         if frame.sequence != self.sequence or frame.kind not in (reply, MessageKind.ERROR):
             return False
@@ -193,7 +192,6 @@ class InFlight:
         self._repeated = False
 
     def outgoing(self) -> bytes:
-        """Return the bytes to send now, and remove them from the queue."""
         data = bytes(self._out)
         self._out.clear()
         return data
@@ -232,13 +230,13 @@ class InFlight:
             self.counts.abandoned += 1
 
     def leave(self) -> None:
-        """Stop waiting for the pending request without counting the request as abandoned."""
+        """Stop waiting for the pending request; the request does not count as abandoned."""
         self._left, self.pending = self.pending, None
 
     def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
         """Return the request that ``frame`` answers; the request is then no longer pending.
 
-        If ``frame`` answers no request, it is counted as duplicate or stale, and None is returned.
+        A frame that answers no request is counted as duplicate or stale; the result is then None.
         The result is also None if :meth:`leave` has ended the wait for the answer.
         """
         pending, left = self.pending, self._left
@@ -255,7 +253,6 @@ class InFlight:
 
 
 def of_version(version: int) -> OldFirmware:
-    """Return the error for a board with the protocol version ``version``."""
     return OldFirmware(
         f"the board has version {version} of the protocol, rtsim has version {VERSION}; "
         "build and flash the firmware again (rtsim flash)"
@@ -346,7 +343,6 @@ def forgot(what: str, counter: int) -> BoardReset:
 
 
 def refused(error: Error, request: str) -> BoardRefused:
-    """Return the error for a board that answered ``request`` with ``error``."""
     if error.code == Code.STACK_OVERFLOW:
         return BoardRefused(
             f"the board refused {request}: its stack of {error.detail} bytes overflowed into the "
@@ -428,16 +424,13 @@ class Session:
         return self._flight.counts
 
     def count_anew(self) -> None:
-        """Reset all counters to 0."""
         self._flight.counts = EventCounts()
 
     @property
     def waiting(self) -> bool:
-        """True while a request is pending."""
         return self._flight.pending is not None
 
     def outgoing(self) -> bytes:
-        """Return the bytes to send now, and remove them from the queue."""
         return self._flight.outgoing()
 
     def connect(self, now_ns: int) -> None:
@@ -511,7 +504,7 @@ class Session:
     def repeat(self) -> None:
         """Send the pending request again.
 
-        If the board has already answered, it repeats its answer without another step.
+        A board that has already answered repeats its answer and executes no further step.
         """
         if self._flight.pending is None:
             raise OutOfTurn("no request is pending, so there is no request to repeat")
@@ -605,7 +598,6 @@ class Session:
                 raise AssertionError(message)
 
     def _known(self, board: HelloReply) -> Event:
-        """Return the event for the answer to the first HELLO or to a probe."""
         before = self.board
         if before is not None and board.boot_nonce != before.boot_nonce:
             nonces = board.boot_nonce, before.boot_nonce

@@ -242,7 +242,7 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``share`` in percent; an infinite share, as at a tolerance of 0, gives ``beyond``."""
+    """Return ``share`` in percent, or ``beyond`` for an infinite share (tolerance 0)."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"
 
 
@@ -252,7 +252,7 @@ def percent(share: float) -> str:
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
     """Return the compiler warnings of each controller.
 
-    The key is the controller's name, and for several comparisons also names the compared stage. A
+    The key consists of the controller's name and, for several comparisons, of the compared stage. A
     controller without warnings has no entry.
     """
     out: dict[str, str] = {}
@@ -391,8 +391,8 @@ _LOOKED_AT = 4096
 def check_result(path: Path, mark: bytes, kind: str) -> None:
     """Raise :class:`RecordingError` before a run if its result cannot be written to ``path``.
 
-    An existing file is accepted if it is empty or has ``mark`` in its first 4096 bytes.  ``kind``
-    names the file in the error, such as "a report".
+    An existing file is accepted if it is empty or has ``mark`` in its first 4096 bytes. ``kind`` is
+    the kind of file in the error message, such as "a report".
     """
     if not path.parent.is_dir():
         raise RecordingError(f"the folder {path.parent} for {path.name} does not exist; create it")

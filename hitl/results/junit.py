@@ -32,8 +32,8 @@ def write_junit(
 def junit_xml(result: BackToBack | ComparisonChain, strict: bool = False) -> str:
     """Return the XML document.
 
-    With ``strict``, each fault that never acted is a failure. Each other reason for which
-    ``--strict`` rejects a passed comparison is also a failure.
+    With ``strict``, each fault that never acted is a failure. Any other reason for which
+    ``--strict`` rejects a passed comparison is reported as a failure, too.
     """
     root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:

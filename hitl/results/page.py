@@ -122,7 +122,6 @@ def _add_gap(figure: go.Figure, pair: Traces, color: str, name: str) -> None:
 
 
 def _add(figure: go.Figure, row: int, t: Vector, y: Vector, name: str, **style: object) -> None:
-    """Add a thinned trace with gaps at values that are not finite."""
     some = np.isfinite(y).any()
     x, shown = thin(t, y) if some else (t[:0], y[:0])
     style.setdefault("mode", "lines" if len(x) > 2 else "lines+markers")
@@ -270,7 +269,6 @@ _BINS = 40
 
 
 def boards_html(pairs: Sequence[BackToBack]) -> str:
-    """Return the HTML of the section, or "" if nothing ran on a board."""
     flight = pairs[-1].flight
     late, missed = (0, 0) if flight is None else (flight.late, flight.missed)
     out = ""

@@ -154,8 +154,8 @@ class NodeReader:
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
         """Return the simulated time (ns) at which the node stamped the request.
 
-        If the request was repeated, return the time of the copy that agrees best with the node's
-        clock. For the first request of a run, return the time of the last copy.
+        If the request was repeated, use the copy that agrees best with the node's clock; for the
+        first request of a run, use the last copy.
         """
         taken_ns = copies_ns[-1]
         if self._taken is not None:
@@ -202,7 +202,6 @@ class BusDevices:
         self._at = [self._ends[self._of[s.device]] for s in self._signals]
 
     def begin(self) -> None:
-        """Begin the run now; the times of the faults count from here."""
         for at, end in self._ends.items():
             end.begin()
             end.faults.extend(fault.fault for fault in self._faults if fault.bus == at)
@@ -222,7 +221,7 @@ class BusDevices:
 
     @property
     def idle(self) -> list[str]:
-        """For each fault, the reason why it changed no bus operation, or "" if it changed one."""
+        """For each fault, the reason why no bus operation was changed, or "" if one was changed."""
         return [self._ends[fault.bus].why_idle(fault.fault) for fault in self._faults]
 
     @property
@@ -326,7 +325,6 @@ class RigController:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Set up everything that belongs to a single run."""
         rig = self.rig
         self.boards: WiredBoards | None = None
         """The emulated boards; ``None`` before they run, and for a real I/O node."""
@@ -388,7 +386,6 @@ class RigController:
                     )
 
     def describe(self) -> dict[str, object]:
-        """Return the description of the rig for a recording's header."""
         return {
             "type": type(self).__name__,
             "rig": str(self.rig.path),

@@ -41,7 +41,7 @@ def svg(rig: Rig) -> str:
     ]
     for pin, y in rows.items():
         parts += _signals(pin, y, list(rig.at(pin)))
-    parts += _devices(rig, rows, bottom)
+    parts += _boxes_of_devices(rig, rows, bottom)
     rest = [f"{w.source} to {w.target}" for w in rig.wires if not _at_node(w)]
     if rest:
         parts.append(_text(_NODE_X, _TOP - 8, f"also: {', '.join(rest)}", "small"))
@@ -70,7 +70,6 @@ def _about(rig: Rig) -> str:
 
 
 def _signals(pin: str, y: int, channels: list[Channel]) -> Iterable[str]:
-    """Yield the names and scales of the signals at a pin, and the arrow between signals and pin."""
     top = y - _LINE * len(channels) // 2
     for k, channel in enumerate(channels):
         unit = channel.field.signal.unit
@@ -94,8 +93,7 @@ def _kind(channel: Channel) -> str:
     return text + (", pull-up" if channel.pull_up else "")
 
 
-def _devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
-    """Yield a box for each device, beside the node's pins that are wired to the device."""
+def _boxes_of_devices(rig: Rig, rows: dict[str, int], bottom: int) -> Iterable[str]:
     y = bottom
     for device in rig.devices:
         wires = [w for w in rig.wires if device.name in (w.source.board, w.target.board)]

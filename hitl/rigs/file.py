@@ -252,7 +252,6 @@ def _end(row: Entries, key: str, rig: Rig) -> RigEnd:
 
 
 def _pins(board: str, rig: Rig) -> BoardPins:
-    """Return the pins of the board with the name ``board`` in the rig's wires."""
     urls = {NODE: rig.board, **{d.name: d.board for d in rig.devices}}
     return parse_url(urls[board]).description.require_pins()
 
@@ -304,7 +303,6 @@ def _fits(wire: RigWire, rig: Rig) -> None:
 
 
 def _no_row(pin: str, rig: Rig, driven: bool) -> str:
-    """Return the error for a pin without a signal, which lists pins that have one."""
     table, rows = ("to_pins", rig.to_pins) if driven else ("from_pins", rig.from_pins)
     pins = list(dict.fromkeys(c.pin for c in rows))
     there = f"; {', '.join(pins)} {'has' if len(pins) == 1 else 'have'} a signal" if pins else ""

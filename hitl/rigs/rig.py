@@ -103,12 +103,10 @@ class Channel:
 
     @property
     def name(self) -> str:
-        """Name of the signal."""
         return self.field.signal.name
 
     @property
     def node_kind(self) -> NodeKind:
-        """Kind of the pin in the firmware."""
         return NodeKind.PULLED_UP if self.pull_up else _NODE_KINDS[self.kind]
 
 
@@ -156,7 +154,6 @@ class RigDevice:
 
     @property
     def table(self) -> str:
-        """The table of the rig file for this device."""
         return f"devices.{self.name}"
 
 
@@ -172,7 +169,6 @@ class BusSignal:
 
     @property
     def name(self) -> str:
-        """Name of the signal."""
         return self.field.signal.name
 
 
@@ -326,7 +322,6 @@ class Rig:
         return f"{self.board}{'&' if '?' in self.board else '?'}baud={self.baud}"
 
     def at(self, pin: str) -> Iterator[Channel]:
-        """Return the channels at a pin of the I/O node."""
         return (c for c in self.channels if c.pin == pin)
 
     @property

@@ -123,7 +123,6 @@ class WiredBoards:
 
     @property
     def node(self) -> EmulatedBoard:
-        """The I/O node."""
         return self._node
 
     def advance(self, cycles: int) -> None:

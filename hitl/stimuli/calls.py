@@ -118,7 +118,6 @@ class Calls:
         return out
 
     def _called_at(self, key: Key) -> Iterator[tuple[Key, _Call]]:
-        """Yield the callers of a function with their calls."""
         static = self._functions[key].static
         for caller, function in sorted(self._functions.items(), key=lambda item: item[0]):
             for call in function.calls:
@@ -148,7 +147,6 @@ class Calls:
         return self._chains[key]
 
     def _recursive(self, key: Key) -> bool:
-        """Return True for a function that can call itself, directly or through others."""
         seen: set[Key] = set()
         left = [key]
         while left:
@@ -254,7 +252,6 @@ def _local(function: Node) -> set[str]:
 
 
 def _declared(declaration: Node) -> Iterator[str]:
-    """Yield the names of functions that are declared without a definition."""
     for part in declaration.children:
         while part.type == "pointer_declarator":
             part = part.child_by_field_name("declarator") or part.children[0]

@@ -116,7 +116,6 @@ def functions(root: Node) -> Iterator[Node]:
 
 
 def outside_of_functions(root: Node) -> Iterator[Node]:
-    """Yield the nodes of syntax errors outside functions."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -127,7 +126,7 @@ def outside_of_functions(root: Node) -> Iterator[Node]:
 
 
 def without_middle(node: Node) -> bool:
-    """Return True for an expression ``a ?: b``, because a probe would change the value of ``a``."""
+    """Return True for ``a ?: b``, in which a probe would change the value of ``a``."""
     if node.type != "conditional_expression":
         return False
     return node.child_by_field_name("consequence") is None
@@ -143,7 +142,6 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _runs(parent: Node, child: Node) -> bool:
-    """Return whether ``child`` is evaluated while the program runs."""
     if child.type in _UNEVALUATED:
         return False
     if parent.type == "case_statement" and parent.child_by_field_name("value") == child:
@@ -160,7 +158,6 @@ def _runs(parent: Node, child: Node) -> bool:
 
 
 def conditions(function: Node) -> list[Node]:
-    """Return the conditions of a function, without ``&&``, ``||``, ``!`` and parentheses."""
     out: dict[int, Node] = {}
     for node in walk(function):
         roots = []
@@ -262,7 +259,6 @@ def decisions(function: Node, cpp: bool, own: Collection[str] = ()) -> list[Deci
 
 
 def _call(node: Node, cpp: bool) -> tuple[str, tuple[Node, ...]]:
-    """Return the plain name of the called function, or "", and its operands."""
     called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
     if called is None or given is None:
         return "", ()
@@ -301,7 +297,6 @@ def _sides(name: str, operands: tuple[Node, ...], cpp: bool) -> tuple[Sides, ...
 
 
 def text_of(node: Node) -> str:
-    """Return the text of a node of the tree."""
     return "" if node.text is None else node.text.decode(errors="replace")
 
 
@@ -353,7 +348,6 @@ def operands_of(node: Node) -> tuple[str, Node, Node]:
 
 
 def has_effects(node: Node) -> bool:
-    """Return True if the expression can have side effects."""
     return any(one.type in _EFFECTS for one in walk(node))
 
 
@@ -373,7 +367,6 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 
 def bare(node: Node) -> Node:
-    """Return the expression inside parentheses."""
     if node.type == "condition_clause":
         node = node.child_by_field_name("value") or node
     while node.type == "parenthesized_expression":
@@ -424,7 +417,6 @@ def depth_of(node: Node) -> int:
 
 
 def name_of(function: Node) -> str:
-    """Return the name of a function, or ""."""
     node: Node | None = function
     while node is not None and (inner := node.child_by_field_name("declarator")) is not None:
         node = inner

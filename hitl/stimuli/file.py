@@ -54,7 +54,6 @@ _ROUNDING_32 = 2.0**-24
 
 
 def inputs_by_column(interface: Interface) -> Mapping[str, Field]:
-    """Return the input field of each input column."""
     return {name: place for place in interface.input_fields for name in place.signal.columns}
 
 
@@ -151,7 +150,6 @@ class Stimuli:
 
     @property
     def steps(self) -> int:
-        """Total number of steps of all stimuli."""
         return sum(len(one.steps) for one in self.stimuli)
 
     def outdated(self, interface: Interface) -> str:
@@ -166,7 +164,6 @@ class Stimuli:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return "the stimuli" if self.path is None else self.path.name
 
     def ordered(self, layout: Signals) -> list[Table]:
@@ -189,7 +186,6 @@ class Stimuli:
 
 
 def beside(interface: Interface) -> Path:
-    """Return the path of the stimuli file that belongs to an interface file."""
     return interface.path.with_suffix(SUFFIX)
 
 
@@ -256,7 +252,6 @@ def _check_step(
     step: Entries, names: Sequence[str], fields: Sequence[tuple[str, Field]],
     interface: Interface | None,
 ) -> None:  # fmt: skip
-    """Check the number of inputs, and their values if the interface file declares them."""
     values = step["inputs"]
     if len(values) != len(names):
         problem = f"inputs is {list(values)}; write a list of {len(names)} numbers"
@@ -306,8 +301,8 @@ class Ranges:
     """The ranges of all input columns, with values that are likely to reach branches.
 
     A range follows from the interface file (``low``, ``high``) and the C type. Without limits in
-    the file, a float or a wide integer gets a symmetric range. :func:`usual_of` derives it
-    from ``inputs`` (k, m), the inputs of a run, and from ``numbers``, the numbers in the C source.
+    the file, a float or a wide integer gets a symmetric range. ``usual_of`` computes this range
+    from the ``inputs`` (k, m) of a run and from the ``numbers`` in the C source.
     """
 
     def __init__(
@@ -336,7 +331,6 @@ class Ranges:
         return out
 
     def holds(self, table: Table) -> bool:
-        """Return True if all values of ``table`` are allowed."""
         return bool(np.array_equal(self.fitted(table), table, equal_nan=True))
 
     @property

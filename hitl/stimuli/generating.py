@@ -60,7 +60,6 @@ class Open:
 
     @property
     def nearest(self) -> str:
-        """A text that states how close the search came to the branch."""
         if np.isinf(self.distance):
             return "its condition was never evaluated"
         if not self.branch.switched:
@@ -68,7 +67,6 @@ class Open:
         return f"nearest: {self.distance:.6g} away"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the location of the branch as plain data."""
         one = self.branch
         return {
             "file": str(one.file),
@@ -116,12 +114,10 @@ class Generated:
 
     @property
     def failing(self) -> tuple[Stimulus, ...]:
-        """The stimuli on which the C code fails."""
         return tuple(one for one in self.stimuli.stimuli if one.fails)
 
     @property
     def in_words(self) -> str:
-        """A sentence on the reached branches."""
         count, some = len(self.branches), int(self.reached.sum())
         name = self.stimuli.controller
         if not count:
@@ -148,7 +144,6 @@ class Generated:
         return f"; not measured: {'; '.join(self.unmeasured)}" if self.unmeasured else ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without the values of the stimuli."""
         return {
             "controller": self.stimuli.controller,
             "branches": len(self.branches),
@@ -304,7 +299,7 @@ def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
 
 
 def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return indices (k,) of comparison branches that ran, but never with nearly equal values."""
+    """Return the indices (k,) of the comparisons that never ran with nearly equal values."""
     taken, closely = reached.reshape(2, -1)
     return np.array([b for b in sorted(found.edges) if taken[b] and not closely[b]], np.int64)
 
@@ -378,7 +373,6 @@ class Reach:
 
     @property
     def in_brief(self) -> list[str]:
-        """Texts for a passed verdict about branches that were not reached or not measured."""
         if self.why:
             return [f"which branches of the C code ran was not measured: {self.why}"]
         left, out = len(self.open), []
@@ -391,7 +385,6 @@ class Reach:
 
     @property
     def in_words(self) -> list[str]:
-        """Sentences about unreached branches, ways to reach them, and unmeasured branches."""
         out = self.in_brief
         if self.open and not self.why:
             out[0] += f"; {MARK} -c {self._file} looks for stimuli that reach them"
@@ -438,7 +431,6 @@ class Reach:
         return len(at) == 1 and bool(self.hits[row, at[0]])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the number of branches, unreached branches and unmeasured code as plain data."""
         return {
             "branches": len(self.branches),
             "open": [one.in_words for one in self.open],
@@ -447,5 +439,4 @@ class Reach:
 
 
 def _unnumbered(text: str) -> str:
-    """Return the text of a goal without line numbers."""
     return _LINE.sub(r"\1", text)

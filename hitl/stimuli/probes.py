@@ -82,12 +82,10 @@ class Branch:
 
     @property
     def where(self) -> str:
-        """The location as ``file:line``."""
         return f"{self.file.name}:{self.line}"
 
     @property
     def switched(self) -> bool:
-        """True for a case of a switch."""
         return self.way == "default" or self.way.startswith("case ")
 
     @property
@@ -226,7 +224,6 @@ class Instrumenter:
         return at
 
     def decided(self, function: Node, cpp: bool, own: Collection[str]) -> list[Decision]:
-        """Return those decisions of a function that get a probe."""
         found = decisions(function, cpp, own)
         return found if self.probes.calls else [one for one in found if not one.value]
 
@@ -270,11 +267,9 @@ class _Lines:
         self.blanked = b"\n".join(out)
 
     def place(self, node: Node) -> tuple[Path, int]:
-        """Return the file and the line of the node's first character."""
         return self._rows[node.start_point.row]
 
     def places(self, node: Node) -> list[tuple[Path, int]]:
-        """Return the file and the line for each row of text in the node."""
         return self._rows[node.start_point.row : node.end_point.row + 1]
 
 
@@ -293,7 +288,6 @@ class _OneText:
         self._parameters: list[str] = []
 
     def text(self) -> bytes:
-        """Return the text with all edits."""
         out, at = [], 0
         for edit in sorted(self._edits, key=lambda e: (e.start, e.rank, e.depth)):
             out += [self.lines.text[at : edit.start], edit.text.encode()]
@@ -388,7 +382,7 @@ class _OneText:
 
         ``read`` contains the expressions that decide. If the literal operands of a call determine
         all expressions in ``read``, only one result is possible, and calls with such operands count
-        together. ``edges`` is True if the decision compares two values, which can be nearly equal.
+        together. Set ``edges`` if the decision compares two values that can be nearly equal.
         """
         file, line = self.lines.place(node)
         first = []

@@ -47,9 +47,8 @@ MOST_SEQUENCES = 10_000
 class Reached(Judged):
     """The goals that one sequence reached.
 
-    The search has g = 2 n goals for n branches. The first n goals are the branches. Each of the
-    other n goals is to reach a branch by a comparison of nearly equal values, as defined in
-    ``stimuli.c``.
+    The search has g = 2 n goals for n branches. The first n goals are the branches. The other n
+    goals are to reach a branch while the compared values are nearly equal (``stimuli.c``).
     """
 
     status: int
@@ -63,14 +62,12 @@ class Reached(Judged):
     """Both sides of the comparison at the least distance, shape (g, 2)."""
 
     def _judge(self) -> Outcome:
-        """Return PASSED if the controller answered all steps with finite values."""
         if self.refused:
             return Outcome.UNDECIDED
         return Outcome.PASSED if self.status == _OK else Outcome.FAILED
 
     @property
     def in_words(self) -> str:
-        """A text about the failure of the C code, or about the answered steps if nothing failed."""
         return self.failure or f"{self.steps} steps were answered"
 
     @property
@@ -80,7 +77,6 @@ class Reached(Judged):
 
     @property
     def failure(self) -> str:
-        """A text that describes the failure of the C code, or "" if there is no failure."""
         if self.ok or self.refused:
             return ""
         if self.status >= _EXITED:
@@ -134,7 +130,6 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        """End the program."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
@@ -278,7 +273,6 @@ class _Job(Compilation):
         self.header = (SUPPORT / _HEADER).read_bytes()
 
     def best(self) -> Program:
-        """Return the program with the largest set of probes that the compiler accepts."""
         problem = ""
         for probes in _PROBES:
             try:
@@ -335,7 +329,6 @@ class _Job(Compilation):
         cpp: bool,
         before: list[str] | None = None,
     ) -> _Text:
-        """Preprocess ``source`` with the flags ``before``, if given, instead of ``flags``."""
         plain = self.work / f"{name}.i"
         self.run(*(before or flags), "-E", source, "-o", plain, cpp=cpp)
         return _Text(name, plain.read_bytes(), cpp, flags)

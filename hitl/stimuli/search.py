@@ -45,12 +45,11 @@ class Mutations:
     def __init__(self, ranges: Ranges, rng: np.random.Generator, rows: int) -> None:
         self.ranges, self.rng, self.rows = ranges, rng, rows
         self._all = (
-            self._set, self._set, self._set, self._hinted, self._hinted, self._added,
-            self._added, self._longer, self._several, self._shorter, self._pulse,
+            self._set, self._set, self._set, self._near_compared_value, self._near_compared_value,
+            self._added, self._added, self._longer, self._several, self._shorter, self._pulse,
         )  # fmt: skip
 
     def fresh(self) -> Table:
-        """Return a new random sequence."""
         rows = self._length()
         return np.tile([self.ranges.drawn(self.rng, c) for c in range(len(self.ranges))], (rows, 1))
 
@@ -58,7 +57,7 @@ class Mutations:
         """Return ``table`` with one to three changes.
 
         ``sides`` (2,) contains the two compared values that came nearest to the branch that is to
-        be reached. ``others`` are further sequences whose rows can be copied.
+        be reached. Rows can also be copied from the sequences in ``others``.
         """
         out = table
         for _ in range(1 + int(self.rng.integers(3))):
@@ -98,8 +97,7 @@ class Mutations:
             table[span, column] = self.ranges.drawn(self.rng, column)
         return self._longer(table, sides) if self.rng.random() < 0.3 else table
 
-    def _hinted(self, table: Table, sides: Vector | None) -> Table:
-        """Set an input near one of the compared values, or add a multiple of their difference."""
+    def _near_compared_value(self, table: Table, sides: Vector | None) -> Table:
         if sides is None or not np.isfinite(sides).all():
             return self._added(table, sides)
         left, right = sides.tolist()
@@ -121,7 +119,6 @@ class Mutations:
         return table
 
     def _longer(self, table: Table, sides: Vector | None) -> Table:  # noqa: ARG002
-        """Repeat the last row or other rows."""
         room = self.rows - len(table)
         if room < 1:
             return table
@@ -139,7 +136,6 @@ class Mutations:
         return np.delete(table, span, axis=0)
 
     def _pulse(self, table: Table, sides: Vector | None) -> Table:
-        """Change an input in one row only."""
         if len(table) < 2:
             table = self._longer(table, sides)
         column = self._column()
@@ -263,7 +259,6 @@ class Search:
         return True
 
     def _waiting(self, goals: list[int]) -> list[int]:
-        """Return the goals that were evaluated but not reached."""
         return [g for g in goals if not self.hits[g] and self._nearest[g]]
 
     def _round(self, count: int, goals: list[int]) -> None:
@@ -322,7 +317,7 @@ class Search:
             self._near(int(goal), trial)
 
     def _keeps(self, goal: int) -> bool:
-        """Return True if, of two sequences equally near to a goal, the older one is kept."""
+        """Return True to keep the older of two sequences that are equally near to a goal."""
         return goal in self.hazards or self.rng.random() > 0.2
 
     def _near(self, goal: int, trial: Trial) -> None:
@@ -397,8 +392,6 @@ class Shortening:
         return None
 
     def _cut(self, trial: Trial) -> Trial:
-        """Remove the steps after the effect."""
-
         def does(rows: int) -> Trial | None:
             return self._first_good(trial, [trial.table[:rows]])
 
@@ -412,7 +405,7 @@ class Shortening:
         return without(trial, lambda one: len(one.table), fewer, self._first_good)
 
     def _at_rest(self, trial: Trial) -> Trial:
-        """Try constant inputs: the allowed value nearest to 0, the input's last or first value."""
+        """Try constant inputs: the allowed value nearest to 0, the last and the first value."""
         for column in range(len(self.ranges)):
             values = trial.table[:, column]
             plain = []
@@ -441,7 +434,6 @@ class Shortening:
         return trial
 
     def _off_the_tie(self, trial: Trial) -> Trial:
-        """Shift inputs slightly if a comparison is nearly a tie."""
         if trial.reached.tie >= NEAR_A_TIE or self.failure:
             return trial
         for nudge in _NUDGES:
@@ -472,7 +464,7 @@ def covering(
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
     """Return a few ``trials`` that together reach the same goals of ``open_`` (g,) as all.
 
-    The result pairs each trial with the goals (g,) for which the trial was chosen.
+    Each trial is returned with the goals (g,) for which it was chosen.
     """
     left = open_.copy()
     out = []

@@ -210,18 +210,17 @@ def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> 
     """
     link = make()
     try:
-        _quiet(link)
+        _check_that_nothing_arrives(link)
         for chunk in _CHUNKS:
             _echoed(link, chunk, patience)
-        _in_order(link, patience)
-        _quiet(link)
+        _check_order_of_parts(link, patience)
+        _check_that_nothing_arrives(link)
     finally:
         link.close()
     _closed(link)
 
 
-def _quiet(link: BoardLink) -> None:
-    """Check that no byte has arrived, and that neither ``wait(0)`` nor ``receive`` waits."""
+def _check_that_nothing_arrives(link: BoardLink) -> None:
     assert link.wait(0.0) is False, "wait(0) must return False at once while no byte has arrived"
     assert link.receive() == b"", "receive() must return b'' while no byte has arrived"
 
@@ -234,8 +233,7 @@ def _echoed(link: BoardLink, sent: bytes, patience: float) -> None:
     )
 
 
-def _in_order(link: BoardLink, patience: float) -> None:
-    """Check that parts arrive as one stream, and that an empty part adds nothing."""
+def _check_order_of_parts(link: BoardLink, patience: float) -> None:
     parts = [bytes([k, 255 - k]) for k in range(20)]
     for part in parts:
         link.send(part)

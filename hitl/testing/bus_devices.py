@@ -161,7 +161,6 @@ def _level(device: BusDevice, output: str) -> bool:
 
 
 def _check_dues(made: type[BusDevice]) -> None:
-    """Check that ``due_ns`` returns only times later than the present time of the device."""
     device = made()
     device.advance(0)
     now = 0

@@ -65,7 +65,6 @@ class LinkTrial(Judged):
 
     @property
     def garbage(self) -> int:
-        """Number of received frames that were malformed or unknown."""
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
     def _judge(self) -> Outcome:
@@ -76,7 +75,6 @@ class LinkTrial(Judged):
 
     @property
     def in_words(self) -> str:
-        """Summary of answered requests and unexpected frames."""
         return (
             f"{len(self.trips)} of {self.sent} requests were answered; answers repeated: "
             f"{self.repeated}, malformed frames: {self.garbage}"

@@ -123,7 +123,7 @@ class WorkerEnding(Judged):
     """True if a signal had stopped the process, so that it could not end on request."""
 
     def _judge(self) -> Outcome:
-        """Return PASSED if the process ended on request after its work, UNDECIDED if killed."""
+        """Return PASSED if the process ended on request, UNDECIDED if it was killed."""
         if self.killed:
             return Outcome.UNDECIDED
         well = self.code == 0 and not self.unresponsive and not self.silent
@@ -136,7 +136,6 @@ class WorkerEnding(Judged):
 
     @property
     def in_words(self) -> str:
-        """A text that says how the process ended, such as ``ended with exit status 1``."""
         if self.stopped:
             return f"{_STOPPED}, so it did not end on request and was killed"
         if self.unresponsive:

@@ -132,8 +132,7 @@ class WorkerLink:
         """Return the next message, or None if none arrives in time.
 
         The method waits until the time ``until_ns`` of the stopwatch, for at most :data:`LOOK_NS`.
-        If this time has passed, the method returns at once. The method sleeps for whole
-        milliseconds, the resolution of zmq, and spins for the rest.
+        The method sleeps for whole milliseconds, the resolution of zmq, and spins for the rest.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -316,8 +315,6 @@ class SharedLink:
     def announce(self) -> None:
         """Wake the worker before a message.
 
-        The worker then spins for at most 0.3 ms instead of sleeping.
-
         The method has no effect after this end of the link was closed.
         """
         if self._close.alive:
@@ -326,8 +323,7 @@ class SharedLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time or this end is closed.
 
-        The method waits until the stopwatch shows ``until_ns``, but at most 20 ms. A wait spins for
-        a short time and then sleeps.
+        The method waits until the stopwatch shows ``until_ns``, but at most 20 ms.
         """
         if not self._close.alive:
             return None
@@ -350,7 +346,6 @@ class SharedLink:
         )
 
     def lost(self) -> bool:
-        """Return True if either end is closed."""
         # The memory of a closed end is no longer mapped, so the library cannot be called.
         self._lost = (
             self._lost or not self._close.alive or bool(self.library.rtsim_link_closed(self.end))
@@ -418,7 +413,6 @@ class SharedSteps:
 
 @cache
 def _loaded(library: Path) -> ctypes.CDLL:
-    """Load the library, and declare the 64-bit addresses and sizes of its functions."""
     out = ctypes.CDLL(str(library))
     handle, size = ctypes.c_void_p, ctypes.c_size_t
     out.rtsim_link_bytes.argtypes, out.rtsim_link_bytes.restype = [size], size
@@ -498,6 +492,5 @@ class ExchangeWarmUp:
         return sent and took_ns >= 0
 
     def close(self) -> None:
-        """Release the memory of the link; a second call has no effect."""
         self._close()
         self._link.close()

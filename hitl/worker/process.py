@@ -110,7 +110,7 @@ class WorkerProxy(ABC):
                 return None
 
     def _read(self, data: bytes) -> WorkerMessage | MalformedMessage:
-        """Parse a message; an answer may have at most as many values as there are outputs."""
+        """Parse a message; reject an answer with more values than outputs."""
         heard = parse(data, self._most)
         if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.ANSWER:
             most = max(self.interface.outputs.size, 1)
@@ -285,7 +285,6 @@ class Worker(WorkerProxy):
         self._process.wait()
 
     def close(self) -> None:
-        """End the process and remove all files; a second call has no effect."""
         self._let_go()
 
 

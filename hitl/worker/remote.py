@@ -159,7 +159,7 @@ class Server:
         heard = parse(data, self._most)
         if who != self._client:
             if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.HELLO:
-                self._meet(who, heard.schema)
+                self._start_worker_for_client(who, heard.schema)
             return
         self._heard_ns = stopwatch()
         if self._worker is None:
@@ -169,8 +169,7 @@ class Server:
         elif not self._worker.link.send(data) and not self._worker.gone():
             self._fault(ControllerError("the worker's queue of requests is full"))
 
-    def _meet(self, who: bytes, schema: int) -> None:
-        """Start a worker for a new client, or answer that the server is busy."""
+    def _start_worker_for_client(self, who: bytes, schema: int) -> None:
         ours = self.build.interface.schema
         if schema != ours:
             # The client compares the schemas and reports the difference.

@@ -46,7 +46,6 @@ class Memoryless(Block):
         return {"y": Wire(kind, known[0].size if known else 1, self.unit_of(known))}
 
     def unit_of(self, wires: Sequence[Wire]) -> str:  # noqa: ARG002
-        """Return the unit of the output."""
         return block.ANY
 
     def check(self, name: str, wires: Wires) -> None:
@@ -157,9 +156,9 @@ class Product(Memoryless):
 class Expression(Memoryless):
     """A pure function of scalar inputs, ``y = function(a, b, …)``, whose arguments name the inputs.
 
-    An argument ``t`` is the simulated time (s); a function of ``t`` alone is a source.  A jump
-    within the function, as in ``1 if a > 2 else 0``, creates no tag, and no solver locates it.  Use
-    a LevelCrossing or a Quantiser for jumps.
+    An argument ``t`` is the simulated time (s); a function of ``t`` alone is a source. A jump
+    within the function, as in ``1 if a > 2 else 0``, creates no tag and is not located by the
+    solver. Use a LevelCrossing or a Quantiser for jumps.
     """
 
     def __init__(self, function: Function, unit: str = block.ANY) -> None:

@@ -61,7 +61,6 @@ def same(a: str, b: str) -> bool:
 
 
 def times(a: str, b: str, power: int = 1) -> str:
-    """Return the unit of ``a * b^power``, or ``"1"`` if ``a`` or ``b`` is undeclared."""
     if ANY in (a, b):
         return ANY
     found = dict(exponents(a))
@@ -118,9 +117,9 @@ class When:
     - ``on``: names of event inputs, guards or timers.
     - ``do``: statements that set event outputs, states and memory. The statements read the values
       of signals before the instant (x-), and set the values after the instant (x+).
-    - ``then``: statements that run after all other statements of the same instant. Such a statement
-      may only write one element of a memory array. The index of the element may be an expression.
-      The assigned value must be a name that the statements in ``do`` have set.
+    - ``then``: statements that run after all other statements of the same instant. A statement in
+      ``then`` may only write one element of a memory array. The index of the element may be an
+      expression. The assigned value must be a name that the statements in ``do`` have set.
     - ``rest``: stop-mode statements. If the crossings of the guards in ``on`` accumulate (Zeno),
       the statements in ``rest`` replace those in ``do``.
     """
@@ -228,7 +227,6 @@ def each(size: int, text: str) -> str:
 
 
 def elements(name: str, size: int) -> list[str]:
-    """Return the names of the elements: ``name`` for a scalar, else ``name[0]`` and so on."""
     return [name] if size == 1 else [f"{name}[{i}]" for i in range(size)]
 
 

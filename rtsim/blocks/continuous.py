@@ -276,7 +276,6 @@ _POINTS = 32
 
 
 def _direct(model: Model, declared: bool | Mapping[str, Sequence[str]]) -> tuple[Inputs, ...]:
-    """Return, for each output element, the input elements on which it depends directly."""
     inputs, outputs = model.inputs, model.outputs
     if model.output is None:
         return (Inputs(),) * model.states.size
@@ -589,7 +588,6 @@ def block_of(system: object) -> StateSpace | None:
 
 
 def _linear(*terms: tuple[np.ndarray, list[str]]) -> str:
-    """Return a sum of products as text, without factors of 0 and 1."""
     out = ""
     for factors, names in terms:
         for factor, name in zip(factors.tolist(), names, strict=True):

@@ -77,7 +77,6 @@ def _items(diagram: WiredBlocks, prefix: str) -> Iterator[Node | Group]:
 
 
 def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
-    """Return the wire of each output; the result is empty for an incomplete diagram."""
     try:
         return flatten(diagram).carried
     except ScenarioError:
@@ -85,7 +84,6 @@ def _carried(diagram: WiredBlocks) -> Mapping[Place, Wire]:
 
 
 def _start(scope: Scope, end: WireEnd) -> str:
-    """Return the block or input, possibly in a nested diagram, at which a wire begins."""
     block, port = scope.diagram.source(end)
     if not block:
         return scope.prefix + port

@@ -207,7 +207,6 @@ def output_names(block: Block | WiredBlocks) -> list[str]:
 
 
 def _only(block: str, ports: list[str], what: str) -> str:
-    """Return the port to use if none is named: the only output, or the first input."""
     if not ports:
         raise ScenarioError(f"{block} has no {what}, so it cannot be wired")
     if len(ports) == 1 or what == "input":
@@ -258,7 +257,7 @@ def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list
 
 
 def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return one loop among the nodes that ``ordered`` lacks, in the direction of the signals."""
+    """Return a loop among the nodes that ``ordered`` lacks, in the direction of the signals."""
     done = set(ordered)
     stuck = {node for node in nodes if node not in done}
     path: list[N] = []
@@ -272,7 +271,6 @@ def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterab
 
 
 def reachable(start: Iterable[N], needs: Mapping[N, Iterable[N]]) -> set[N]:
-    """Return ``start`` and all nodes that it needs, directly or indirectly."""
     found = set(start)
     waiting = list(found)
     while waiting:
@@ -446,7 +444,6 @@ def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
 def _carried(
     diagram: WiredBlocks, blocks: dict[str, FlatBlock], solved: dict[Place, tuple[float, ...]]
 ) -> dict[Place, Wire]:
-    """Return the kind, size and unit of every output."""
     known: dict[Place, Wire] = {
         ("", s.name): Wire("signal", s.size, s.unit) for s in diagram.signals
     }

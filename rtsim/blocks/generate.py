@@ -161,7 +161,6 @@ class Generator:
 
     @staticmethod
     def elements(name: str, size: int, pattern: str = "{0}[{1}]") -> list[str]:
-        """Return the names of ``size`` elements, or only ``name`` for one element."""
         return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
@@ -297,7 +296,6 @@ class Generator:
         )
 
     def _states(self) -> Signals:
-        """Return the states; a state that is the rate of another state has ``derivative_of``."""
         named = {
             f"x[{p.x + p.equations.states.slice(s.name).start}]": i
             for i, (p, s) in enumerate(
@@ -534,7 +532,6 @@ class Events:
         }
 
     def _around(self, placed: PlacedBlock, clauses: list[Node]) -> tuple[list[str], list[str]]:
-        """Return the lines before the clauses of a block, and the lines after all clauses."""
         begin, end = [], []
         whens = [self._clause(n)[1] for n in clauses]
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in whens))

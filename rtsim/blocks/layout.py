@@ -191,8 +191,8 @@ class PlacedBlock:
     def _position(self, name: str, index: ast.expr | None, size: int) -> int | None:
         """Return the element that ``index`` selects, or ``None`` for a computed index.
 
-        An index outside the signal raises an error, because it would select an element of another
-        block.
+        An index outside the signal raises an error, because the index would select an element of
+        another block.
         """
         try:
             element = 0 if index is None else ast.literal_eval(index)
@@ -284,7 +284,6 @@ class Layout:
     def _timer(
         self, known: dict[tuple[object, int], int], timer: Timer, draws: tuple[str, ...]
     ) -> int:
-        """Return the number of a timer; timers with equal ticks are merged."""
         key = timer.period, timer.offset_ns
         if key not in known:
             known[key] = len(self.timers)

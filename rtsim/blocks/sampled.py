@@ -138,7 +138,6 @@ class _Held(Block):
         return Signal(name, self.unit, shape=shape(self.size), initial=start(numbers(self.initial)))
 
     def taking(self, memory: Signals, output: str, do: str) -> Equations:
-        """Return equations that run ``do`` at each event or, if ``period`` is set, at each tick."""
         on, timers = "u", {}
         if self.period is not None:
             on, timers = "tick", {"tick": timer(self.period, self.offset)}

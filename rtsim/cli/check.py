@@ -122,7 +122,6 @@ def check(
 
 
 def _asked(path: Path, given: Sequence[Requirement]) -> Sequence[Requirement]:
-    """Return the requirements ``given``, or those of the run's scenario."""
     from rtsim.record.reading import Recording  # a run starts without it
 
     return given or required_by(Recording.open(path).header)
@@ -131,9 +130,9 @@ def _asked(path: Path, given: Sequence[Requirement]) -> Sequence[Requirement]:
 def _checked(
     path: Path, asked: Sequence[Requirement], every: Sequence[Requirement]
 ) -> tuple[list[RequirementResult], dict[Requirement, str]]:
-    """Check a run, and return why it cannot be asked some requirements of other runs.
+    """Check a run, and return why some requirements of other runs do not apply to it.
 
-    ``asked`` are the requirements of the run, and ``every`` those of all runs of a matrix.
+    ``asked`` contains the requirements of this run, and ``every`` the requirements of all runs.
     """
     from rtsim.record.reading import Recording
     from rtsim.requirements.verdict import check as check_requirements
@@ -161,7 +160,6 @@ def _matrix(
     unchecked: Mapping[str, Mapping[Requirement, str]],
     folder: Path,
 ) -> Matrix:
-    """Return the matrix of all runs, with links to the recordings relative to ``folder``."""
     from urllib.parse import quote
 
     from rtsim.requirements.matrix import Matrix
@@ -184,7 +182,6 @@ def _matrix(
 
 
 def _facts(path: Path) -> dict[str, str]:
-    """Return what a reader of the matrix needs to know about a run."""
     from rtsim.record.reading import Recording
 
     header = Recording.open(path).header
@@ -313,7 +310,6 @@ def requirement_suite(
 
 
 def properties_of(one: RequirementResult) -> dict[str, object]:
-    """Return the properties of a test case in JUnit: what a traceability tool reads."""
     of = one.requirement
     times = {} if one.exercised is None else {"times": one.exercised}
     return {
@@ -323,7 +319,6 @@ def properties_of(one: RequirementResult) -> dict[str, object]:
 
 
 def csv_text(found: Mapping[str, Sequence[RequirementResult]]) -> str:
-    """Return a table with one row for each recording and requirement."""
     import csv
     import io
 

@@ -178,7 +178,6 @@ def explain(error: Exception) -> str:
 
 
 def _shortened(message: str) -> str:
-    """Return ``message``, without its middle if it is too long."""
     if len(message) <= _MOST_TOLD:
         return message
     return f"{message[: _MOST_TOLD // 2]} ... {message[-_MOST_TOLD // 2 :]}"

@@ -77,8 +77,6 @@ def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[...
 
 
 def _known(of: Callable[[Run], list[str]]) -> Callable[..., list[CompletionItem]]:
-    """Return a shell completion with words from the run in progress."""
-
     def complete(
         ctx: click.Context,
         param: click.Parameter,  # noqa: ARG001
@@ -312,7 +310,6 @@ def mark(run: Run, text: str) -> At:
 
 
 def _measured(texts: tuple[str, ...]) -> tuple[Any, str | None]:
-    """Split ``texts`` into numbers and the unit that follows the numbers, if any."""
     words = " ".join(texts).replace(",", " ").split()
     many = next((k for k, word in enumerate(words) if not _is_number(word)), len(words))
     unit = " ".join(words[many:]).removeprefix("[").removesuffix("]")

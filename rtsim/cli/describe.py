@@ -156,7 +156,7 @@ _LOOPS = (
 @option("--set")
 @option(
     "--output",
-    help="HTML page with Bode and Nichols plots to write.",
+    help="Write Bode and Nichols plots to this HTML page.",
 )
 @option("--plain", help="Run the equations as plain Python.")
 @json_option

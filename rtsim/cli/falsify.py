@@ -17,7 +17,7 @@ from rtsim.cli.study import where_options
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 from rtsim.runs.progress import TerminalLine
-from rtsim.studies.counterexample import SUFFIX, Counterexample
+from rtsim.studies.counterexample import SUFFIX, Counterexample, check_replaceable
 from rtsim.studies.factors import spread
 from rtsim.studies.falsification import Falsification
 from rtsim.studies.falsification import falsify as search
@@ -186,8 +186,8 @@ def _no_latency(given: str | None) -> None:
     """Reject the option ``--latency`` of other commands, which a search cannot vary."""
     if given is not None:
         raise click.UsageError(
-            "falsify has no --latency; make the latency an argument of the scenario's function, "
-            "and type --factor latency=range:0,0.2 to vary it or --set latency=0.1"
+            "falsify has no --latency; type --factor NAME.compute=range:0,0.2 to vary the latency "
+            "of controller NAME, or --set NAME.compute=0.1"
         )
 
 
@@ -200,7 +200,7 @@ class _Files(NamedTuple):
 
 def _saved(found: Counterexample, small: Shrunk | None, path: Path | None) -> _Files:
     one = found if small is None else small.counterexample
-    file = _first_free(one.name) if path is None else path
+    file = _first_unused_counterexample_path(one.name) if path is None else path
     test = _test_of(file)
     try:
         one.save(file)
@@ -216,20 +216,20 @@ def _test_of(file: Path) -> Path:
     return file.with_name(f"test_{name}.py")
 
 
-def _first_free(name: str) -> Path:
-    """Return the first counterexample file for which neither the file nor its test exists."""
+def _first_unused_counterexample_path(name: str) -> Path:
     files = (Path(f"{name}{'' if k == 1 else f'.{k}'}{SUFFIX}") for k in count(1))
     return next(one for one in files if not (one.exists() or _test_of(one).exists()))
 
 
 def _check_free(path: Path, force: bool) -> None:
-    """Raise :class:`ScenarioError` if ``--save`` names a file that cannot be written."""
     if not (path.name and path.parent.is_dir()):
         raise ScenarioError(
             f"there is no folder {path.parent} for --save '{path}'; create it, or give another FILE"
         )
-    for one in () if force else (path, _test_of(path)):
-        if one.exists():
+    for one in (path, _test_of(path)):
+        if force:
+            check_replaceable(one)
+        elif one.exists():
             raise ScenarioError(
                 f"{one} exists; give another --save FILE, or --force to overwrite the "
                 "counterexample and its test"

@@ -76,7 +76,9 @@ def fly(
     outside: OutsideWindow | None,
     as_json: bool,
 ) -> None:
-    """Fly SCENARIO by hand: f16, or FILE.py with an external input that a person controls.
+    """Fly SCENARIO by hand: f16, quadcopter, aerosonde, betaflight, or FILE.py.
+
+    FILE.py must declare an external input that a person controls.
 
     Use a stick, a gamepad, or keyboard and mouse; F1 in the window shows the keys. Closing the
     window does not end the run; 'rtsim view' opens a new window. Esc in a window, or Ctrl-C, ends
@@ -88,6 +90,7 @@ def fly(
       rtsim fly f16 --mapping joystick.toml -o flight.mcap
       rtsim fly f16 --task pitch-tracking --latency 0.1
       rtsim fly f16 --flightgear localhost
+      rtsim fly betaflight
       rtsim fly f16 --headless --frames pictures --until 5
 
     Exit status: 0, 1 if a requirement is violated or --strict is not met, 2 for an error or an
@@ -298,7 +301,6 @@ def measure_command(recording: Path, as_json: bool) -> None:
 
 
 def print_findings(found: Findings) -> None:
-    """Print the measures of a task as a table, and the remarks below it."""
     out = console()
     cells = [(row.said, row.shown, row.unit.replace("1", "", 1) if row.unit == "1" else row.unit)
              for row in found.rows]  # fmt: skip

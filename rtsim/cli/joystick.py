@@ -86,7 +86,6 @@ def listing(
 
 
 def device(one: Described, width: int, does: Mapping[str, str]) -> RenderableType:
-    """Return a panel with the name of a device, its controls, their positions and their uses."""
     counts = ", ".join(
         f"{len(things)} {one_of if len(things) == 1 else many}"
         for one_of, many, things in (
@@ -125,7 +124,6 @@ def _points(right: int, up: int) -> str:
 
 
 def step_screen(calibration: Calibration, look: DeviceSample, said: str) -> RenderableType:
-    """Return the screen of a calibration step, with its question and all axes."""
     kind, name = calibration.step
     number, count = calibration.count
     signal = calibration.values[name] if name else None
@@ -176,11 +174,11 @@ class NoJoystick(RtsimError):
 @click.option("--once", is_flag=True, help="Print the devices once and exit.")
 @click.option(
     "--mapping", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.toml",
-    help="Show what each control does by this mapping.  [default: rtsim's own mapping]",
+    help="Show the effect of each control in this mapping.  [default: rtsim's own mapping]",
 )  # fmt: skip
 @click.option(
     "--scenario", default="f16", show_default=True,
-    help="Show what each control does in this scenario.",
+    help="Show the effect of each control in this scenario.",
 )  # fmt: skip
 @json_option
 @click.pass_context
@@ -188,7 +186,7 @@ class NoJoystick(RtsimError):
 def joystick(
     ctx: click.Context, once: bool, path: Path | None, scenario: str, as_json: bool
 ) -> None:
-    """Show joysticks and gamepads: live positions, and what each axis, button and hat does.
+    """Show joysticks and gamepads: live positions, and the effect of each axis, button and hat.
 
     'calibrate' writes a mapping file.
 

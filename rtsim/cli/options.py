@@ -37,8 +37,7 @@ def with_options_as(
     """Add ``options`` to ``command``, and pass their values to the command as one object.
 
     The command receives the object in its parameter ``argument``. The object is an instance of the
-    dataclass ``into``, which has a field for each option. A field keeps its default if its option
-    is not in ``options``, or if its metadata has ``typed`` False.
+    dataclass ``into``, which has a field for each option.
     """
     names = [one.name for one in fields(into) if one.metadata.get("typed", True)]
 
@@ -69,7 +68,6 @@ def scenario_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Return completions for SCENARIO: the names of 'rtsim scenarios', and file names."""
     from rtsim.scenario.loading import known_scenarios
 
     names = [CompletionItem(n) for n in sorted(known_scenarios()) if n.startswith(incomplete)]
@@ -100,7 +98,7 @@ def setting_names(
 
         names = list(inspect.signature(find_maker(reference)).parameters)
         for part_name, part in load_scenario(reference).components.items():
-            for choice in part.settable():
+            for choice in part.settings():
                 names += [f"{part_name}.{name}" for name in choice.signals.names]
     except RtsimError:  # its packages are missing here, or it needs arguments
         return []

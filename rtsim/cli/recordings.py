@@ -55,9 +55,9 @@ def tolerances(
 ) -> dict[str, Tolerance | tuple[float, float]]:
     """Return the tolerances by pattern, from ``--abs``, ``--rel`` and ``--tol GLOB=ABS[,REL]``.
 
-    ``--abs`` and ``--rel`` apply to ``"*"``. If a pattern is given twice, the last one applies.
-    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative
-    or not finite.
+    ``--abs`` and ``--rel`` apply to ``"*"``. If a pattern occurs twice, the last tolerance applies.
+    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative or
+    not finite.
     """
     out: dict[str, Tolerance | tuple[float, float]] = {}
     if absolute or relative:
@@ -256,7 +256,6 @@ def print_comparison(
 
 
 def _print_undecided(verdict: Comparison) -> None:
-    """Print that no value differs, why the comparison is undecided, and which option can help."""
     if verdict.agreed:
         agreed = f"nothing differs in {len(verdict.agreed)} signals"
         click.echo(f"{agreed}: {verdict.covered}")
@@ -388,7 +387,6 @@ def check_page(target: Path) -> None:
 
 
 def say_cut_off(*recordings: Recording) -> None:
-    """Print a line for each recording that was cut off."""
     for recorded in recordings:
         if recorded.truncated:
             click.echo(f"the recording was cut off: {recorded.source}: {recorded.truncated}")
@@ -524,7 +522,7 @@ _MESSAGE_COLUMNS = (
 @click.option(
     "--changes",
     is_flag=True,
-    help="Show only messages whose payload differs from that of the previous message.",
+    help="Show only messages whose payload differs from the previous message.",
 )
 @click.option(
     "--limit",
@@ -619,7 +617,7 @@ class _Topic:
 
     @classmethod
     def of(cls, name: str, track: TrackData, changes: bool) -> _Topic:
-        return cls(name, track, _changed(track) if changes else None)
+        return cls(name, track, _mask_of_changed_payloads(track) if changes else None)
 
     @property
     def count(self) -> int:
@@ -653,7 +651,7 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """For each piece of the track, return the smallest sort key of this and later pieces."""
+        """Return, for each piece of the track, the smallest sort key from this piece on."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):
@@ -667,8 +665,7 @@ def _by_key(pair: tuple[Key, dict[str, Any]]) -> Key:
     return pair[0]
 
 
-def _changed(track: TrackData) -> NDArray[np.bool_]:
-    """Return the mask of messages whose payload differs, bit for bit, from the previous one."""
+def _mask_of_changed_payloads(track: TrackData) -> NDArray[np.bool_]:
     out = [np.empty(0, np.bool_)]
     before: NDArray[np.int64] | None = None
     for piece in track.pieces():

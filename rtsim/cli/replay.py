@@ -47,9 +47,9 @@ def watch(
 ) -> None:
     """Show a recording in a window, and print a summary.
 
-    ``times`` contains the first and the last time in ns. ``None`` stands for the beginning or the
-    end of the recording. ``pace`` is the rate. A negative rate plays backwards from the end. Raises
-    :class:`ScenarioError` for a rate or a time out of range.
+    ``times`` contains the first and the last time in ns. With ``None``, playback starts at the
+    beginning or stops at the end of the recording. ``pace`` is the rate. A negative rate plays
+    backwards from the end. Raises :class:`ScenarioError` for a rate or a time out of range.
     """
     playback = Playback(recorded)
     within = _within(playback, times, recorded.source)
@@ -359,9 +359,9 @@ def check(
 
 
 def _ended_like(again: Recording, ending: RunEnding) -> Recording:
-    """Return ``again`` with the recorded reason of the end, if it reached the recorded end.
+    """Return ``again``; if it reached the recorded end, copy the recorded reason for the end.
 
-    A replay repeats no command to quit, so a run that a pilot ended would look incomplete.
+    A replay does not repeat the command to quit, so a run that a pilot ended would look incomplete.
     """
     if again.footer is None or again.footer.get("ended") != ending.reached_ns:
         return again

@@ -15,10 +15,10 @@ from rtsim.cli.options import option, scenario_names, with_options_as
 from rtsim.cli.telemetry import (
     check_telemetry,
     foxglove_option,
+    header_for_viewers,
     origin_option,
     plotjuggler_option,
     telemetry_option,
-    told,
     unencrypted_option,
     web_option,
     web_page,
@@ -72,11 +72,12 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requested checkpoints.  If ``told`` is True, commands can request more during the run."""
+    """The checkpoints that the options of a command request."""
 
     every: str | None
     at: tuple[str, ...]
-    told: bool = False
+    on_command: bool = False
+    """Whether commands can request further checkpoints during the run."""
     rewind: str | None = None
     """Time span of the checkpoints in memory, simulated s."""
     viewed: bool = False
@@ -101,7 +102,7 @@ class Wanted:
         recording.
         """
         if recording is not None:
-            if self.every is None and not self.at and not self.told:
+            if self.every is None and not self.at and not self.on_command:
                 return None
             files = Files(recording, start)
             past.add(files)
@@ -228,7 +229,6 @@ class RunOptions:
 
     @property
     def paced(self) -> bool:
-        """True if the run follows the wall clock."""
         return self.pace != MAX
 
     @property
@@ -249,7 +249,7 @@ class RunOptions:
         from rtsim.gateway.publishing import PLOTJUGGLER
 
         about = {"scenario": scenario.name, "recording": "" if path is None else str(path)}
-        about |= told(scenario, self.telemetry, self.foxglove_origin)
+        about |= header_for_viewers(scenario, self.telemetry, self.foxglove_origin)
         plot = PLOTJUGGLER if self.plotjuggler else ""
         glove = None
         if self.foxglove:
@@ -394,7 +394,7 @@ def run_options(command: F) -> F:
 
 
 def optional_run_options(command: F) -> F:
-    """Add what :func:`run_options` adds, but with an optional SCENARIO (default: empty)."""
+    """Add the options of ``run_options`` with an optional SCENARIO (default: empty)."""
     argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
     return _with_options(command, argument)
 

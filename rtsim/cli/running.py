@@ -56,7 +56,7 @@ def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunRe
 
     The recorder in ``request`` records the first segment. Later recorders are entered into
     ``stack``. A later segment begins at the rate at which the previous segment ended. Raises the
-    error that ends the run. A failure of only the recording does not raise an error.
+    error that ends the run. If only the recording fails, no error is raised.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder
@@ -215,7 +215,7 @@ def run_command(
             wanted = options.wanted()
             if watch is not None:
                 publisher, inbox = stack.enter_context(watch(scenario, inbox))
-                wanted = replace(wanted, told=True, viewed=True)
+                wanted = replace(wanted, on_command=True, viewed=True)
             request = RunRequest(
                 scenario,
                 seed,
@@ -273,15 +273,14 @@ MOST_LINES = 20
 """Largest number of events in the summary. The recording contains all of them."""
 
 
-def print_told(result: RunResult) -> None:
-    """Print one line for each event that has values, with their units."""
-    for event in result.told[:MOST_LINES]:
+def print_reported(result: RunResult) -> None:
+    for event in result.reported[:MOST_LINES]:
         values = ", ".join(
             f"{name} {value:.4g}{_unit(result, event, name)}"
             for name, value in event.values.items()
         )
         click.echo(f"{event.source} at {event.tag.seconds:.3f} s: {values}")
-    more = len(result.told) - MOST_LINES
+    more = len(result.reported) - MOST_LINES
     if more > 0:
         click.echo(f"{more} more such events are in the recording")
 
@@ -298,11 +297,10 @@ def print_waiting(result: RunResult) -> None:
         )
 
 
-def told_to_json(result: RunResult) -> list[dict[str, Any]]:
-    """Return the events with values: guard, time (s) and values by name."""
+def reported_to_json(result: RunResult) -> list[dict[str, Any]]:
     return [
         {"guard": event.source, "at_s": event.tag.seconds, "values": dict(event.values)}
-        for event in result.told
+        for event in result.reported
     ]
 
 
@@ -334,7 +332,6 @@ def note_lines(scenario: Scenario) -> None:
 
 
 def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
-    """Return the faults of a run as plain data by name. Empty for a run without faults."""
     if schedule is None:
         return {}
     counts = schedule.counts
@@ -419,14 +416,13 @@ class RunSummary:
             **requirements_to_json(result.requirements),
             "recording": None if result.path is None else str(result.path),
             **({"waiting": result.waiting} if result.waiting else {}),
-            **({"told": told_to_json(result)} if result.told else {}),
+            **({"reported": reported_to_json(result)} if result.reported else {}),
             **({"checkpoints": saved} if saved else {}),
             **(strict_to_json(result) if self.options.strict else {}),
             "certificate": result.certificate.to_json(),
         }
 
     def _headline(self, result: RunResult, total: str = "") -> str:
-        """Return one line about a segment; in a paced run, the line contains the overruns too."""
         paced = result.certificate.paced
         simulated = (result.ended.ns - result.began.ns) / NS_PER_S
         back = result.restored
@@ -436,7 +432,7 @@ class RunSummary:
             f"{total}; "
             + (f"overruns {result.overruns}, " if paced else "")
             + f"late answers {result.late}, missed requests {result.missed}"
-            + self._early(result)
+            + self._reason_for_early_end(result)
             + ("" if back is None else f"; went back to {back.tag.seconds:g} s")
         )
 
@@ -451,7 +447,7 @@ class RunSummary:
             console().print(result.certificate.table())
         elif self.options.verbose:
             click.echo(f"engine: {result.certificate.engine}")
-        print_told(result)
+        print_reported(result)
         print_waiting(result)
         if more is not None:
             more()
@@ -475,8 +471,7 @@ class RunSummary:
         """Error of the first incomplete recording, or ``None`` if all recordings are complete."""
         return next((one.lost for one in self.result.segments if one.lost is not None), None)
 
-    def _early(self, result: RunResult) -> str:
-        """Return what stopped the run before its end, or an empty text."""
+    def _reason_for_early_end(self, result: RunResult) -> str:
         if result.reason == "interrupted":
             return ", interrupted"
         if result.reason == "quit":
@@ -496,12 +491,15 @@ class RunSummary:
 
     @property
     def status(self) -> int:
-        """The exit status of the command."""
         if self.lost is not None:
             return FAILED
         if self._cut_short:
             return INTERRUPTED
-        return NO if self._refused or self._guard_failed else status_of(self._requirements)
+        return (
+            NO
+            if self._warnings_refused_by_strict or self._guard_failed
+            else status_of(self._requirements)
+        )
 
     @property
     def why(self) -> str:
@@ -511,21 +509,20 @@ class RunSummary:
         if self._cut_short:
             return f"the run {self.result.ending}"
         failed = [f"the run {self.result.ending}"] if self._guard_failed else []
-        return "; ".join(filter(None, [*failed, *self._refused, why_of(self._requirements)]))
+        return "; ".join(
+            filter(None, [*failed, *self._warnings_refused_by_strict, why_of(self._requirements)])
+        )
 
     @property
     def _requirements(self) -> list[RequirementResult]:
-        """The verdicts of the requirements, on the last segment of the run."""
         return self.result.requirements
 
     @property
     def _guard_failed(self) -> bool:
-        """True if a terminal guard that declares a failure ended the run."""
         return self.result.ending.failed and self.result.error is None
 
     @property
-    def _refused(self) -> list[str]:
-        """Warnings for which ``--strict`` exits with status 1, without duplicates."""
+    def _warnings_refused_by_strict(self) -> list[str]:
         found = [text for one in self.result.segments for text in one.warnings]
         return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
 
@@ -548,8 +545,12 @@ class RunSummary:
             suite.failure(end, text, text)
         if self.options.strict:
             strict = suite.case(f"{name}.run", "(--strict)")
-            if self._refused:
-                suite.failure(strict, "; ".join(self._refused), "\n".join(self._refused))
+            if self._warnings_refused_by_strict:
+                suite.failure(
+                    strict,
+                    "; ".join(self._warnings_refused_by_strict),
+                    "\n".join(self._warnings_refused_by_strict),
+                )
         suite.done()
         if self._requirements:
             of_run = f"{name}.requirements"
@@ -560,8 +561,12 @@ class RunSummary:
         """Exit the process with the run's exit status, unless it is 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
-        if self._refused:
-            click.secho(f"Error: --strict: {'; '.join(self._refused)}", err=True, fg="red")
+        if self._warnings_refused_by_strict:
+            click.secho(
+                f"Error: --strict: {'; '.join(self._warnings_refused_by_strict)}",
+                err=True,
+                fg="red",
+            )
         if open_or_violated := why_of(self._requirements):
             click.secho(f"Error: {open_or_violated}", err=True, fg="red")
         if self.status:

@@ -96,7 +96,7 @@ class Composed:
         return Study(**changes) if found is None else replace(found, **changes)
 
     def _required(self, before: Sequence[Required]) -> tuple[Required, ...]:
-        """Return ``before`` and the options' requirements, which replace those of the same name."""
+        """Return ``before``, extended and partly replaced by the options' requirements."""
         typed = requirements_of(tuple(dict.fromkeys(self.requirements)))
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
@@ -230,8 +230,6 @@ _WHERE = (
 
 
 def where_options(command: F) -> F:
-    """Add the options for workers to ``command``, as the argument ``where``."""
-
     @wraps(command)
     def collected(workers: int | None, cluster: str, scheduler_file: str, **options: Any) -> Any:
         if sum((workers is not None, bool(cluster), bool(scheduler_file))) > 1:
@@ -306,7 +304,7 @@ def run_again(
 
 
 def _pace(pace: str, window: Window | None) -> Pace:
-    """Return the typed pace. With a window, time lost in a stall is not caught up."""
+    """Return the typed pace. In a run with a window, rtsim does not catch up after a stall."""
     if window is None:
         return Pace.of(pace)
     here = window.served is None
@@ -731,7 +729,7 @@ def report(folder: Path, output: Path | None, strict: bool, as_json: bool) -> No
 
     The page has the results so far: pass rates, distributions, time histories, the influence of the
     factors, convergence, and the worst runs with the commands that repeat them. The exit status is
-    that of 'rtsim study show'.
+    the same as for 'rtsim study show'.
     """
     opened = Folder.open(folder)
     target = output or folder / "report.html"

@@ -118,7 +118,9 @@ def check_telemetry(
         read_rates(rates)
 
 
-def told(scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()) -> dict[str, Any]:
+def header_for_viewers(
+    scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the gateway's data for viewers: scene, views, rates and allowed origins."""
     from rtsim.gateway.publishing import MOST_VIEWS, read_rates
 
@@ -163,8 +165,8 @@ def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
 def web(shown: str, port: int | None, keys: Path | None, control: bool) -> None:
     """Show a run in progress, or a recording, on a page in the browser.
 
-    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
-    The page can be opened on this machine only, at the address that the command prints.
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run). The
+    command prints the address of the page, which only a browser on this machine can open.
 
     \b
     Examples:

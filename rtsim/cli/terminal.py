@@ -54,7 +54,6 @@ def console() -> Console:
 def print_table(
     out: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print a table with ``title``; each of ``rows`` has one text for each of ``columns``."""
     table, needed = fitted(title, columns, rows, out.width)
     # If even the names do not fit, the table is wider than the terminal, and the terminal wraps
     # lines.
@@ -70,7 +69,7 @@ def print_long_table(
     """Print a table like :func:`print_table`, for any number of rows.
 
     The rows are printed page by page, and only one page is in memory. The column headings are
-    printed once. A column becomes wider from page to page if a cell needs the space.
+    printed once. On a later page, a column is wider if a cell needs the space.
     """
     pages = _pages(rows)
     page = next(pages)
@@ -85,7 +84,6 @@ def print_long_table(
 
 
 def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    """Yield the rows in pages of ``_PAGE`` rows, or one empty page if there are no rows."""
     left = iter(rows)
     yield list(itertools.islice(left, _PAGE))
     while page := list(itertools.islice(left, _PAGE)):
@@ -110,7 +108,6 @@ def _print_page(
 def fitted(
     title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[Table, int]:
-    """Return the table for a terminal of ``width`` columns, and the width that the table needs."""
     from rich.table import Table
 
     widths = [_width(c, [row[i] for row in rows]) for i, c in enumerate(columns)]
@@ -201,7 +198,6 @@ def keyboard() -> Iterator[Read]:
 
 
 def _read_console(seconds: float) -> list[str]:
-    """Read keys from a Windows console, which does not support ``select``."""
     if sys.platform == "win32":
         import msvcrt
 

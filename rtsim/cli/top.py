@@ -70,7 +70,6 @@ class Dashboard:
 
     @property
     def state(self) -> StateTable | None:
-        """State of the run in the last sample, or ``None`` before the first one."""
         return None if self._glance is None else self._glance.state
 
     @property
@@ -177,7 +176,6 @@ def _figures(counts: Sequence[int]) -> dict[str, Any]:
 
 
 def _duration(us: int | None) -> str:
-    """Return the upper end of a histogram class as text."""
     if us is None:
         return "-"
     for unit, size in (("s", 1_000_000), ("ms", 1000)):

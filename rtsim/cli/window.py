@@ -98,8 +98,6 @@ quiet_option = click.option(
 
 
 def window_options(command: F) -> F:
-    """Add the options of a window to ``command``, as the argument ``window``."""
-
     @wraps(command)
     def packed(
         headless: bool, frames: Path | None, every: float, fps: float, size: str,
@@ -242,7 +240,6 @@ def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
 
 
 def typed(option: str) -> bool:
-    """Return True if the user typed ``option``, and False if it has its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
 
@@ -250,7 +247,6 @@ def typed(option: str) -> bool:
 def viewer(
     window: Window | None, quiet: bool, outside: OutsideWindow | None = None
 ) -> Viewed | None:
-    """Return the viewer that the options ``--view``, ``--quiet`` and ``--flightgear`` request."""
     if quiet and (window is None or window.served is not None):
         raise ScenarioError(
             "--quiet works only with --view in a window on this machine; leave --quiet out"
@@ -324,7 +320,6 @@ class Viewed:
 
     @property
     def told_outside(self) -> list[str]:
-        """Lines about FlightGear, for the summary of the run."""
         return [] if self._outside is None else [self._outside.told()]
 
     @property
@@ -333,11 +328,9 @@ class Viewed:
         return {} if self._outside is None else {"flightgear": self._outside.to_json()}
 
     def seen(self, reason: str) -> dict[str, Any]:
-        """Return the window's statistics under the key ``view``. Empty without a window."""
         return {} if self._window is None else {"view": self.figures(reason)}
 
     def figures(self, reason: str) -> dict[str, Any]:
-        """Return the statistics of the window; ``reason`` is why the run ended."""
         cockpit = self._cockpits[-1]
         return {
             **cockpit.latencies(),
@@ -398,7 +391,6 @@ def is_place(word: str) -> bool:
 
 
 def _folder(frames: Path | None) -> Path | None:
-    """Create the folder of ``--frames`` early, so that the command can report an error."""
     if frames is None:
         return None
     try:
@@ -420,7 +412,6 @@ def told_of(figures: dict[str, Any]) -> list[str]:
 
 
 def what_became_of(figures: dict[str, Any]) -> list[str]:
-    """Return lines about a window that was closed before the end, and about dropped messages."""
     lines = []
     if figures["window_lost"]:
         lines.append("the window was closed before the end; the run continued without it")
@@ -497,7 +488,6 @@ class OutsideWindow:
         self.figures = process.figures
 
     def told(self) -> str:
-        """Return one line for the summary of the run."""
         if self.figures is None:
             return f"FlightGear at {self.address}: the process that sends to it ended early"
         lost = self.figures["lost"]
@@ -558,7 +548,6 @@ def view(
 
 
 def _chosen() -> RegisteredRun:
-    """Let the user at the terminal choose one of several runs."""
     known = runs(VIEWED)
     if not is_terminal():
         return find("", VIEWED)  # raises an error that lists the runs

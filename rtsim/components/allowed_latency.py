@@ -1,4 +1,4 @@
-"""Latencies that a user allows a controller: seconds, a named model, or measured delays.
+"""The compute latency of a controller: seconds, a latency model, or measured delays.
 
 Named models, as in ``--latency gamma:2,0.001``, are in :data:`LATENCY_MODELS`.  Other packages add
 models by the entry point ``rtsim.latency_models`` (docs/extending.md).
@@ -50,7 +50,6 @@ _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*(:|\Z)")
 
 
 def names_a_model(text: str) -> bool:
-    """Return whether ``text`` names a latency model (``NAME`` or ``NAME:VALUES``)."""
     found = _NAMED.match(text)
     return found is not None and (found[2] == ":" or found[1] in LATENCY_MODELS)
 
@@ -58,7 +57,7 @@ def names_a_model(text: str) -> bool:
 def read_latency_model(text: str) -> LatencyModel:
     """Return the model for a text like ``gamma:2,0.001`` or ``gamma:shape=2,scale=0.001``.
 
-    The numbers in ``text`` are arguments of the model's class. An invalid text raises
+    The numbers in ``text`` become arguments of the model's class. An invalid text raises
     :class:`ScenarioError`.
     """
     name, _, rest = (part.strip() for part in text.partition(":"))
@@ -113,7 +112,6 @@ Latencies = Allowed | Mapping[str, Allowed] | None
 
 
 def latency_of(name: str, latency: Latencies) -> Allowed | None:
-    """Return the allowed latency of controller ``name``."""
     return latency.get(name) if isinstance(latency, Mapping) else latency
 
 
@@ -133,7 +131,6 @@ def latency_in_words(latency: Latencies) -> str:
 
 
 def to_plain(latency: Allowed) -> str | dict[str, object]:
-    """Return ``latency`` as plain data for the header of a recording."""
     if isinstance(latency, Empirical):
         return {"source": latency.source, "samples": list(latency.samples)}
     return str(latency)

@@ -157,7 +157,6 @@ class Bus:
         return sent
 
     def _put(self, message: Message, copy: int = 0) -> None:
-        """Add ``message`` to the messages in transit; ``copy`` is the copy's number, from 0."""
         order = (message.arrival, message.source, message.topic, message.sequence, copy)
         heapq.heappush(self._flight, (*order, message))
 
@@ -249,15 +248,14 @@ class Bus:
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Set the :meth:`position` of a topic after messages were sent without :meth:`send`."""
+        """Set the ``position`` of a topic, after other code has sent messages of the topic."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return the first arrival (ns) on topics not in ``names``: a list of at most one time."""
+        """Return the first arrival (ns) on topics not in ``names``: a list of one or no element."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
-        """Remove and return the messages in transit on the topics ``names``."""
         taken = [e for e in self._flight if e[2] in names]
         self._flight = [e for e in self._flight if e[2] not in names]
         heapq.heapify(self._flight)

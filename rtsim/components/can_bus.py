@@ -232,7 +232,6 @@ class CanFrame:
         return Transmission(priority, takes, whole - takes, failed, payload)
 
     def _positions(self, signals: Signals, codec: FrameCodec, topic: str) -> list[int]:
-        """For each element of a message, return its index in the vector that the codec encodes."""
         names = dict(self.names)
         for given in names:
             if given not in signals:
@@ -257,7 +256,6 @@ class CanFrame:
         return out
 
     def __repr__(self) -> str:
-        """Return a short text that identifies the bus and the frame."""
         told = hexadecimal(self.identifier, self.extended)
         what = f"{self.length} bytes" if self.codec is None else repr(self.codec)
         names = "".join(f", {a}={b}" for a, b in self.names)
@@ -286,8 +284,8 @@ class PeriodicFrame(NamedTuple):
 def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
     """Map each sender to the worst-case latency of its frame on one bus, in ns.
 
-    The latency lasts from the time at which the frame is ready until its arrival.  A latency is
-    None if the frame and the frames of higher priority need all the time of the bus.
+    The latency lasts from the time at which the frame is ready until its arrival. A latency is None
+    if the bus cannot carry the frame together with all frames of higher priority.
     """
     ordered = sorted(frames, key=lambda f: arbitration(f.frame.identifier, f.frame.extended))
     out: dict[str, int | None] = {}
@@ -297,12 +295,11 @@ def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
         if sum(f.load for f in (*higher, own)) >= 1.0:
             out[own.sender] = None
         else:
-            out[own.sender] = _worst(own, higher, blocking)
+            out[own.sender] = _longest_latency(own, higher, blocking)
     return out
 
 
-def _worst(own: PeriodicFrame, higher: Sequence[PeriodicFrame], blocking: int) -> int:
-    """Return the longest latency among the instances of ``own`` in the longest busy period."""
+def _longest_latency(own: PeriodicFrame, higher: Sequence[PeriodicFrame], blocking: int) -> int:
     bit = own.frame.bus.ns(1)
 
     def interference(t: int) -> int:

@@ -251,9 +251,9 @@ class PythonController:
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
-        """Set the pending request, or ``None``; compiled code has already computed its answer.
+        """Set the pending request, or ``None``; compiled code has computed the answer.
 
-        The rest of the controller's memory is in the vectors that the compiled code has used.
+        The other memory of the controller is in the vectors of the compiled code.
         """
         self._pending = request
 
@@ -265,7 +265,7 @@ class PythonController:
 
     @property
     def resettable(self) -> bool:
-        """True only for this class; a subclass that adds no memory can override the property."""
+        """True for this class. A subclass that adds no memory can override the property."""
         return type(self) is PythonController
 
     def save(self) -> dict[str, Any]:
@@ -324,8 +324,11 @@ class FedController:
         self._history.heard(said)
         return said
 
+    def start_again(self, tag: Tag) -> None:  # noqa: ARG002
+        """Forget the requests, because the recorded controller was started again."""
+        self._history, self._known = RequestLog(self.inputs.size), False
+
     def describe(self) -> dict[str, Any]:
-        """Return the recorded description of the controller."""
         return self._about
 
     def functions(self) -> Sequence[Any]:
@@ -343,7 +346,7 @@ class FedController:
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the request log if ``saved`` contains one; no other memory is needed."""
+        """Restore the request log of ``saved``, if any; this controller has no other memory."""
         self._history = RequestLog(self.inputs.size)
         self._known = "steps" in saved
         if not self._known:

@@ -1,6 +1,6 @@
 """Task of a controller, which samples inputs at ticks and sends answers at their due times.
 
-Deviations are recorded as events: Late, Discarded, Missed or Failed.
+Deviations are recorded as events: Late, Discarded, Missed, Failed or Restarted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rtsim.components.protocols import (
     Replayed,
     Savable,
     Stamped,
+    StartedAgain,
     WarmedUp,
     by_address,
     own_time,
@@ -33,7 +34,9 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Period, Tag
 
 LATE_POLICIES = ("hold", "fail", "stretch")
-FAILURE_POLICIES = ("end", "hold")
+FAILED, RESTARTED = "Failed", "Restarted"
+"""Kinds of events."""
+FAILURE_POLICIES = ("end", "hold", "restart")
 
 
 @dataclass
@@ -76,6 +79,11 @@ class ControllerTask(Ticking):
                 raise ScenarioError(
                     f"unknown {what} policy {policy!r} of {name}; choose one of {', '.join(known)}"
                 )
+        if failure == "restart" and not isinstance(controller, StartedAgain):
+            raise ScenarioError(
+                f"failure='restart' of {name}: a {type(controller).__name__} cannot be started "
+                "again during a run; give failure='hold' or failure='end'"
+            )
         self.controller = controller
         self.wiring = wiring
         self.compute = compute
@@ -97,6 +105,7 @@ class ControllerTask(Ticking):
         """Later controllers of a declared order, which receive the answer at the same tag."""
         self.lates = 0
         self.missed = 0
+        self.restarts = 0
 
     @property
     def immediate(self) -> bool:
@@ -184,7 +193,6 @@ class ControllerTask(Ticking):
         return True
 
     def _discard_late(self, request: ControllerRequest, tag: Tag, environment: Environment) -> None:
-        """Discard the answer to a late request if the answer has arrived."""
         passed = 0.0 if self._own is None else (tag.ns - request.tag.ns) / NS_PER_S
         if self.controller.receive(request.tag, passed) is not None:
             text = f"the answer of {request.tag} was late"
@@ -205,14 +213,19 @@ class ControllerTask(Ticking):
             self._unsent = error  # reported when the answer is due, like any other failure
 
     def _fail(self, tag: Tag, error: ControllerError, environment: Environment) -> None:
-        """End the run, or continue with the last outputs of the controller."""
         if self.name not in str(error):  # two controllers can have the same interface file
             error.add_note(f"this was the scenario's controller {self.name!r}")
         if self.failure == "end":
             raise error
-        self.failed = str(error)
         self.request, self._unsent = None, None
-        environment.event(tag, "Failed", self.name, self.failed, {})
+        environment.event(tag, FAILED, self.name, str(error), {})
+        if isinstance(self.controller, StartedAgain) and self.failure == "restart":
+            self.restarts += 1
+            self.controller.start_again(tag)
+            text = f"{self.name} is started again (restart {self.restarts})"
+            environment.event(tag, RESTARTED, self.name, text, {"restarts": float(self.restarts)})
+            return
+        self.failed = str(error)
         with suppress(ControllerError):
             self.controller.close()
 
@@ -255,7 +268,6 @@ class ControllerTask(Ticking):
         return answer
 
     def _not_finite(self, tag: Tag, answer: Vector) -> ControllerError:
-        """Return the error for an answer that is not finite, with the inputs that caused it."""
         bad = int(np.flatnonzero(~np.isfinite(answer))[0])
         text = f"{self.name} answered {answer[bad]} for {self.controller.outputs.columns[bad]}"
         if isinstance(self.controller, Explaining):
@@ -304,7 +316,6 @@ class ControllerTask(Ticking):
         return None
 
     def _silent(self, tag: Tag) -> ControllerError:
-        """Return the error for a missing answer, with the controller's explanation if available."""
         if isinstance(self.controller, Explaining):
             return self.controller.silent(tag)
         return ControllerError(
@@ -326,7 +337,7 @@ class ControllerTask(Ticking):
             "request": request,
             "inputs": self.wiring.into.tolist(),
             "controller": kept,
-            "counts": [self.lates, self.missed],
+            "counts": [self.lates, self.missed, self.restarts],
             "failed": self.failed,
             "unsent": None if self._unsent is None else str(self._unsent),
         }
@@ -341,7 +352,8 @@ class ControllerTask(Ticking):
             )
         super().restore(saved)
         put_latency_back(self.compute, saved.get("latency", {}))
-        self.lates, self.missed = saved["counts"]
+        self.lates, self.missed, *restarts = saved["counts"]
+        self.restarts = sum(restarts)
         self.failed = saved["failed"]
         self._unsent = None if saved["unsent"] is None else ControllerError(saved["unsent"])
         self.wiring.into[:] = saved["inputs"]

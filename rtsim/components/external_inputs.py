@@ -59,7 +59,7 @@ class ExternalInput:
         return self._device.poll()
 
     def go_to(self, ns: int) -> None:
-        """Prepare the input to continue at ``ns``; a live device needs no preparation."""
+        """Continue at ``ns``; an input that replays recorded values overrides this method."""
 
 
 class FedInput(ExternalInput):

@@ -25,7 +25,7 @@ MOST_WAITING = 10_000
 
 
 class Transmission(NamedTuple):
-    """Requirements of one message for its transmission on a medium."""
+    """The data that a medium needs to transmit one message, such as priority and duration."""
 
     priority: tuple[int, ...]
     """Sort key; the smallest goes first."""
@@ -137,8 +137,8 @@ class _Entry:
 class MediumQueue:
     """Messages that wait for one medium, and the time at which the medium becomes free.
 
-    The queue selects the next message after each instant. All messages of an instant therefore
-    compete for the medium, regardless of their microsteps.
+    The queue selects the next message after all microsteps of an instant, so that all messages of
+    the instant compete for the medium.
     """
 
     def __init__(self, name: str) -> None:
@@ -207,7 +207,6 @@ class MediumQueue:
         heapq.heappush(self._waiting, (*order, entry))
 
     def waiting(self, ns: int) -> dict[str, int]:
-        """Return the number of waiting messages at ``ns``, by topic."""
         entries = [e[-1] for e in self._coming if e[0] <= ns] + [e[-1] for e in self._waiting]
         return dict(sorted(Counter(entry.parcel.topic for entry in entries).items()))
 

@@ -86,6 +86,8 @@ class RunningPlant:
         """Names of the ports that the plant's inputs read."""
         self.budgeted = getattr(self.stepper, "unbounded", None) is not None
         """True if the solver has a budget; steps beyond the budget are recorded."""
+        self.paced = False
+        """True in a run in real time."""
         self.watch: GuardWatch | None = None
         self.sampled = self.y
         """Vector that the output function fills: outputs, or otherwise algebraic values."""
@@ -120,10 +122,9 @@ class RunningPlant:
         if watch is not None and self.watch is not None:
             self.watch.continue_from(watch)
         if self._interrupt_check is not None:
-            self.begin_run(self._interrupt_check)
+            self.begin_run(self._interrupt_check, self.paced)
 
     def reads(self, ports: Set[str], plants: Container[str]) -> None:
-        """Set the names of the ports that the inputs read; ``plants`` contains all plants."""
         self.sources = ports
         self.reads_plants = any(name in plants for name in ports)
 
@@ -174,8 +175,12 @@ class RunningPlant:
             self.name, self.bound, self.solver, self.stepper, vectors, ends, self.step, bad
         )
 
-    def begin_run(self, interrupt_check: Callable[[], object]) -> None:
-        """Begin a run; the solver calls ``interrupt_check`` in each pause of a long step."""
+    def begin_run(self, interrupt_check: Callable[[], object], paced: bool = False) -> None:
+        """Begin a run; the solver calls ``interrupt_check`` in each pause of a long step.
+
+        In a ``paced`` run, the time between two tags is for the computation of the next step.
+        """
+        self.paced = paced
         self.give_up()
         self._interrupt_check = interrupt_check
         if hasattr(self.stepper, "interrupt_check"):
@@ -259,7 +264,7 @@ class RunningPlant:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The present time, ns, and the number of the next tick of the plant's own grid."""
+        """The present time (ns), and the index of the next point of the plant's own grid."""
         return self.ns, self._k
 
     def adopt_compiled_state(self, ns: int, k: int) -> None:
@@ -280,7 +285,6 @@ class RunningPlant:
         return self.watch is not None and bool(self.watch.fired)
 
     def discard(self) -> None:
-        """Discard the provisional step."""
         self.target_ns = NONE_NS
         if self.watch is not None:
             self.watch.fired = ()

@@ -57,10 +57,7 @@ class SignalPort:
             held[:] = payload
 
     def hold(self, where: slice, values: Vector, early: bool) -> Vector:
-        """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy.
-
-        Until the first :meth:`put`, the slice ``where`` of the copy contains ``values``.
-        """
+        """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy."""
         held = self.value.copy()
         held[where] = values
         (self.held_early if early else self.held).append(held)
@@ -99,7 +96,8 @@ class Wiring:
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
         """Connect the sources to the elements of ports; return the names of the ports.
 
-        ``early`` contains the names of the controllers before the component in a declared order.
+        ``early`` contains the names of the controllers that run before the component in the
+        declared order.
         """
         runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):
@@ -126,7 +124,7 @@ class Wiring:
             into.extend(range(here.start, here.stop))
             out.extend(range(where.start, where.stop))
         for into, out, value in runs.values():
-            self._links.append((_compact(into), value, _compact(out)))
+            self._links.append((_slice_or_array(into), value, _slice_or_array(out)))
         return {port for port, _ in runs}
 
     def copies(self) -> list[tuple[Vector, Vector]]:
@@ -166,8 +164,7 @@ def _mask(signals: Signals, name: str) -> NDArray[np.bool_]:
     return mask
 
 
-def _compact(indices: Iterable[int]) -> Any:
-    """Return a slice for consecutive indices (which is much faster to copy), otherwise an array."""
+def _slice_or_array(indices: Iterable[int]) -> Any:
     listed = list(indices)
     if listed == list(range(listed[0], listed[0] + len(listed))):
         return slice(listed[0], listed[0] + len(listed))
@@ -186,7 +183,6 @@ def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
 def resolve(
     source: str, ports: Mapping[str, SignalPort], wanted_by: str
 ) -> tuple[SignalPort, slice]:
-    """Return the port and the slice of the signal ``source`` (``"component.signal"``)."""
     component, dot, signal = source.partition(".")
     if not dot:
         raise ScenarioError(f"{wanted_by}: {source!r} names no signal; write 'component.signal'")

@@ -16,6 +16,8 @@ Explaining        silent(), explained()                  errors name the request
 Savable           save(), restore()                      no run can resume from a checkpoint
 Resettable        resettable                             prepared runs build all anew
 Replayed          asked_for()                            nothing to set after a restore
+StartedAgain      start_again()                          failure="restart" is an error
+Keeping           keep_in()                              it leaves no files beside the recording
 Stamped           stamps()                               no track ``measured/NAME``
 WarmedUp          warm_up()                              its code can be slow after a sleep
 Described         describe()                             the header names its class
@@ -35,6 +37,7 @@ ByAddress         by_address(), ran_by_address()         its steps run in the in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from rtsim.components.controller import ControllerProtocol
@@ -129,7 +132,7 @@ class Resettable(Protocol):
 
     @property
     def resettable(self) -> bool:
-        """True if restoring the state from before a run makes the controller equal to a new copy.
+        """True if a controller that is restored to its state before the run equals a new copy.
 
         If the controller is also a :class:`ByAddress` controller, the vectors of ``by_address()``
         must contain all its memory.
@@ -147,11 +150,29 @@ class Replayed(Protocol):
 
 
 @runtime_checkable
+class StartedAgain(Protocol):
+    """A controller that can be started again during a run, after it has failed."""
+
+    def start_again(self, tag: Tag) -> None:
+        """Start the controller at ``tag``, without its memory."""
+        ...
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A controller that leaves files, such as the output of a program."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep the files in ``folder`` when the controller is closed."""
+        ...
+
+
+@runtime_checkable
 class Stamped(Protocol):
     """A controller that measures its response times for the track ``measured/NAME``."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Return four times of the last request, ns of one clock: sent, begun, ended, received."""
+        """Return the times of the last request (ns of one clock): sent, begun, ended, received."""
         ...
 
 
@@ -160,7 +181,7 @@ class WarmedUp(Protocol):
     """A controller that can run its code before a paced run, without an effect on the run."""
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function of less than 40 us for the pacer to call after a sleep, or ``None``."""
+        """Return a function of at most 40 us that the pacer calls after a sleep, or ``None``."""
         ...
 
 
@@ -270,9 +291,9 @@ class Noted(Protocol):
 class ByAddress(Protocol):
     """A controller whose step compiled code can call directly, instead of ``send``.
 
-    Compiled code may call a step and then leave the step to the interpreter. The interpreter calls
-    ``send`` with the same tag and inputs. If a controller has memory outside its vectors, ``send``
-    must reuse the answer of the first call, and must not compute the step again.
+    Compiled code may call a step that the interpreter then repeats by ``send`` with the same tag
+    and inputs. If a controller has memory outside its vectors, ``send`` must reuse the answer of
+    the first call, and must not compute the step again.
     """
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
@@ -285,10 +306,7 @@ class ByAddress(Protocol):
         ...
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Record that compiled code ran ``steps`` steps; ``request`` is the pending request's tag.
-
-        ``steps`` does not include a step that the interpreter must repeat.
-        """
+        """Record ``steps`` steps of compiled code; ``request`` is the pending request."""
         ...
 
 
@@ -303,7 +321,17 @@ OPTIONAL: tuple[tuple[type, tuple[str, ...], tuple[str, ...]], ...] = (
 
 _METHODS = ("send", "receive", "close")
 _VALUES = ("inputs", "outputs", "outside")
-_SINGLE = ("fresh", "ready", "stamps", "warm_up", "describe", "functions", "asked_for")
+_SINGLE = (
+    "fresh",
+    "ready",
+    "stamps",
+    "warm_up",
+    "describe",
+    "functions",
+    "asked_for",
+    "start_again",
+    "keep_in",
+)
 
 
 def check_controller(name: str, controller: object) -> None:
@@ -383,7 +411,6 @@ def silence_s(controller: ControllerProtocol) -> float:
 
 
 def parameters_of(controller: ControllerProtocol) -> Signals:
-    """Return the declared parameters of ``controller``, which can be empty."""
     return controller.parameters if isinstance(controller, Parametrised) else Signals()
 
 
@@ -394,12 +421,10 @@ def memory_of(controller: ControllerProtocol) -> Signals:
 
 
 def values_of(controller: ControllerProtocol) -> dict[str, object]:
-    """Return the parameter values of ``controller`` by name."""
     return controller.values if isinstance(controller, Assignable) else {}
 
 
 def functions_of(controller: ControllerProtocol) -> list[Any]:
-    """Return the functions or classes that ``controller`` uses in this process."""
     if isinstance(controller, Sourced):
         return list(controller.functions())
     return [] if controller.outside else [type(controller)]

@@ -70,7 +70,6 @@ class RequestLog:
         self._checksum, self._unsummed = value, b""
 
     def _begin(self) -> int:
-        """Begin a block and return its first row, 0."""
         self._tags.append(np.empty((_ROWS, 2), np.int64))
         self._values.append(np.empty((_ROWS, self.width)))
         self._flat[0].append(self._tags[-1].reshape(-1))

@@ -344,7 +344,6 @@ class TimerTask:
 
     @property
     def ticks(self) -> list[int]:
-        """Number of the next tick of each timer."""
         return list(self._ticks)
 
     @property
@@ -407,7 +406,6 @@ class NoiseTask(Ticking):
         environment.write(self._port.value, self._drawn(stream, 1)[0], self._port)
 
     def _drawn(self, stream: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Return the noise values (count, n) of the next ``count`` ticks."""
         size = (count, self._port.value.size)
         drawn: NDArray[np.float64] = self._mean + self._scale * stream.standard_normal(size)
         return drawn

@@ -32,7 +32,7 @@ _HALF = (".part", ".tmp")
 def cache_folder() -> Path:
     """Return ``$RTSIM_CACHE_DIR`` if set, else the user's cache folder.
 
-    The folder need not exist.  Without a home folder, the result is a temporary folder for this
+    The folder need not exist. If the user has no home folder, return a temporary folder for this
     process.
     """
     given = os.environ.get("RTSIM_CACHE_DIR")

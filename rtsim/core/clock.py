@@ -332,7 +332,7 @@ class VirtualClock:
         return True
 
     def spend(self, ns: int) -> None:
-        """Do nothing, because no time passes on a clock that never waits."""
+        """Do nothing, because this clock never waits."""
 
 
 class WallClock:
@@ -379,7 +379,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point; if ``own`` is None, ``ns`` is due within one scheduler tick."""
+        """Set the reference point; without ``own``, ``ns`` is due within one scheduler tick."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -401,7 +401,6 @@ class WallClock:
         self.anchor(ns, own)
 
     def _bound_spin(self, ns: int, period_ns: int) -> None:
-        """Limit the busy-wait window to a share of the period on the wall clock."""
         self._bound_ns = _longest_tail(self._line.wall(ns + period_ns) - self._line.wall(ns))
         self._least_spin_ns = min(self._tuned_spin_ns, self._bound_ns)
         self.spin_ns = min(max(self.spin_ns, self._least_spin_ns), self._bound_ns)
@@ -459,8 +458,7 @@ class WallClock:
     def _retune(self, left_ns: int) -> None:
         """Adjust the busy-wait window after a sleep that ended ``left_ns`` before its deadline.
 
-        ``left_ns`` is negative for a late sleep. The busy-wait window does not change if even the
-        longest allowed window would have been too short.
+        ``left_ns`` is negative for a late sleep.
         """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
@@ -483,8 +481,8 @@ class WallClock:
         simulated ns.
 
         Select real-time scheduling before the calibration, because the scheduling changes the
-        result of the calibration. During the run, a sleep that ends late makes the window longer,
-        within the limits. Each sleep that ends in time makes the busy-wait window slightly shorter.
+        result of the calibration. During the run, the window becomes longer after a sleep that ends
+        late, and slightly shorter after any other sleep.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -517,8 +515,7 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
     the next tick.  Ticks occur at multiples of ``tick_ns`` of ``CLOCK_MONOTONIC``.  If the period
     and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
 
-    Ticks disturb the loop least at the start of the busy-wait window. At the start of the window, a
-    tick takes the CPU from another thread just as the loop wakes up. The loop begins with a new
+    Ticks disturb the loop least at the start of the busy-wait window: there, the loop begins a new
     time slice, and all other ticks occur while the loop sleeps. If the window is so short that the
     tick would make the loop late, the middle of the loop's sleep is best for a tick.
 

@@ -106,7 +106,7 @@ def _finite(samples: ArrayLike) -> Vector:
 
 
 def quantile(freedom: float, level: float) -> float:
-    """Return the half-width of Student's confidence interval in standard errors.
+    """Return the half-width of Student's confidence interval, in units of the standard error.
 
     ``freedom`` is the number of degrees of freedom.
     """

@@ -92,7 +92,7 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         return made
 
     def _entries(self) -> dict[str, list[EntryPoint]]:
-        """Return the entry points by name; a package that is on the path twice counts once."""
+        """Return the entry points by name; a package that occurs twice on the path counts once."""
         found: dict[str, list[EntryPoint]] = {}
         for entry in entry_points(group=self.group):
             others = found.setdefault(entry.name, [])

@@ -48,7 +48,6 @@ def installed(module: str, name: str, what: str) -> ModuleSpec:
 
 
 def missing(module: str, name: str, what: str, why: object) -> ScenarioError:
-    """Return the error for a missing module, with the reason ``why``."""
     return ScenarioError(
         f"{what} needs the package {module.partition('.')[0]}, which cannot be imported "
         f"({why}); type pip install 'rtsim[{name}]'"

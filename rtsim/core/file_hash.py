@@ -157,7 +157,6 @@ def reading() -> Iterator[dict[Path, Signature]]:
 
 
 def signature(path: str | Path) -> Signature | None:
-    """Return the signature of a regular file, or ``None`` if ``path`` is no regular file."""
     try:
         about = os.stat(path)
     except (OSError, ValueError):

@@ -84,7 +84,6 @@ class Graph:
 
 
 def _quoted(lines: Sequence[str]) -> str:
-    """Return lines as one Graphviz string, in which a backslash begins an escape sequence."""
     texts = [line.replace("\\", "\\\\").replace('"', '\\"') for line in map(_plain, lines)]
     return '"' + "\\n".join(texts) + '"'
 
@@ -102,7 +101,6 @@ def _plain(text: str) -> str:
 
 
 def _word(path: str) -> str:
-    """Return a node name for Mermaid, which allows only word characters."""
     word = re.sub(r"\W", "_", path)
     return f"{path}_" if path in _RESERVED else word
 

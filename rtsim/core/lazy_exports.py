@@ -36,7 +36,6 @@ def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], li
 
 @cache
 def _places(package: str) -> dict[str, tuple[str, str]]:
-    """Return the module and the original name for each export of ``package``."""
     import ast  # only needed at the first use of a name
     import inspect
 

@@ -59,18 +59,15 @@ class Judged:
 
     @property
     def outcome(self) -> Outcome:
-        """Passed, failed or undecided."""
         object.__setattr__(self, "looked", True)  # the subclass may be a frozen dataclass
         return self._judge()
 
     @property
     def ok(self) -> bool:
-        """True if the outcome is passed."""
         return self.outcome is Outcome.PASSED
 
     @property
     def in_words(self) -> str:
-        """A text that names the outcome and the reason."""
         return f"{type(self).__name__}: {self._judge().name.lower()}"
 
     def __bool__(self) -> bool:

@@ -67,7 +67,7 @@ _LONGEST_PATH = 100
 
 
 def from_the_machine(error: BaseException) -> str:
-    """Return the missing resource and a remedy, or "" if ``error`` has another cause.
+    """Return a text about a missing resource and a remedy, or "" if ``error`` has another cause.
 
     A full disk, for example, is no bug of rtsim or of the user's code.
     """
@@ -77,7 +77,7 @@ def from_the_machine(error: BaseException) -> str:
 
 
 def from_a_path(error: BaseException) -> str:
-    """Return the unusable path and the reason, or "" if ``error`` has another cause."""
+    """Return a text about an unusable path and the reason, or "" if ``error`` has another cause."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return ""
     return f"{_of_the_system(error)}; check the path, its permissions, and what is there"
@@ -159,7 +159,6 @@ def held_back() -> Iterator[None]:
 def on_ctrl_c(
     handler: Callable[[int, FrameType | None], object],
 ) -> AbstractContextManager[None]:
-    """Call ``handler`` for Ctrl-C (SIGINT) in this context."""
     return on_signals(handler, ENDING[:1])
 
 
@@ -176,10 +175,7 @@ def from_outside(error: BaseException) -> bool:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Return True if ``error`` is an interrupt or has one in its chain of causes.
-
-    A compiler or an extension module can replace an interrupt by an error of its own.
-    """
+    """Return True if ``error`` is an interrupt or has one in its chain of causes."""
     seen: set[int] = set()
     found: list[BaseException | None] = [error]
     while found:
@@ -202,11 +198,11 @@ def attribute_to(
 ) -> NoReturn:
     """Raise an error of class ``kind`` that states the component, the time and the cause ``error``.
 
-    ``what`` names the component, and ``when`` is the time of the exception.  An error of rtsim is
-    raised unchanged, and so is an interrupt.  An ``Exception`` without a file of the user in its
-    traceback counts as a bug of rtsim and is raised unchanged, unless it is an
-    :class:`OutOfBounds`.  Set ``sure=True`` if the exception certainly comes from code of the
-    component; it then never counts as a bug.
+    ``what`` names the component, and ``when`` is the time of the exception. Errors of rtsim and
+    interrupts are raised unchanged. An ``Exception`` without a file of the user in its traceback
+    counts as a bug of rtsim and is raised unchanged, unless it is an :class:`OutOfBounds`. Set
+    ``sure=True`` if the exception certainly comes from code of the component; it then never counts
+    as a bug.
     """
     if isinstance(error, RtsimError) or from_outside(error):
         raise error

@@ -13,14 +13,13 @@ import numpy as np
 
 
 class RandomStreams:
-    """The random streams of one run.  Each stream is created at its first use."""
+    """The random streams of one run."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return the generator for ``name``, the same object at each call."""
         if name not in self._streams:
             digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
             key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
@@ -40,7 +39,7 @@ class RandomStreams:
     def restore(self, saved: dict[str, Any]) -> None:
         """Restore the states from :meth:`save`.
 
-        A stream created after the call of :meth:`save` begins again with its first value.
+        Streams that did not exist when ``save`` was called begin again with their first value.
         """
         self.seed = saved["seed"]
         for name in list(self._streams):

@@ -182,7 +182,6 @@ class Signal:
 
 
 def _is_numeric(value: object) -> bool:
-    """Return True for a number or an array of numbers, and False for a text."""
     if type(value) in (float, int, Undeclared):
         return True
     elements = np.asarray(value, dtype=object).ravel().tolist()

@@ -148,7 +148,6 @@ class Lines:
             element = None
 
     def text(self, number: int) -> str:
-        """Return the text of line ``number``, or "" if there is no such line."""
         return self._text[number - 1].strip() if 0 < number <= len(self._text) else ""
 
     def using(self, word: str) -> int:
@@ -167,9 +166,9 @@ class Lines:
 class Place:
     """The file and line of a table, for error messages.
 
-    ``error_class`` is the class of the errors.  The text of an error begins with ``file`` and
-    ``label``.  If ``lines`` is given, the line number follows ``file``.  For each key that another
-    table of the file defines, ``moved`` contains the name of the other table.
+    ``error_class`` is the class of the errors. The text of an error begins with ``file`` and
+    ``label``. If ``lines`` is given, the line number follows ``file``. ``moved`` maps keys that
+    belong to another table of the file to the name of that table.
     """
 
     file: str = ""
@@ -200,7 +199,6 @@ class Place:
         return f"{self.file}:{line}" if line else self.file
 
     def error(self, key: str, text: object, element: int | None = None) -> RtsimError:
-        """Return an error that begins with :meth:`at` for ``key`` or its ``element``."""
         said = ": ".join(filter(None, (self.at(key, element), self.label, str(text))))
         error = self.error_class(said)
         error.placed = True
@@ -228,7 +226,6 @@ class TomlFile:
 
     @property
     def lines(self) -> Lines:
-        """The line numbers of all keys."""
         assert self.place.lines is not None
         return self.place.lines
 
@@ -330,7 +327,6 @@ class Key:
     convert: Callable[[Any], Any] = _same
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        """Convert and return ``given``, the value of the key ``name`` or of its ``element``."""
         try:
             return self.convert(given)
         except UnknownName as error:
@@ -341,7 +337,6 @@ class Key:
     def refused(
         self, given: object, place: Place, name: str, element: int | None, why: object = ""
     ) -> RtsimError:
-        """Return the error for an unusable value."""
         what = f"{name} =" if element is None else f"{name}: element {element + 1},"
         because = f" ({why})" if str(why) else ""
         text = f"{what} {shown(given)} is not valid{because}; write {self.wanted}"
@@ -365,8 +360,6 @@ def number(
     above: float = -math.inf,
     unit: str = "",
 ) -> Key:
-    """Return a key for a finite number from ``low`` to ``high`` and greater than ``above``."""
-
     def convert(given: Any) -> float:
         if isinstance(given, bool) or not isinstance(given, int | float):
             raise ValueError
@@ -386,8 +379,6 @@ def number(
 
 
 def whole(low: int = 0, high: int = _MOST - 1, default: Any = NEEDED) -> Key:
-    """Return a key for a whole number from ``low`` to ``high``."""
-
     def convert(given: Any) -> int:
         if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
             raise ValueError
@@ -421,7 +412,6 @@ def _truth(given: Any) -> bool:
 
 
 def flag(default: Any = False) -> Key:
-    """Return a key for true or false."""
     return Key("true or false", default, _truth)
 
 
@@ -446,7 +436,7 @@ def text(
 def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> Key:
     """Return a key for one of ``names``.
 
-    The error for any other value suggests similar names; ``what`` is the noun in the message.
+    For any other value, the error suggests similar names, and calls the value ``what``.
     """
 
     def convert(given: Any) -> str:
@@ -515,7 +505,7 @@ class Entries(Mapping[str, Any]):
 def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
     """Return the values of the table ``data``, whose allowed keys are ``keys``.
 
-    The text ``of`` is the name of the table in the error for an unknown key.
+    Errors for unknown keys name the table by the text ``of``.
     """
     for name in data:
         if name not in keys:
@@ -551,7 +541,6 @@ class TableKey(Key):
 
 
 def table(keys: Mapping[str, Key], wanted: str = "a table", default: Any = NEEDED) -> TableKey:
-    """Return a key for a table whose allowed keys are ``keys``."""
     return TableKey(wanted, default, keys=keys)
 
 

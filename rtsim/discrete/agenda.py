@@ -122,7 +122,7 @@ class Payload:
     def put(self, name: str, value: object, what: str, ns: int) -> None:
         """Convert ``value`` and write it to the elements of the signal ``name``.
 
-        Error messages put ``what`` before the topic's name; ``ns`` is their simulated time.
+        Error messages contain ``what``, the topic's name and the simulated time ``ns``.
         """
         signals, where = self.signals, f"{what} {self.name}"
         if name not in signals:

@@ -142,14 +142,13 @@ def population(
         discrete=Signals(*(replace(s, shape=(count,)) for s in each)),
         inputs=inputs or Signals(),
         parameters=parameters or Signals(),
-        update=_update(rule, len(each), in_turn),
+        update=_update_function(rule, len(each), in_turn),
         assumptions=assumptions,
     )
 
 
 @lru_cache
-def _update(rule: Rule, kinds: int, in_turn: bool) -> Update:
-    """Return the update function, which is compiled once for populations of any size."""
+def _update_function(rule: Rule, kinds: int, in_turn: bool) -> Update:
     act = compiled(getattr(rule, "py_func", rule))
 
     def together(t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> None:  # noqa: ARG001

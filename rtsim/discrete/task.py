@@ -1,8 +1,8 @@
 """The task that runs processes, and the log from which it restores them.
 
-The task reacts at the next event of its processes, and to messages and guards.  A reaction
-processes all events of one simulated time that exist at the reaction's microstep, in SimPy's order.
-Other components receive only the values after the reaction.
+The task reacts at the next event of its processes, and to messages and guards. A reaction processes
+all events that are due at the present time, in SimPy's order. Other components receive only the
+values after the reaction.
 """
 
 from __future__ import annotations
@@ -201,9 +201,9 @@ class ProcessesTask:
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``.
 
-        The caller must ensure that no other component acts before ``limit_ns``.  ``event`` is
-        called with each event for the recording. The result does not include a reaction that fails
-        or that changes another component.  :meth:`react` handles this reaction at its tag.
+        Call this method only if no other component acts before ``limit_ns``. ``event`` is called
+        with each event for the recording. The result does not include a reaction that fails or that
+        changes another component. :meth:`react` handles this reaction at its tag.
         """
         agenda = self._agenda
         self._gather(Tag(self.next_ns))
@@ -326,6 +326,5 @@ class ProcessesTask:
         self._up_to(until_ns)
 
     def _up_to(self, ns: int) -> None:
-        """Process the events up to ``ns``, each at its own time."""
         while self._begun and self.next_ns <= ns:
             self._run(Tag(self.next_ns), ())

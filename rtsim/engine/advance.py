@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Loop(Protocol):
-    """The part of a run's main loop that an engine uses."""
+    """The attributes of a run's main loop that an engine may read and change."""
 
     @property
     def stopping(self) -> str:
@@ -26,12 +26,12 @@ class Loop(Protocol):
         ...
 
     def interrupt_check(self) -> None:
-        """Raise :class:`Interrupted` to end the run at once, during a step that takes long."""
+        """During a long step, raise ``Interrupted`` if the run must end at once."""
         ...
 
 
 class Engine(Protocol):
-    """Interface of the compiled engine and of a batch of processes, which run many tags at once."""
+    """Interface of engines that run many tags in one call, such as the compiled engine."""
 
     def advance(self, loop: Loop) -> bool:
         """Run the tags before ``loop.limit_ns()``, but stop at a tag that needs the interpreter.

@@ -113,7 +113,7 @@ class Executive:
         self._run_instant: Callable[[int, bool], None] = self._instant.run
         self._sample: Callable[[int], None] = self._instant.sample
         for plant in system.plants:
-            plant.begin_run(self.interrupt_check)
+            plant.begin_run(self.interrupt_check, pacer.clock.paced)
         self._guarded = any(plant.watch is not None for plant in system.plants)
         self._coupled = any(p.reads_plants for p in system.plants)
         self._looks = bool(system.external_inputs) or self._asked
@@ -275,7 +275,6 @@ class Executive:
         return self._running_on()
 
     def _running_on(self) -> bool:
-        """Return False if a guard or a command has ended the run."""
         return not (self.ended_by or (self.handler is not None and self.handler.quitting))
 
     @property
@@ -289,9 +288,8 @@ class Executive:
         return f"{self.ended_by}: {self._instant.failure}" if self._instant.failure else ""
 
     @property
-    def told(self) -> tuple[Event, ...]:
-        """Events with values that guards reported."""
-        return tuple(self._instant.told)
+    def reported(self) -> tuple[Event, ...]:
+        return tuple(self._instant.reported)
 
     def save(self) -> dict[str, Any]:
         """Return the state of the run; call this method only between two tags."""
@@ -344,8 +342,8 @@ class Executive:
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
         """Store when and why the recording failed, and return both as a text.
 
-        ``cause`` is the reason.  The rows up to ``kept_ns`` are recorded.  ``kept_ns=None`` means
-        that the recorded rows are unknown.  If ``end`` is True, the run ends after the present tag.
+        ``cause`` is the reason. The rows up to ``kept_ns`` are recorded. With ``kept_ns=None``, it
+        is unknown which rows were recorded. If ``end`` is True, the run ends after the present tag.
         """
         since = "perhaps from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
         self.unrecorded = f"{since}: {cause}"
@@ -358,7 +356,8 @@ class Executive:
     def _begin(self, before_ns: int) -> bool:
         """Begin the run; return whether its first tag has run.
 
-        After a restore, the first tag has already run, and pending requests count as sent now.
+        After a restore, the first tag has already run, and the timeout of each pending request
+        starts again.
         """
         system = self.system
         if not self._running:
@@ -397,7 +396,6 @@ class Executive:
             self._trace.x_minus(plant)
 
     def _after_first(self) -> None:
-        """Take a first checkpoint, and pause if a command requested it."""
         ns, kept, handler = self.system.ns, self.checkpoints, self.handler
         # A comparison of two runs starts with the first state.
         if kept is not None and ns >= kept.next_ns:
@@ -415,7 +413,6 @@ class Executive:
 
     @property
     def engine(self) -> str:
-        """One line that states which parts of the run were compiled or interpreted, and why."""
         if self.compiled_engine is None:
             return "interpreted: a viewer gets each step"
         return str(self.compiled_engine)
@@ -440,7 +437,7 @@ class Executive:
         return bool(self.stopping)
 
     def interrupt_check(self) -> None:
-        """Raise :class:`Interrupted` if the run must end, or TooSlow to change to machine code."""
+        """Raise an error if the run must end, or must change from plain Python to machine code."""
         if self.stopping:
             raise Interrupted
         if self._plain is not None and self._plain.over:
@@ -491,7 +488,6 @@ class Executive:
         return due
 
     def _execute_in_wait(self, ns: int) -> bool:
-        """Execute commands during the wait for the tag at ``ns``; return True to end the wait."""
         assert self.handler is not None
         self._waiting = False  # an interrupt must not stop a command before it is complete
         try:
@@ -500,7 +496,6 @@ class Executive:
             self._waiting = True
 
     def _look_again(self, handler: CommandHandler, ns: int) -> None:
-        """Handle a wait for the tag at ``ns`` that a freeze or a command has ended early."""
         if self._pacer.frozen:
             handler.frozen(self.system.ns)
         elif self._wake is None:

@@ -22,7 +22,7 @@ from rtsim.equations.delays import Guard
 from rtsim.record.events import Event
 
 MAX_MICROSTEPS = 1000
-MOST_TOLD = 1000
+MOST_REPORTED = 1000
 """Limit of the number of microsteps at one time; more raise a Zeno error."""
 
 
@@ -95,8 +95,8 @@ class Microsteps:
         """Name of the terminal guard that fired."""
         self.failure = ""
         """Reason why the run counts as failed, from the terminal guard."""
-        self.told: list[Event] = []
-        """Events with values that guards reported, at most :data:`MOST_TOLD`."""
+        self.reported: list[Event] = []
+        """Events with values that guards reported, at most :data:`MOST_REPORTED`."""
         self.behind = True
         """True if a plant may have to read a message that arrived between two of its tags."""
         self._triggered: set[str] = set()
@@ -108,7 +108,6 @@ class Microsteps:
         self._environment: Environment = _Surroundings(system, trace, clock, stretch, self._writes)
 
     def run(self, ns: int, discrete: bool) -> None:
-        """Run all microsteps at ``ns``; ``discrete`` is false if no discrete event is due."""
         tag = Tag(ns)
         system = self._system
         if discrete and system.take_inserted(ns):
@@ -119,8 +118,8 @@ class Microsteps:
             postponed, system.postponed = system.postponed, []
             self._apply_changes(tag, postponed)
         self._apply_changes(tag, system.take_changes(ns))
-        if self._commands is not None and (told := self._commands(tag)):
-            self._apply_changes(tag, told)
+        if self._commands is not None and (changes := self._commands(tag)):
+            self._apply_changes(tag, changes)
         # A command can send a message.
         self._repeat(tag, discrete or system.bus.next_ns <= ns)
 
@@ -179,17 +178,16 @@ class Microsteps:
             except BaseException as error:
                 attribute_to(f"reset of {plant.name} (model {plant.bound.model.name})", tag, error)
             self._ended(plant, watch.accumulated)
-            for kind, guard, text, told in happened:
+            for kind, guard, text, values in happened:
                 name = f"{plant.name}.{guard}"
-                self._trace.event(tag, kind, name, text, told)
-                if told and len(self.told) < MOST_TOLD:
-                    self.told.append(Event(tag, kind, name, text, told))
+                self._trace.event(tag, kind, name, text, values)
+                if values and len(self.reported) < MOST_REPORTED:
+                    self.reported.append(Event(tag, kind, name, text, values))
                 if name in self._system.listeners:
                     self._happened.append((name, None))
             self._writes += [(plant.x, x, plant), (plant.z, z, plant)]
 
     def _ended(self, plant: RunningPlant, guard: Guard | None) -> None:
-        """End the run at this tag if ``guard`` is not None."""
         if guard is not None and not self.ended_by:
             self.ended_by, self.failure = f"{plant.name}.{guard.name}", guard.failure
 
@@ -266,7 +264,6 @@ class Microsteps:
                 self._triggered.add(listener.name)
 
     def _transmit(self, ns: int) -> None:
-        """Begin and record the transmissions on media that are due at ``ns``."""
         for message in self._system.bus.transmit(ns):
             self._trace.message(message)
 

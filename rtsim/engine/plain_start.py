@@ -1,11 +1,11 @@
 """Runs that begin in plain Python and change to machine code only if they take long.
 
-Compilation of a model takes 1 to 14 s of processor time, and many runs end sooner.  A run without a
+Compilation of a model takes 1 to 14 s of processor time, and many runs end sooner. A run without a
 wall clock begins in plain Python if plain Python gives the same bits as machine code
-(:mod:`rtsim.equations.same_bits`).  The processor time that all runs of one process spend in plain
-Python is limited.  When the limit is reached, the present run compiles its functions between two
-tags and continues.  Compared with compilation at the start, a run therefore takes longer by at most
-the limit.  A process with many runs compiles each function only once.
+(:mod:`rtsim.equations.same_bits`). The processor time that all runs of one process spend in plain
+Python is limited. When the limit is reached, the present run compiles its functions between two
+tags and continues. A run therefore takes longer by at most this limit than a run that compiles at
+the start. A process with many runs compiles each function only once.
 """
 
 from __future__ import annotations
@@ -68,12 +68,11 @@ class PlainStart:
         return PlainStart(system) if later else None
 
     def resume(self) -> None:
-        """Exclude processor time since the last measurement, as the run did not advance then."""
+        """Exclude the time since the last measurement, in which the run did not advance."""
         self._seen = processor_time()
 
     @property
     def over(self) -> bool:
-        """True if the allowance is used up."""
         now, spent = processor_time(), _spent()
         spent.ns += now - self._seen
         self._seen = now

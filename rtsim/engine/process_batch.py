@@ -1,10 +1,10 @@
 """Execution of many reactions of processes at once, while nothing else can happen in the run.
 
-At some instants, only processes react, and only to their own events.  The messages that the
-processes send at microstep 0 arrive at microstep 1.  If no component reacts to the messages, the
-instant is complete.  With one call of a task, :class:`ProcessBatch` runs many instants of this
-kind, and records their messages together.  :class:`rtsim.engine.microsteps.Microsteps` runs all
-other instants, and is the reference for the results.
+At some instants, only processes react, and only to their own events. The messages that the
+processes send at microstep 0 arrive at microstep 1. If no component reacts to the messages, the
+instant is complete. ``ProcessBatch`` runs many such instants in one call of a task, and records all
+their messages together. :class:`rtsim.engine.microsteps.Microsteps` runs all other instants, and is
+the reference for the results.
 """
 
 from __future__ import annotations
@@ -118,7 +118,6 @@ class ProcessBatch:
                 self._system.ports[topic].put(np.frombuffer(mine[-1][1]))
 
     def _record(self) -> None:
-        """Record the messages of the batch, which have all arrived, and count them on the bus."""
         bus = self._system.bus
         for topic, (times, payloads) in self._sent.items():
             if not times:
@@ -132,7 +131,7 @@ class ProcessBatch:
 
 
 def _earliest(tasks: tuple[BatchedTask, ...], limit_ns: int) -> tuple[BatchedTask, int]:
-    """Return the task that reacts first, and the time of the next event of other components, ns."""
+    """Return the task that reacts first, and the time (ns) of the next event outside this task."""
     first = tasks[0]
     for task in tasks[1:]:
         if task.next_ns < first.next_ns:
@@ -150,8 +149,7 @@ def _has_batches(task: Task) -> TypeGuard[BatchedTask]:
 def _unheard(task: BatchedTask, system: System) -> bool:
     """Return True if no component reacts to the messages of ``task``, not even the task itself.
 
-    Other components may read the last values of these messages at their own tags.  The messages
-    must arrive in the microstep after the reaction.
+    The messages must arrive in the microstep after the reaction.
     """
     topics = [system.bus.topics[name] for name in task.sends.values()]
     read = {s.partition(".")[0] for s in task.wiring.sources.values() if isinstance(s, str)}

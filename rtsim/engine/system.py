@@ -125,7 +125,6 @@ class System:
     ns: int = 0
 
     def insert(self, ns: int) -> None:
-        """Insert a tag at ``ns``."""
         if ns not in self.inserted:
             self.inserted.append(ns)
             self.inserted.sort()
@@ -140,7 +139,7 @@ class System:
     def next_discrete_ns(self, until_ns: int, but: Collection[Task] = ()) -> int:
         """Return the time of the next event that is not a grid step of a plant, ns.
 
-        The parameter ``but`` contains tasks whose ticks are ignored.
+        The ticks of the tasks in ``but`` are ignored.
         """
         ns = min(self.bus.next_ns, self.bus.next_transmission_ns)
         if until_ns < ns:
@@ -158,7 +157,6 @@ class System:
         return ns
 
     def take_changes(self, ns: int) -> list[Change]:
-        """Remove and return the scheduled changes that are due."""
         first = self.next_change
         if first >= len(self.changes) or self.changes[first].ns > ns:
             return []
@@ -260,7 +258,8 @@ class System:
     def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
         """Restore the data from :meth:`save` in a system built from the same scenario.
 
-        Tags (ns) of event inputs that a replay gives in ``inserted`` replace the saved tags.
+        A replay passes the recorded tags (ns) of event inputs as ``inserted``, which replaces the
+        saved tags.
         """
         if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
             t.name for t in self.tasks

@@ -94,7 +94,6 @@ class Trace:
         text: str = "",
         values: Mapping[str, Value] | None = None,
     ) -> None:
-        """Record an event."""
         self.events += 1
         self._recorder.event(tag, kind, source, text, values)
 
@@ -116,15 +115,12 @@ class Trace:
         self._topics[name] = self._recorder.track(f"messages/{name}", STAMPS, signals, about)
 
     def plant_track(self, plant: RunningPlant) -> Track:
-        """Return the track that records the states of ``plant``."""
         return self._plants[plant.name]
 
     def topic_track(self, name: str) -> Track:
-        """Return the track that records the messages on topic ``name``."""
         return self._topics[name]
 
     def request_track(self, controller: str) -> Track:
-        """Return the track that records the sampled inputs of ``controller``."""
         return self._topics[request_topic(controller)]
 
     def x_minus(self, plant: RunningPlant) -> None:
@@ -132,7 +128,7 @@ class Trace:
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: RunningPlant, steps: int) -> None:
-        """Record that the solver exceeded its budget: errors of ``steps`` steps are unbounded."""
+        """Record that the solver exceeded its budget; ``steps`` steps have no error bound."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
@@ -147,7 +143,6 @@ class Trace:
         self._plants[plant.name].append(tag.ns, (tag.step, X_PLUS), plant.values)
 
     def message(self, message: Message) -> None:
-        """Record a message with its time stamps."""
         if self.tally is not None and message.status != LOST:
             began, done, arrival = message.initiated.ns, message.completed.ns, message.arrival.ns
             self.tally.add(message.topic, arrival - began)
@@ -160,8 +155,8 @@ class Trace:
     ) -> None:
         """Record k messages of one topic without delay.
 
-        The first message has the number ``sequence``.  The messages are initiated at the times
-        ``ns`` (k,), at microstep 0.  ``payloads`` (k, n) contains the values of the messages.
+        The first message has the number ``sequence``. Message i begins at the time ``ns[i]`` and at
+        microstep 0. ``payloads`` (k, n) contains the values of the messages.
         """
         stamps = np.zeros((len(ns), len(STAMPS)), np.int64)
         stamps[:, 0] = np.arange(sequence, sequence + len(ns))
@@ -204,7 +199,6 @@ class Trace:
         self._recorder.event(tag, COMMAND, kind, text, stamps)
 
     def overrun(self, overrun: Overrun) -> None:
-        """Record an overrun at its tag."""
         event = overrun_event(overrun)
         self.event(event.tag, event.kind, event.source, event.text, event.values)
 
@@ -220,7 +214,6 @@ class Trace:
 
     @property
     def timing_track(self) -> Track | None:
-        """Track of the timing of frames; None if the run is not paced."""
         return self._timing
 
     def frame(self, ns: int, measured: tuple[int, ...]) -> None:

@@ -134,7 +134,6 @@ class AddressBlock:
 
 
 def vector_at(words: Any, place: int) -> Any:
-    """Return the vector at index ``place`` of an argument table."""
     return words[place]
 
 
@@ -164,7 +163,6 @@ def record_at(address: int, kind: Any) -> Any:  # noqa: ARG001
 
 
 def matrix_at(words: Any, place: int) -> Any:
-    """Return the matrix at index ``place`` of an argument table."""
     return words[place]
 
 
@@ -226,7 +224,6 @@ class Layout:
         return Layout(what, self.functions, {**self.arrays, **arrays})
 
     def zeros(self, name: str, sizes: Mapping[str, int]) -> NDArray[np.float64]:
-        """Return zeros in the declared shape of array ``name``."""
         return np.zeros([self._length(name, size, sizes) for size in self.arrays[name]])
 
     def filled(
@@ -328,7 +325,6 @@ class Layout:
         return array
 
     def _learn(self, name: str, array: NDArray[np.float64], sizes: dict[str, int]) -> None:
-        """Add the lengths of ``array`` to ``sizes``."""
         for size, length in zip(self.arrays.get(name, ()), array.shape, strict=False):
             if isinstance(size, str) and size.isidentifier():
                 sizes.setdefault(size, length)

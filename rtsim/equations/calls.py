@@ -130,9 +130,9 @@ def first_checked(
 
 
 def check(native: Native, *arguments: Any) -> None:
-    """Raise :class:`IndexError` if this call would use an array element that does not exist.
+    """Raise ``IndexError`` if the call uses an index outside an array.
 
-    The check ignores other exceptions, which the call itself raises. The arguments are not changed.
+    The arguments are not changed.
     """
     if not native.unchecked:
         return

@@ -106,7 +106,6 @@ def advice(function: Callable[..., Any], error: str) -> str:
 
 
 def _failed(function: Callable[..., Any], error: str) -> tuple[str, str]:
-    """Return the name of the part that does not compile, or "", and a remedy."""
     if _LINEAR in error:
         return "a product of matrices, or a function of numpy.linalg,", _WITH_SCIPY
     if found := _ATTRIBUTE.search(error):
@@ -158,7 +157,6 @@ def _named(name: str, value: object) -> tuple[str, str]:
 
 
 def _value(function: Callable[..., Any], name: str) -> object:
-    """Return the value of ``name`` in the function, or ``None`` if the name is not found."""
     code, cells = function.__code__, function.__closure__ or ()
     free = dict(zip(code.co_freevars, cells, strict=True))
     if name in free:

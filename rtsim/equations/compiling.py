@@ -161,8 +161,8 @@ def _load_compiler() -> None:
 def in_both(function: F, inlined: bool = True) -> F:
     """Let compiled code call ``function``, which other callers run as plain Python.
 
-    ``inlined=False`` is for a long function with several callers, whose code should not be
-    repeated. A function that is marked with :func:`compiled` is returned unchanged.
+    Use ``inlined=False`` for a long function with several callers, so that its code is compiled
+    once only. A function that is marked with :func:`compiled` is returned unchanged.
     """
     if hasattr(function, "py_func"):
         return function
@@ -194,14 +194,11 @@ class Native:
     """
 
     def arguments(self, numbers: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-        """Return numbers and arrays in the order of the signature."""
         left, given = iter(numbers), iter(arrays)
         return [next(given if is_array(kind) else left) for kind in self.signature]
 
     @classmethod
     def plain(cls, function: Callable[..., Any], signature: Signature) -> Native:
-        """Return a :class:`Native` that runs ``function`` as plain Python."""
-
         def on(*arrays: Any, concurrent: bool = False) -> Callable[..., Any]:  # noqa: ARG001
             if signature[0] == NUMBER and all(map(is_array, signature[1:])):
                 return lambda t: function(t, *arrays)
@@ -216,7 +213,7 @@ class Native:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing, in place of a function that the model does not define."""
+    """Do nothing; used for a function that the model does not define."""
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -339,7 +336,6 @@ class _Wanted:
 
 @lru_cache(maxsize=256)
 def _ready(wanted: _Wanted) -> Native:
-    """Return the function from this process or from its file, or compile and save it."""
     for place in (wanted.place, _here(wanted.place, wanted.plain)):
         code = MachineCode.read(place)
         if code is not None and code.raises_in in ("", where(wanted.plain)):
@@ -449,7 +445,7 @@ def _place(function: Callable[..., Any], signature: Signature, checked: bool = F
 
 
 def _here(place: Path, plain: Callable[..., Any]) -> Path:
-    """Return the path for machine code in which the source file and line of ``plain`` are stored.
+    """Return the path for machine code that contains the source file and line of ``plain``.
 
     Without separate files, two installations of rtsim with a common cache would overwrite each
     other's machine code.

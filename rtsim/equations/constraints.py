@@ -125,7 +125,6 @@ def length(d: Any, y: Any, typical: Any) -> float:
 
 @in_both
 def finite(vector: Any) -> bool:
-    """Return whether all elements are finite."""
     total = 0.0
     for i in range(vector.size):
         total += vector[i] - vector[i]  # 0, or nan
@@ -145,7 +144,6 @@ def solver(residual: Any, typical: Vector) -> Solve:
     def jacobian(
         t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any, a: Any, beside: Any
     ) -> None:
-        """Fill ``a`` with difference quotients at ``y``, where the residual is ``r``."""
         for j in range(n):
             value = y[j]
             y[j] = value + _APART * max(abs(value), typical[j])
@@ -388,7 +386,6 @@ class _Functions:
         return output
 
     def writing(self, function: Any) -> Any:
-        """Return an update function that first solves for the algebraic values."""
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
@@ -433,7 +430,7 @@ def _copy(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, out: Any) -> None:  
 
 
 def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
-    """Return a function that divides what ``function`` computes by a constant ``matrix`` (n, n)."""
+    """Return a function that divides the result of ``function`` by a constant ``matrix`` (n, n)."""
     n = len(matrix)
     factors, order = matrix.reshape(-1).copy(), np.zeros(n)
     factor(factors, order, n)
@@ -507,7 +504,7 @@ _SMALL = 1e-12
 
 
 def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
-    """Return which equations and unknowns make ``matrix`` (n, n) singular, or "".
+    """Return a text with the equations and unknowns that make ``matrix`` (n, n) singular, or "".
 
     ``equation`` is a format string for the names of equations. Each row of the matrix is first
     divided by the magnitude of its greatest element.
@@ -519,7 +516,7 @@ def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "ro
 
 
 def by_structure(pattern: NDArray[np.bool_], unknowns: Sequence[str], equation: str) -> str:
-    """Return which equations and unknowns make the structural rank too small, or "".
+    """Return a text with the equations and unknowns that reduce the structural rank, or "".
 
     ``pattern`` (n, n) is true where the unknown of a column occurs in the equation of a row.
     """
@@ -570,7 +567,6 @@ def _by_values(matrix: Vector, unknowns: Sequence[str], equation: str) -> str:
 
 
 def _listed(names: object) -> str:
-    """Return ``a, b and c``."""
     *first, last = [*names] or [""]  # type: ignore[misc]
     return f"{', '.join(first)} and {last}" if first else str(last)
 
@@ -641,7 +637,6 @@ def trouble_in_step(
 
 
 def _singular_mass(origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector) -> str:
-    """Return which rows and states make the mass matrix singular, or ""."""
     if not callable(origin.mass):
         return ""
     n, d = x.size, origin.discrete.size
@@ -727,7 +722,6 @@ class _Search:
         )
 
     def _singular(self, near: Vector) -> str:
-        """Return why the Jacobian is singular at ``near``: which residuals and unknowns, or ""."""
         there = self._jacobian(near)
         said = singular_matrix(there, self._names, "residual[{0}]")
         if said:
@@ -748,7 +742,7 @@ class _Search:
         return out
 
     def _nearest(self) -> Vector:
-        """Return the unknowns at the least sum of squared residuals near the first values."""
+        """Return the unknowns with the least sum of squared residuals near the first values."""
         with needs("scipy", "a model with constraints"):
             from scipy.optimize import least_squares
 

@@ -66,8 +66,8 @@ class Guard:
     - ``stops``: the model's stop mode applies to this guard.
     - ``at_start``: if True, the guard also fires at the start of the run if its value is above zero
       (direction 1) or below zero (direction -1). Other guards fire only when they cross zero.
-    - ``told``: names of scalar discrete signals. The event of the guard and the summary of the run
-      contain the values of these signals after the reset.
+    - ``report``: names of scalar discrete signals, whose values after the reset are added to the
+      event of the guard and to the summary of the run.
     - ``failure``: the reason, such as a crash, for which a run counts as failed if this terminal
       guard ends the run. The exit status is then 1.
 
@@ -82,7 +82,7 @@ class Guard:
     direction: int = 0
     terminal: bool | Literal["zeno"] = False
     stops: bool = True
-    told: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
     failure: str = ""
     at_start: bool = False
 
@@ -159,9 +159,9 @@ class Delayed:
 
     - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
-    - ``least``, ``most`` (s): the bounds of the lag. A lag that is a function requires both bounds,
-      and ``least`` must be at least 1e-9 s. For a lag that is a parameter, ``most`` is by default
-      the value of the parameter at the start.
+    - ``least``, ``most`` (s): the bounds of the lag. If ``lag`` is a function, give both ``least``
+      (at least 1e-9 s) and ``most``. For a lag that is a parameter, ``most`` is by default the
+      value of the parameter at the start.
     - ``before``: the signal before the run. Give a number, one number for each element, the name of
       a parameter, or a function ``before(t)`` for times t < 0 s. The default is the value of the
       signal at the start. A signal of ``lines`` has no default.
@@ -348,7 +348,6 @@ def _lag(
 def _before(
     model: Model, delayed: Delayed, kind: int, size: int, what: str
 ) -> list[tuple[float, float]]:
-    """Return one row of :attr:`Resolved.before` for each element of a delayed signal."""
     past = delayed.before
     if past is None:
         if kind == LINE:
@@ -357,8 +356,8 @@ def _before(
     if callable(past):
         if size > 1:
             raise ModelError(
-                f"{what} has {size} elements, but before= is one function; delay scalar signals, "
-                "or give numbers"
+                f"{what} has {size} elements, but before= is a function for a single element; "
+                "delay each element as a scalar signal, or give numbers"
             )
         return [(COMPUTED, 0.0)]
     if isinstance(past, str):
@@ -394,7 +393,6 @@ def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> 
 def _filled(
     functions: Sequence[tuple[int, Any]], and_one: Callable[[int, Any, Equation], Equation]
 ) -> Equation | None:
-    """Return an equation that fills one element per function; None if ``functions`` is empty."""
     made: Equation = _none
     for i, function in functions:
         made = and_one(i, in_both(function), made)

@@ -53,7 +53,6 @@ class Place:
 
 
 def places_of(signals: Signals, role: str) -> dict[str, Place]:
-    """Return the position of each signal in the vector of ``signals``."""
     return {s.name: Place(role, signals.slice(s.name).start, s.shape) for s in signals}
 
 
@@ -99,7 +98,6 @@ class FieldNames(ast.NodeTransformer):
     # -- names of fields ---------------------------------------------------------------------------
 
     def field(self, node: ast.AST) -> Place | None:
-        """Return the position of the field ``node``, or None if ``node`` is not a field."""
         if isinstance(node, ast.Attribute) and self.stands(node.value):
             return self.place(node)
         return None
@@ -150,7 +148,6 @@ class FieldNames(ast.NodeTransformer):
     # -- changes in place --------------------------------------------------------------------------
 
     def _changed(self, node: ast.AST) -> None:
-        """Reject an in-place change of ``node`` if ``node`` is part of a read-only field."""
         if isinstance(node, ast.Attribute) and self.stands(node.value):
             place = self.place(node)
             if place is not None and place.shape:
@@ -260,7 +257,6 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _whole(self, node: ast.expr) -> bool:
-        """Return whether an assignment to ``node`` copies values into (a part of) a field."""
         while isinstance(node, ast.Subscript):
             node = node.value
         return isinstance(node, ast.Attribute) and self.stands(node.value)
@@ -304,7 +300,6 @@ class FieldNames(ast.NodeTransformer):
         return copied
 
     def _elements(self, target: ast.expr, value: ast.Tuple | ast.List) -> ast.expr:
-        """Replace a field to which a tuple is assigned (``self.velocity``) by its elements."""
         place = self.field(target)
         if place is None:
             return target
@@ -349,7 +344,6 @@ class FieldNames(ast.NodeTransformer):
 
 
 def _constant_index(node: ast.expr) -> tuple[int, ...] | None:
-    """Return an index, or several indices, that are written as numbers."""
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
     out = []
     for part in parts:

@@ -8,9 +8,9 @@ of the model. The same source runs compiled and as plain Python. A plant passes 
 history as the last element of ``p``. The functions of the model receive ``p`` without the address.
 
 A *break* is a time at which a derivative of the solution jumps. A break occurs at the start of the
-run and at each write to the plant. A further break occurs at each time t at which the time t - lag
-of a delay reaches an earlier break. During an internal step, a delayed signal is read either before
-or after a break, but not on both sides.
+run and at each write to the plant. A further break occurs at each time t at which a delayed time, t
+- lag, equals an earlier break. During an internal step, a delayed signal is read either before or
+after a break, but not on both sides.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ arrives through this delay. Element ``HEAD + delays + j`` is 1 or -1 if the last
 where that break arrives. The remaining elements belong to the solver; the last element is a flag
 that is 0 after a write to the plant.
 """
-LEG, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(9)
+IN_STEP, ORDER, TOP_ROW, TOP_BREAK, BUMP, BY, FAULTY, FAULT_TIME, FAULT_LAG = range(9)
 """Elements of the array ``live``:
 
-- ``LEG``: 1 during the computation of an internal step.
+- ``IN_STEP``: 1 during the computation of an internal step.
 - ``ORDER``: the highest derivative whose breaks are stored.
 - ``TOP_ROW``, ``TOP_BREAK``: the highest number written to each ring, plus 1. Discarded steps count
   too, because they overwrite the oldest entries of the ring.
@@ -98,7 +98,16 @@ LAYOUT = Layout(
     "the past of a plant",
     (
         *("derivative", "output", "guard", "line", "lag_function", "past_function"),
-        *("update", "tick", "slope", "lines_now", "leg", "retake", "inner", "inner_words"),
+        *(
+            "update",
+            "tick",
+            "slope",
+            "lines_now",
+            "internal_step",
+            "retake",
+            "inner",
+            "inner_words",
+        ),
     ),
     {
         "elements": ("delayed", 3),
@@ -134,7 +143,7 @@ LAYOUT = Layout(
 to :mod:`rtsim.solve.delayed`.
 
 - ``elements``, ``lags``, ``before``: see :class:`rtsim.equations.delays.Resolved`.
-- ``live``: see :data:`LEG`.
+- ``live``: see :data:`IN_STEP`.
 - ``lag``: the present lag (s) of each delay.
 - ``most``: the time (s) for which the history of each delay is needed.
 - ``fed``: u and the delayed signals.
@@ -230,7 +239,7 @@ def later(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def row_of(table: Any, count: int, key: float) -> int:
-    """Return the ring index of the last of ``count`` rows that begin at or before ``key`` (s)."""
+    """Return the ring index of the last of ``count`` rows that begins at or before ``key`` (s)."""
     rows = table.rows
     places = rows.shape[0]
     low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
@@ -274,7 +283,7 @@ def before_of(table: Any, started: bool, e: int, s: float, x: Any, z: Any, u: An
 
 @in_both
 def value_of(
-    table: Any, m: Any, leg: bool, e: int, j: int, t: float, x: Any, z: Any, u: Any, p: Any
+    table: Any, m: Any, in_step: bool, e: int, j: int, t: float, x: Any, z: Any, u: Any, p: Any
 ) -> float:
     """Return element ``e`` of delay ``j`` at time ``t`` (s), with the valid memory ``m``."""
     lag = table.lag[j]
@@ -287,7 +296,7 @@ def value_of(
     key = min(max(s, low), high)
     count = int(m[COUNT])
     if key < 0.0 or count == 0:
-        return before_of(table, leg or count > 0, e, s, x, z, u, p)
+        return before_of(table, in_step or count > 0, e, s, x, z, u, p)
     rows, q = table.rows, table.elements.shape[0]
     terms = (rows.shape[1] - FIRST_END - q) // q
     row = row_of(table, count, key)
@@ -306,10 +315,10 @@ def feed(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> Any:
     for i in range(u.size):
         fed[i] = u[i]
     find_lags(table, t, x, z, u, p)
-    leg = table.live[LEG] != 0.0
-    m = table.after if leg or t > memory[TIME] + near(t) else memory
+    in_step = table.live[IN_STEP] != 0.0
+    m = table.after if in_step or t > memory[TIME] + near(t) else memory
     for e in range(elements.shape[0]):
-        fed[u.size + e] = value_of(table, m, leg, e, int(elements[e, 2]), t, x, z, u, p)
+        fed[u.size + e] = value_of(table, m, in_step, e, int(elements[e, 2]), t, x, z, u, p)
     return fed
 
 
@@ -338,10 +347,7 @@ def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
 
 
 def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
-    """Call the model's function ``line``, with the delayed signals appended to ``u``.
-
-    A change of a delayed signal in the array ``live`` is added before the call.
-    """
+    """Call the model's function ``line``, with the delayed signals appended to ``u``."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     fed, live = feed(table, t, x, z, u, own), table.live
     if live[BUMP] != 0.0:
@@ -386,7 +392,6 @@ class History:
     """The history of one plant's signals, in arrays that a solver fills and compiled code reads."""
 
     def __init__(self, bound: BoundModel, compile: Compilation) -> None:
-        """Create an empty history for the model ``bound.model``."""
         model = bound.model
         self._bound, self._compile = bound, compile
         self._resolved = found = resolve(model)
@@ -450,8 +455,7 @@ class History:
     ) -> None:
         """Make this history available to a solver, with ``width`` elements per row.
 
-        The history holds a reference to ``alive``, so that the addresses in ``functions`` stay
-        valid.
+        The history keeps ``alive`` in memory, so that the addresses in ``functions`` stay valid.
         """
         self._functions |= functions
         self._arrays |= arrays
@@ -511,7 +515,7 @@ class History:
         return replace(native, unchecked=of.unchecked)
 
     def _from_python(self, of: Native, fed: Callable[..., None]) -> Native:
-        """Return the reset or stop function ``of``, called with ``u`` and the delayed signals."""
+        """Return a function that calls the reset or stop function ``of`` with delayed signals."""
         if of is ABSENT:
             return ABSENT
         found, seen = np.zeros_like(self._arrays["fed"]), set()
@@ -556,12 +560,10 @@ class History:
 
     @property
     def elements(self) -> int:
-        """The number of delayed elements."""
         return len(self._arrays["elements"])
 
     @property
     def variable(self) -> bool:
-        """True if at least one lag is a function."""
         return bool((self._arrays["lags"][:, KIND] == FUNCTION).any())
 
     # -- room, and checkpoints
@@ -602,7 +604,7 @@ class History:
         memory = arrays["memory"]
         arrays["most"][:] = [np.nan if m is None else m for m in saved["most"]]
         arrays["start"][:] = saved["start"]
-        arrays["live"][FAULTY] = arrays["live"][LEG] = arrays["live"][BUMP] = 0.0
+        arrays["live"][FAULTY] = arrays["live"][IN_STEP] = arrays["live"][BUMP] = 0.0
         for name, count, top in _RINGS:
             while len(arrays[name]) < len(saved[name]) + 2:
                 arrays[name] = np.zeros((2 * len(arrays[name]), arrays[name].shape[1]))
@@ -619,7 +621,6 @@ def _made(function: Any, kinds: Any, what: str, compile: Compilation) -> Native:
 
 
 def _both(native: Native) -> Function:
-    """Return the address of a function and the function as plain Python."""
     if native is ABSENT:
         return _NONE
     compiled = isinstance(native.handle, np.intp)

@@ -35,7 +35,7 @@ from rtsim.core.errors import ModelError
 from rtsim.equations import reading_functions, rewriting
 from rtsim.equations.compiling import hash_of
 from rtsim.equations.reading_functions import source_of
-from rtsim.equations.rewriting import LEAVES, Outside, told, value_of, where
+from rtsim.equations.rewriting import LEAVES, Outside, as_written, value_of, where
 
 _FAR = math.inf
 
@@ -132,13 +132,11 @@ _TEXTS = {True: "within bounds\n", False: "not proven\n"}
 
 
 def _place(function: Any, sizes: tuple[int | None, ...]) -> Path:
-    """Return the file that keeps the result for ``function`` between processes."""
     text = f"{hash_of(function)} {sizes} {_made_by()}"
     return cache_folder() / "indices" / hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _read(place: Path) -> bool | None:
-    """Return the result in ``place``, or ``None`` if the file is missing or damaged."""
     with suppress(OSError, UnicodeDecodeError):
         text = place.read_text("ascii")
         return next((sure for sure, kept in _TEXTS.items() if kept == text), None)
@@ -154,7 +152,6 @@ def _made_by() -> str:
 
 
 def _outside(node: ast.expr, space: Outside) -> Any:
-    """Return the value of a dotted name outside a function, or None."""
     with suppress(KeyError, AttributeError):
         return value_of(node, space)
     return getattr(builtins, node.id, None) if isinstance(node, ast.Name) else None
@@ -200,7 +197,6 @@ class _Reader:
         self._collect()
 
     def result(self) -> _Value:
-        """Check all indices, and return the properties of the returned value."""
         branches = [n for n in self._parts if isinstance(n, ast.If | ast.IfExp | ast.While)]
         fixed = {id(n) for one in branches if self._is_fixed(one.test) for n in _parts([one])}
         returned: list[_Value] = []
@@ -251,7 +247,6 @@ class _Reader:
             )
 
     def _range(self, over: ast.expr) -> _Value:
-        """Return the range of the loop counter; ``over`` is the iterable of the loop."""
         if not (isinstance(over, ast.Call) and self._called(over.func) is range):
             return None
         bounds = [self._value(one) for one in over.args]
@@ -373,7 +368,6 @@ class _Reader:
         return None
 
     def _element(self, node: ast.Subscript) -> _Value:
-        """Return the known properties of the result of an index expression."""
         whole = self._value(node.value)
         if isinstance(whole, _Several):
             index = self._value(node.slice)
@@ -407,7 +401,7 @@ class _Reader:
     # -- indices -----------------------------------------------------------------------------------
 
     def _is_fixed(self, test: ast.expr) -> bool:
-        """Return whether a condition, such as a test of sizes, may have one value in all calls."""
+        """Return whether a condition, such as a test of sizes, may be the same in all calls."""
         parts = list(ast.walk(test))
         if any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in parts):
             return True
@@ -440,8 +434,8 @@ class _Reader:
                 self.sure = False
                 if (index.low >= size or index.high < -size) and not self._conditional:
                     self._indices.outside = self._indices.outside or (
-                        f"{told(ast.unparse(node))} ({where(self._function, node)}); its array has "
-                        f"the shape {whole.shape}"
+                        f"{as_written(ast.unparse(node))} ({where(self._function, node)}); "
+                        f"its array has the shape {whole.shape}"
                     )
 
 
@@ -466,7 +460,6 @@ def _known_library(function: Any) -> bool:
 
 
 def _of_object(value: Any) -> _Value:
-    """Return the properties of a constant."""
     if type(value) is int or isinstance(value, np.integer):
         return _Whole(int(value), int(value))
     if isinstance(value, np.ndarray):
@@ -483,7 +476,6 @@ def _item(value: _Value, i: int) -> _Value:
 
 
 def _joined(values: Sequence[_Value]) -> _Value:
-    """Return the properties of a value that is one of ``values``."""
     if not values or any(one is None for one in values):
         return None
     if all(isinstance(one, _Whole) for one in values):
@@ -499,7 +491,7 @@ def _joined(values: Sequence[_Value]) -> _Value:
 
 
 def _operated(op: ast.operator, left: _Value, right: _Value) -> _Value:
-    """Return what is known of an operation's result: a shape or a range, or ``None``."""
+    """Return the shape or the range of an operation's result, or ``None`` if unknown."""
     if isinstance(left, _Whole) and isinstance(right, _Whole):
         return _counted(op, left, right)
     arrays = [one for one in (left, right) if isinstance(one, _Array)]
@@ -532,7 +524,6 @@ def _counted(op: ast.operator, left: _Whole, right: _Whole) -> _Value:
 
 
 def _made(shape: _Value) -> _Value:
-    """Return an array of the given shape, or ``None`` if the shape is not known exactly."""
     sizes = shape.values if isinstance(shape, _Several) else (shape,)
     if all(isinstance(one, _Whole) and one.low == one.high and one.low >= 0 for one in sizes):
         return _Array(tuple(int(one.low) for one in sizes))  # type: ignore[union-attr]

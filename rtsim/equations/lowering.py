@@ -179,7 +179,7 @@ def lower(
 
 
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
-    """Return the compiled function and, if its signature needs one, its extra entry function.
+    """Return the compiled function, and an extra entry function if the signature needs one.
 
     If ``known`` is True, the functions are read from numba's files.
     """
@@ -244,7 +244,7 @@ _ANYWHERE = {
 
 
 def _stands_alone(library: Any) -> bool:
-    """Return whether the object code works without numba and without addresses of this process."""
+    """Return whether the object code needs neither numba nor addresses of this process."""
     if library.has_dynamic_globals:
         return False
     names = _DECLARED.findall(library.get_llvm_str())
@@ -332,7 +332,6 @@ def portable(
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
-    """Return the array whose address and lengths begin at the word ``at`` of ``block``."""
     word = ir.IntType(64)
     words = [
         builder.load(builder.gep(block, [ir.Constant(word, at + i)])) for i in range(1 + kind.ndim)

@@ -223,7 +223,6 @@ def modal(
 def _with_names(
     mode: Mode, vectors: dict[str, NamedVector], states: Signals, outputs: Signals
 ) -> Mode:
-    """Return ``mode`` with functions from :func:`named`, which take all arguments in order."""
     dx, y = NamedVector(states, "state"), NamedVector(outputs, "output")
     what = f"mode {mode.name}"
     return replace(

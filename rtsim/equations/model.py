@@ -81,7 +81,6 @@ def arguments_of(constrained: bool = False) -> dict[str, Arguments]:
 
 
 def vectors_of(x: Signals, z: Signals, u: Signals, p: Signals) -> dict[str, NamedVector]:
-    """Return the vectors that all functions of a model read, with their signals."""
     roles = {"x": "state", "z": "discrete signal", "u": "input", "p": "parameter"}
     return {n: NamedVector(s, roles[n]) for n, s in zip("xzup", (x, z, u, p), strict=True)}
 
@@ -227,11 +226,11 @@ class Model:
                 f"model {self.name} has two guards with the same name: {', '.join(names)}"
             )
         for guard in self.guards:
-            for told in guard.told:
-                if told not in self.discrete or self.discrete[told].shape:
+            for name in guard.report:
+                if name not in self.discrete or self.discrete[name].shape:
                     raise ModelError(
-                        f"guard {guard.name} of model {self.name} reports {told}, which is not a "
-                        f"scalar discrete signal of the model; declare {told} as discrete"
+                        f"guard {guard.name} of model {self.name} reports {name}, which is not a "
+                        f"scalar discrete signal of the model; declare {name} as discrete"
                     )
         check_declared(self)
         in_class = " (in a class: line() and the method lines)"
@@ -302,7 +301,6 @@ _SIGNATURES = {
 
 
 def _prepared(model: Model, compile: Compilation) -> BoundModel:
-    """Prepare the functions of ``model``, which has no algebraic variables."""
     given = {name: getattr(model, name) for name in _SIGNATURES}
     given["derivative"] = given["derivative"] or standing
     functions = {name: function for name, function in given.items() if function is not None}

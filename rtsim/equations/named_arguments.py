@@ -68,7 +68,6 @@ class Arguments:
         return self.does or f"fills {self.fills} in place"
 
     def meaning(self, name: str) -> str:
-        """Return the documented name of the argument ``name``, or "" for an unknown argument."""
         if name == OUT and self.fills:
             return self.fills
         return name if name in self.names else ""
@@ -115,7 +114,6 @@ def check_arguments(function: Callable[..., Any], arguments: Arguments, what: st
 def _wanted(
     function: Callable[..., Any], arguments: Arguments, what: str, vectors: Vectors
 ) -> _Wanted | None:
-    """Return ``function`` with its checked arguments, or None if its arguments cannot be found."""
     plain = getattr(function, "py_func", function)
     if hasattr(plain, "rewritten"):
         return None
@@ -183,7 +181,6 @@ class _Wanted:
         )
 
     def _nearest(self, name: str) -> str:
-        """Return the argument suggested for ``name`` by spelling, role or position, or ""."""
         names = self.arguments.names
         words = {n: n for n in names}
         for letter, vector in self.vectors.items():
@@ -200,13 +197,11 @@ class _Wanted:
 
     @property
     def in_order(self) -> bool:
-        """True if the function takes all arguments in the documented order."""
         names = self.arguments.names
         return [self.arguments.meaning(n) for n in self._by_position[: len(names)]] == names
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The default values of arguments that rtsim does not pass."""
         return {
             p.name: p.default
             for p in self.parameters
@@ -251,7 +246,6 @@ class _Wanted:
         return types.MethodType(made, self.plain.__self__) if method else made
 
     def _reorder(self, definition: ast.FunctionDef, method: bool) -> None:
-        """Change ``definition`` so that it takes all arguments in order, and no others."""
         given = definition.args
         several = [*given.posonlyargs, *given.args, *given.kwonlyargs]
         own = {self.arguments.meaning(a.arg): a for a in several[method:]}
@@ -267,7 +261,6 @@ class _Wanted:
         given.defaults, given.kwonlyargs, given.kw_defaults = [], [], []
 
     def by_call(self) -> Callable[..., Any]:
-        """Return a wrapper that takes all arguments and passes only the declared arguments."""
         taken = [p for p in self.parameters if self.arguments.meaning(p.name)]
         call = ", ".join(
             f"{p.name}={letter}" if p.kind is _KEYWORD else letter
@@ -442,10 +435,7 @@ class _SignalNames(FieldNames):
         return node
 
     def _helper(self, node: ast.Call) -> str:
-        """Return the name of the called function, rewritten without signal names.
-
-        Returns "" if the function is unknown or reads no signal by name.
-        """
+        """Return the name of a copy of the called function without signal names."""
         found = self.called(node.func)
         plain = getattr(found, "py_func", found)
         fields = frozenset(n for v in self._scope.vectors.values() for n in v.signals.names)

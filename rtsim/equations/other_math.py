@@ -98,7 +98,6 @@ class Replacements:
         return copied
 
     def _replacement(self, value: Any, made: dict[int, Any]) -> Any:
-        """Return the replacement for the ``value`` of a global name."""
         for known in (self._modules, self._functions):
             if id(value) in known:
                 return known[id(value)]
@@ -109,7 +108,6 @@ class Replacements:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return the global names that ``code`` and its inner functions use."""
     inner = (c for c in code.co_consts if isinstance(c, CodeType))
     return set(code.co_names).union(*(_names(c) for c in inner))
 
@@ -121,7 +119,7 @@ _NO_INTEGER = -(2**63)
 
 
 def as_number(function: Function) -> Function:
-    """Return ``function`` with a NumPy result; a division of the result by 0 gives inf or nan.
+    """Return ``function`` with a NumPy result, so that a division by 0 gives inf or nan.
 
     The result is nan if ``function`` raises an arithmetic error or a :class:`ValueError`.
     """
@@ -143,7 +141,7 @@ def _whole(function: Function) -> Function:
 
 
 def _first(name: str, otherwise: Function) -> Function:
-    """Return the ``math`` function ``name``, in a form that calls ``otherwise`` after an error.
+    """Return the ``math`` function ``name``, which calls ``otherwise`` after an error.
 
     Machine code uses the same library as ``math``. The last bits of ``otherwise`` can differ.
     """
@@ -191,11 +189,11 @@ def like_compiled_code(
 ) -> Function:
     """Return ``function`` with inf or nan in place of arithmetic errors, as in compiled code.
 
-    The returned function first calls ``function``, so that a debugger can stop there. After an
-    arithmetic error, or a :class:`ValueError` such as "math domain error", it calls a copy of
-    ``function`` that gives inf or nan. If the copy also raises an error, the error of ``function``
-    is raised. If ``in_place`` is True, ``function`` changes its vectors, which are restored before
-    the copy is called. ``without_errors`` is an existing copy.
+    The returned function first calls ``function``, so that a debugger can stop in the user's code.
+    After an arithmetic error, or a :class:`ValueError` such as "math domain error", it calls a copy
+    of ``function`` that gives inf or nan. If the copy also raises an error, the error of
+    ``function`` is raised. If ``in_place`` is True, ``function`` changes its vectors, which are
+    restored before the copy is called. ``without_errors`` is an existing copy.
     """
     copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 

@@ -75,7 +75,6 @@ def quotient(x: float, y: float) -> float:
 
 
 def remainder(x: float, y: float) -> float:
-    """Return ``x % y``."""
     if type(x) is int and type(y) is int:
         return x % y
     x, y = float(x), float(y)
@@ -85,7 +84,6 @@ def remainder(x: float, y: float) -> float:
 
 
 def whole_quotient(x: float, y: float) -> float:
-    """Return ``x // y``."""
     if type(x) is int and type(y) is int:
         return x // y
     x, y = float(x), float(y)
@@ -101,19 +99,16 @@ def sign(x: float) -> float:
 
 
 def largest(x: float, y: float) -> float:
-    """Return ``np.maximum(x, y)``."""
     x, y = float(x), float(y)
     return x if x != x or x >= y else y
 
 
 def smallest(x: float, y: float) -> float:
-    """Return ``np.minimum(x, y)``."""
     x, y = float(x), float(y)
     return x if x != x or x <= y else y
 
 
 def float_remainder(x: float, y: float) -> float:
-    """Return ``np.fmod(x, y)``, which is exact."""
     x, y = float(x), float(y)
     return math.nan if y == 0.0 or math.isinf(x) else math.fmod(x, y)
 
@@ -148,7 +143,6 @@ def rounded(x: float) -> int:
 
 
 def _of_c(name: str, arguments: int) -> Function | None:
-    """Return a function of the C library, or ``None`` if the library has no such function."""
     try:
         found = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
@@ -164,7 +158,6 @@ NUMBER, WHOLE, TRUTH = "float", "long", "truth"
 def _known(
     replaced: Mapping[str, tuple[Function | None, int, str]],
 ) -> Mapping[str, tuple[Function, int, str]]:
-    """Return the replacements that are valid on this machine."""
     return MappingProxyType(
         {
             name: (function, arguments, result)
@@ -258,7 +251,7 @@ OPERATORS: Mapping[str, Function] = MappingProxyType(
 
 
 def in_operations_of_machine_code(definition: ast.FunctionDef) -> ast.FunctionDef | None:
-    """Return ``definition`` with //, % and ** as calls of :data:`OPERATORS`; None without them."""
+    """Return ``definition`` with //, % and ** replaced by calls of ``OPERATORS``, or None."""
     replaced = (ast.FloorDiv, ast.Mod, ast.Pow)
     if not any(isinstance(node, replaced) for node in ast.walk(definition)):
         return None

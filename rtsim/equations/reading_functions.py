@@ -43,7 +43,7 @@ _CHANGES_FIRST = frozenset(("copyto", "fill_diagonal", "place", "put", "putmask"
 
 
 def changes_argument(function: Any, position: int) -> bool:
-    """Return whether ``function`` is certain to assign elements of an array argument.
+    """Return whether ``function`` certainly assigns elements of an array argument.
 
     The answer is False for a function without readable source.
     """
@@ -56,7 +56,6 @@ def changes_argument(function: Any, position: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _changed_arguments(function: Any) -> frozenset[int]:
-    """Return the positions of the arguments whose elements ``function`` assigns."""
     if not _can_assign(function):
         return frozenset()
     try:
@@ -102,7 +101,6 @@ _IN_PLACE = 13
 
 
 def _can_assign(function: Any) -> bool:
-    """Return whether ``function`` can assign elements, by a fast test of its bytecode."""
     code = getattr(getattr(function, "py_func", function), "__code__", None)
     if code is None or any(isinstance(one, CodeType) for one in code.co_consts):
         return True
@@ -194,7 +192,7 @@ _DRAWN = (
 
 
 def unrepeatable(found: Any) -> str:
-    """Return the replacement for a function or an object whose values differ from run to run."""
+    """Return advice on a function or an object whose values differ from run to run."""
     owner, name = getattr(found, "__self__", None), getattr(found, "__name__", "")
     module = getattr(found, "__module__", "")
     if isinstance(found, _BY_CHANCE) or isinstance(owner, _BY_CHANCE):
@@ -248,7 +246,6 @@ class _Unknown(Exception):
 
 
 def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionDef, list[str]]:
-    """Return the plain function, its definition, and the names of its positional arguments."""
     plain = getattr(function, "py_func", function)
     if plain in callers or not inspect.isfunction(plain):
         raise _Unknown
@@ -264,7 +261,6 @@ def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionD
 
 
 def source_of(function: Any) -> ast.FunctionDef | None:
-    """Return the definition of a function, or None if its source cannot be read."""
     try:
         return _source(function, ())[1]
     except _Unknown:
@@ -330,7 +326,6 @@ class _Reader(ast.NodeVisitor):
 
 
 def _index(function: Any, node: ast.expr) -> int:
-    """Return the value of an index: a number, or a name that is defined outside ``function``."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_index(function, node.operand)
     value = node.value if isinstance(node, ast.Constant) else _value(function, node)
@@ -340,7 +335,6 @@ def _index(function: Any, node: ast.expr) -> int:
 
 
 def _value(function: Any, node: ast.expr) -> Any:
-    """Return the value of a name that is defined outside ``function``."""
     if not isinstance(node, ast.Name) or node.id in function.__code__.co_varnames:
         raise _Unknown
     known = inspect.getclosurevars(function)
@@ -354,8 +348,8 @@ def check_locals(function: Callable[..., Any], what: str) -> None:
     """Raise :class:`ModelError` if ``function`` reads a variable that only an ``if`` assigns.
 
     If the condition of the ``if`` is false, Python raises an error at the read, but machine code
-    continues with some other value. The check ignores a read inside an ``if``, because that ``if``
-    can have the same condition as the assignment.
+    continues with some other value. Reads inside an ``if`` are not checked, because the ``if`` can
+    have the same condition as the assignment.
     """
     try:
         plain, definition, _ = _source(function, ())
@@ -474,7 +468,6 @@ class _Paths:
         self._line: int | None = None
 
     def block(self, body: Iterable[ast.stmt], written: frozenset[int]) -> frozenset[int] | None:
-        """Return the elements written by the end of ``body``; ``None`` if no path reaches it."""
         for node in body:
             if isinstance(node, ast.Return):
                 called = ast.copy_location(ast.Expr(node.value or ast.Constant(None)), node)
@@ -503,7 +496,6 @@ class _Paths:
         return written | new
 
     def _new(self, node: ast.AST) -> frozenset[int]:
-        """Return the elements that a simple statement writes."""
         found = _Reader(self._function, self._vector, (self._function,))
         found.visit(node)
         return frozenset(i % self._size for i in found.found if -self._size <= i < self._size)
@@ -663,7 +655,6 @@ class _Dependences:
         return found
 
     def _change(self, place: ast.expr, inputs: Inputs) -> None:
-        """Record that ``a`` depends on ``inputs``, if ``place`` is ``a``, ``a[0]`` or ``a.b``."""
         while isinstance(place, (ast.Subscript, ast.Attribute)):
             place = place.value
         if not isinstance(place, ast.Name) or self._is(place, self._read):
@@ -675,7 +666,6 @@ class _Dependences:
             self._variables[name] = self._reached(place.id) | inputs
 
     def _first(self, name: str) -> str:
-        """Return a common name for all variables that can refer to the same vector."""
         while name in self._same:
             name = self._same[name]
         return name
@@ -685,7 +675,6 @@ class _Dependences:
         return Inputs().union(*(self._variables[n] for n in alike))
 
     def _vectors(self, value: ast.expr) -> set[str]:
-        """Return the local variables that can refer to the same vector as the node ``value``."""
         if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant)):
             return set()
         code = self._function.__code__

@@ -56,7 +56,7 @@ def definition_of(function: Any) -> ast.FunctionDef:
 
 
 def _sources(function: Any) -> Iterator[list[str]]:
-    """Yield the lines up to the last instruction of ``function``, then the lines up to its end."""
+    """Yield the lines of ``function`` up to its last instruction, then the lines up to its end."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -79,7 +79,6 @@ def _last_line(code: types.CodeType) -> int:
 
 
 def _parsed(lines: list[str], first: int) -> ast.FunctionDef | None:
-    """Parse ``lines``, from line ``first`` on, without decorators, defaults and annotations."""
     inside = lines[0][:1].isspace()
     above = "\n" * (first - 2) + "if 1:\n" if inside else "\n" * (first - 1)
     tree = ast.parse(above + "".join(lines))
@@ -175,13 +174,12 @@ def generated_name(text: str) -> str:
 _ADDED = " of rtsim"
 
 
-def told(text: str) -> str:
+def as_written(text: str) -> str:
     """Return a source text without the suffix that :func:`generated_name` adds."""
     return text.replace(_ADDED, "")
 
 
 def argument_names(definition: ast.FunctionDef) -> list[str]:
-    """Return the names of the positional arguments."""
     return [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)]
 
 

@@ -63,7 +63,7 @@ class _Kind:
     - ``constant``: a Python float that does not depend on a vector. A division by a constant can
       raise an error.
     - ``whole``: a whole number up to ``bound``.
-    - ``mixed``: a number that is a float in machine code, but can be an integer in Python.
+    - ``mixed``: a number that machine code stores as a float, and Python perhaps as an integer.
     - ``long``: a 64-bit whole number.
     - ``truth``, ``vector``, ``nothing``.
 
@@ -76,7 +76,6 @@ class _Kind:
     known: bool = False
 
     def joined(self, other: _Kind) -> _Kind:
-        """Return the kind of a value that has either this kind or the kind ``other``."""
         names = {self.name, other.name}
         if len(names) == 1:
             return _Kind(self.name, max(self.bound, other.bound), self.known or other.known)
@@ -167,7 +166,6 @@ def _definition(function: Any) -> ast.FunctionDef:
 
 
 def _code(function: Any) -> CodeType:
-    """Return the bytecode of ``function``, in which operators give the results of machine code."""
     try:
         changed = operations.in_operations_of_machine_code(_definition(function))
     except _Unsure:  # a function that the equations do not call
@@ -181,7 +179,8 @@ def _code(function: Any) -> CodeType:
 def _copies() -> tuple[Replacements, Replacements]:
     """Return two objects that copy functions; the copies give the results of machine code.
 
-    Where a copy from the first object raises an error, a copy from the second gives inf or nan.
+    Copies from the first object raise arithmetic errors; copies from the second give inf or nan
+    instead.
     """
 
     def safe(function: Any, result: str) -> Any:
@@ -240,7 +239,7 @@ class _Reader:
         self._sure = True
 
     def _written_by_helpers(self, definition: ast.FunctionDef) -> Iterator[ast.expr]:
-        """Yield each call argument, if the called helper changes elements of the argument."""
+        """Yield each argument of a call whose elements the called helper changes."""
         for node in ast.walk(definition):
             if not isinstance(node, ast.Call):
                 continue
@@ -447,7 +446,6 @@ class _Reader:
         return _constant(value)
 
     def _part(self, bounds: ast.Slice) -> None:
-        """Reject a slice with a step, or with a bound that is not an integer constant."""
         ends = [bounds.lower, bounds.upper]
         if bounds.step is not None or not all(
             end is None or (isinstance(end, ast.Constant) and type(end.value) is int)
@@ -456,7 +454,6 @@ class _Reader:
             raise _Unsure
 
     def _operation(self, op: ast.operator, left: _Kind, right: _Kind, by: ast.expr) -> _Kind:
-        """Return the kind of the result of an operation; ``by`` is the right operand."""
         found = self._result(op, left, right, by)
         return replace(found, known=left.known and right.known)
 
@@ -549,7 +546,6 @@ class _Reader:
         raise _Unsure
 
     def _value(self, node: ast.expr) -> Any:
-        """Return the value of a name that is defined outside the function."""
         if isinstance(node, ast.Attribute):
             module = self._value(node.value)
             if module is not math and module is not np:
@@ -574,19 +570,16 @@ _TABLES = ((math, operations.MATH), (np, operations.NUMPY), (builtins, operation
 
 
 def _base(node: ast.expr) -> str:
-    """Return the name of the vector that ``node`` is a part of, or ""."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _fresh(node: ast.expr) -> bool:
-    """Return whether ``node`` creates a new vector."""
     return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call))
 
 
 def _apart(target: ast.expr, value: ast.expr) -> bool:
-    """Return whether a vector is copied into another vector."""
     return isinstance(target, ast.Subscript) and _base(target) != _base(value) != ""
 
 
@@ -605,7 +598,6 @@ def _unsigned(node: ast.expr) -> ast.expr:
 
 
 def _read(node: ast.expr) -> ast.expr:
-    """Return the expression that reads the target ``node``."""
     if isinstance(node, ast.Subscript):
         return ast.Subscript(node.value, node.slice, ast.Load())
     if isinstance(node, ast.Name):

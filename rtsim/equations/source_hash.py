@@ -40,7 +40,6 @@ _SHIFTED = {"LOAD_GLOBAL", "LOAD_ATTR"} if sys.version_info >= (3, 12) else {"LO
 
 
 def _opcodes(*names: str) -> dict[int, int]:
-    """Return, for each opcode of ``names`` in this Python, the shift of the argument in bits."""
     return {dis.opmap[n]: int(n in _SHIFTED) for n in names if n in dis.opmap}
 
 
@@ -232,7 +231,6 @@ class _Walk:
                 self.add(value)
 
     def _attributes(self, module: types.ModuleType, names: set[str]) -> None:
-        """Write the name and the value of each attribute in ``names`` that the module has."""
         if self._opaque(module.__name__, ""):
             return
         self.token("module", module.__name__)
@@ -273,7 +271,6 @@ class _Walk:
                 self.add(value)
 
     def _wrapper(self, value: object) -> bool:
-        """Write ``value`` if it wraps functions, and return whether it was written."""
         inner: tuple[object, ...]
         python = getattr(value, "py_func", None) or getattr(value, "_pyfunc", None)
         if isinstance(python, types.FunctionType):
@@ -386,7 +383,6 @@ def _instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
 
 @functools.lru_cache(maxsize=4096)
 def _names_used(code: types.CodeType) -> tuple[set[str], set[str]]:
-    """Return the global names and the attribute names in ``code`` and in all nested code."""
     loads: set[str] = set()
     attributes: set[str] = set()
     for one in _codes(code):

@@ -1,9 +1,9 @@
 """The sparsity of a Jacobian: its possible non-zero elements, and groups of columns.
 
-The columns of a group have no row in common. To get the difference quotients of all columns of a
-group, rtsim changes all states of the group and evaluates the derivative once. SciPy's
-``group_columns`` forms the groups. Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13, 1974,
-p. 117.
+No two columns of a group have elements in the same row. One evaluation of the derivative, with all
+states of the group changed, therefore gives the difference quotients of all columns of the group.
+SciPy's ``group_columns`` forms the groups. Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13,
+1974, p. 117.
 """
 
 from __future__ import annotations
@@ -63,17 +63,14 @@ class Sparsity:
 
     @property
     def size(self) -> int:
-        """The number of states n."""
         return self.starts.size - 1
 
     @property
     def count(self) -> int:
-        """The number of elements that can be non-zero."""
         return self.rows.size
 
     @cached_property
     def columns(self) -> Indices:
-        """The column of each element."""
         return np.repeat(np.arange(self.size), np.diff(self.starts))
 
     @cached_property
@@ -89,7 +86,6 @@ class Sparsity:
 
     @cached_property
     def groups(self) -> tuple[Indices, ...]:
-        """The columns of each group."""
         with needs("scipy", "an implicit solver"):
             from scipy.optimize._numdiff import group_columns
 
@@ -105,7 +101,6 @@ class Sparsity:
         return scipy.sparse.csc_matrix((values, self.rows, self.starts), (self.size, self.size))
 
     def with_elements(self, rows: Any, columns: Any) -> Sparsity:
-        """Return the sparsity with additional elements."""
         return Sparsity.of_elements(
             np.concatenate((self.rows, rows)), np.concatenate((self.columns, columns)), self.size
         )
@@ -147,7 +142,6 @@ def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
 
 
 def _columns(reach: Sparsity, which: Indices) -> Sparsity:
-    """Select the columns with the indices ``which`` from ``reach``, and append empty columns."""
     sizes = np.diff(reach.starts)[which]
     rows = [reach.rows[reach.starts[k] : reach.starts[k + 1]] for k in which]
     ends = np.cumsum(sizes)

@@ -67,7 +67,7 @@ def _interface(
             f"{description.path} needs the tool that exported it ("
             f"{description.xml.generationTool or 'unknown'}); export the FMU with its own code"
         )
-    description.check_platform(part.modelIdentifier)
+    library = description.check_platform(part.modelIdentifier)
     states = description.states if exchange else []
     named = {v.signal.name for v in states}
     numbers = [v for v in description.variables.values() if v.type != "String"]
@@ -97,6 +97,7 @@ def _interface(
     spec = {
         "version": description.version, "exchange": exchange, "name": name,
         "identifier": part.modelIdentifier, "token": xml.guid, "folder": str(description.folder),
+        "library": str(library),
         "inputs": [[*v.row, _event(v, exchange)] for v in inputs],
         "outputs": [list(v.row) for v in outputs],
         "parameters": [[*v.row, v.variability == "tunable"] for v in starts],

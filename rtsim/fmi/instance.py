@@ -77,6 +77,7 @@ class FmuInstance(LocalProgram):
             return (two if self._two else three)(
                 guid=spec["token"], modelIdentifier=spec["identifier"],
                 unzipDirectory=str(folder), instanceName=spec["name"],
+                libraryPath=spec["library"],
             )  # fmt: skip
         except Exception as error:
             raise ModelError(f"cannot load the FMU's binary: {error}") from None
@@ -226,7 +227,7 @@ class FmuInstance(LocalProgram):
 
     def _put_inputs(self, u: Vector, values: Values) -> None:
         data = u.tobytes()
-        if data != self._u_set or values is not self._continuous:
+        if data != self._u_set:  # an FMU keeps its inputs
             values.put(u)
             self._u_set = data
 

@@ -71,14 +71,17 @@ class Evaluations:
         """States after the start, shape (n,)."""
         self.after: Vector | None = None
         """States after the events of the present microstep, or ``None`` without an event."""
+        self._request = np.zeros(2 + interface.inputs.size)
         self._begun: tuple[bytes, ...] = ()
         self._known: tuple[bytes, Vector] | None = None
         """Inputs, and the outputs of the last step at these inputs."""
 
     def begin(self, x: Vector, u: Vector, p: Vector) -> None:
         """Start the program with these values, unless it was started with them."""
+        if self.moved:
+            return
         given = (p.tobytes(), u.tobytes())
-        if self.moved or (given == self._begun[:2] and x.tobytes() in self._begun[2:]):
+        if given == self._begun[:2] and x.tobytes() in self._begun[2:]:
             return
         self._known = None
         found, _ = self.program.call(START, np.concatenate(((0.0,), p, x, u)))
@@ -96,7 +99,9 @@ class Evaluations:
     def step(self, t: float, length: float, u: Vector, p: Vector) -> None:
         self.begin(NOTHING, u, p)
         self.moved = True
-        y, _ = self.program.call(STEP, np.concatenate(((t, length), u)))
+        request = self._request
+        request[0], request[1], request[2:] = t, length, u
+        y, _ = self.program.call(STEP, request)
         self._known = (u.tobytes(), y)
 
     def event(self, t: float, x: Vector, u: Vector) -> Vector:
@@ -156,8 +161,9 @@ class Evaluations:
 class ForeignPlant(RunningPlant):
     """A plant that a program computes; the arguments are those of :class:`RunningPlant`.
 
-    If the program can return to an earlier state, a step is computed before its tag is due.
-    Otherwise the step is computed at its tag, when nothing can discard the step.
+    In real time, a step is computed before its tag is due, if the program can return to the state
+    before a discarded step.  Otherwise the step is computed at its tag, when nothing can discard
+    the step.
     """
 
     def __init__(
@@ -198,7 +204,7 @@ class ForeignPlant(RunningPlant):
             return super()._advance(target)
         if self._at_ns == self.ns:
             self._held[:] = self.u
-        if self.interface.keeps and self._ends_step(target):
+        if self.paced and self.interface.keeps and self._ends_step(target):
             program = self.evaluations.program
             self.evaluations.begin(self.x, self.u, self.p)
             program.call(KEEP, NOTHING)

@@ -122,7 +122,8 @@ class Description:
         """Return the binary for this computer; raise :class:`ScenarioError` if there is none."""
         import fmpy
 
-        names = [fmpy.platform] if self.version == 2 else [fmpy.platform_tuple]
+        # FMI 2.0 has no names for ARM64, so some tools use those of FMI 3.0.
+        names = [fmpy.platform_tuple] if self.version == 3 else [fmpy.platform, fmpy.platform_tuple]
         for name in names:
             file: Path = (
                 self.folder / "binaries" / name / (identifier + fmpy.sharedLibraryExtension)

@@ -99,8 +99,8 @@ NEXT_TAG = -1
 class At(int):
     """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
 
-    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. ``wait_s`` is 0 if
-    the tag has passed or is not known, or if the run is not paced.
+    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. In an unpaced run,
+    or if the tag has passed or is unknown, ``wait_s`` is 0.
     """
 
     wait_s: float
@@ -225,7 +225,6 @@ class Run:
 
     @property
     def is_local(self) -> bool:
-        """True if the run is known to be on this machine."""
         return self._caller.endpoint.startswith("ipc://")
 
     @property
@@ -235,7 +234,6 @@ class Run:
 
     @property
     def signals(self) -> Units:
-        """The unit of each signal, by name of the signal."""
         return Units({row["name"]: row["unit"] for row in self._run["signals"]})
 
     @property
@@ -455,7 +453,6 @@ class Run:
         return said
 
     def close(self) -> None:
-        """Close the connection; the run continues."""
         self._caller.close()
 
     def __enter__(self) -> Self:

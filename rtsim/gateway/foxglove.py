@@ -6,7 +6,7 @@ is the sum of the simulated time and the wall-clock time at the start of the run
 foxglove-sdk encodes the scene. :class:`ViewerServer` serves viewers by WebSocket at one port, with
 the protocol ``foxglove.sdk.v1``. The server describes itself and its channels in JSON. A viewer
 subscribes to channels. Each message is a binary frame. The server of foxglove-sdk is not used,
-because it neither checks which page connects nor counts lost messages (docs/decisions/191).
+because it neither checks which page connects nor counts lost messages (docs/decisions/045).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def is_message(payload: bytes | str) -> bool:
 class OutgoingQueue:
     """The payloads that wait for one viewer. Beyond ``most`` bytes, the oldest are dropped.
 
-    Texts (descriptions of channels and sessions) are never dropped.
+    Descriptions of channels and sessions, which are texts, are never dropped.
     """
 
     def __init__(self, counts: MessageCounts, most: int = MOST_WAITING) -> None:
@@ -216,12 +216,10 @@ class ViewerServer(threading.Thread):
     # -- sending: methods for the thread that has the data
 
     def add(self, channel: Described) -> int:
-        """Add a channel and return its number."""
         self._channels.append(channel)
         return len(self._channels)
 
     def wanted(self, channel: int) -> bool:
-        """Return True if a viewer has subscribed to the channel."""
         return channel in self._subscribed
 
     def log(self, channel: int, payload: bytes, log_ns: int) -> None:
@@ -246,7 +244,6 @@ class ViewerServer(threading.Thread):
         self._listener.close()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Call ``function`` in the server's thread, or do nothing if the server has ended."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 

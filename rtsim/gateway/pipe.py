@@ -193,7 +193,6 @@ class PipedProcess:
         return found
 
     def end(self) -> None:
-        """Close the pipe, which ends the process. If the process does not end, kill it."""
         self.pipe.close()
         try:
             self._process.wait(_END_S)
@@ -265,11 +264,9 @@ class WebPage:
         self._end()
 
     def over(self, why: str) -> None:
-        """Report to the page why the run ended."""
         self._pipe.send({"over": why})
 
     def _read(self, seconds: float) -> bool:
-        """Process messages for ``seconds``; return False at the end of the pipe."""
         self._pipe.wait(seconds)
         for message in self._pipe.receive():
             self._said |= message
@@ -295,7 +292,6 @@ class WebPage:
         return f"ended with status {code}"
 
     def figures(self) -> dict[str, Any]:
-        """Return the numbers of browsers and refused requests, and the reason for a failure."""
         return {
             "browsers": int(self._said.get("browsers", 0)),
             "refused": int(self._said.get("refused", 0)),
@@ -304,7 +300,6 @@ class WebPage:
 
 
 def page_line(figures: dict[str, Any]) -> str:
-    """Return the line about the web page for the summary of a run."""
     if figures["lost"]:
         return (
             f"web page: its process {figures['lost']}; the run continued without it, and rtsim "

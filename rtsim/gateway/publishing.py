@@ -69,7 +69,7 @@ def catalogue(system: System) -> dict[str, Any]:
     """Return the catalogue: signals, parameters, topics, faults and tasks of ``system``.
 
     The list of signals has the same order as the values in a sample of :class:`Sampler`.
-    ``left_out`` maps the name of each entry that did not fit to its number of values.
+    ``left_out`` contains the number of values of each entry that did not fit, by name.
     """
     vectors, room = _vectors(system)
     parameters, topics = _Room("parameters"), _Room("topics")
@@ -150,7 +150,6 @@ def _names(system: System) -> set[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table with escaped texts."""
     top = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
@@ -255,7 +254,7 @@ class DecodedSample(NamedTuple):
 
 
 def decode_sample(data: bytes, links: int) -> DecodedSample:
-    """Decode a sample of a run; ``links`` is the number of the run's links.
+    """Decode a sample that a run sends to its viewers. ``links`` is the number of links of the run.
 
     Raises :class:`ValueError` if the length of ``data`` is wrong.
     """
@@ -458,7 +457,6 @@ class SamplePublisher:
 
     @property
     def counts(self) -> dict[str, ViewerCounts]:
-        """Counts of messages by viewer, as plain data."""
         found: dict[str, ViewerCounts] = {}
         for viewer in self._viewers:
             sent, lost = viewer.counts

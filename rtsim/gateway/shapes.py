@@ -310,7 +310,7 @@ class PlacedBody:
         self._turned = _Columns(body, body.turned, index, units)
 
     def numbers(self, values: Vector) -> tuple[Vector, Vector]:
-        """Return the numbers of position and attitude as the body declares them, in m and rad.
+        """Return the declared position and attitude values of the body, converted to m and rad.
 
         Position and attitude depend linearly on ``values``, so the method can also convert rates of
         change.

@@ -41,8 +41,8 @@ class Margins:
     - ``phase``: smallest change of phase (rad, positive) that makes the loop unstable. The margin
       is infinite if the loop gain never is 1.
     - ``delay``: smallest additional delay (s) that makes the loop unstable. In a sampled loop,
-      ``delay`` is computed as if the samples were a band-limited signal. :meth:`Loop.delay_margin`
-      instead delays the held signal.
+      ``delay`` is an approximation, which treats the samples as a band-limited signal.
+      :meth:`Loop.delay_margin` instead delays the held signal.
     - ``crossover``: frequency (rad/s) of the oscillation at the delay margin. If the gain of a
       continuous loop does not fall below 1 at high frequencies, ``crossover`` is infinite and
       ``delay`` is 0.
@@ -93,7 +93,8 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     if loop.d.shape != (1, 1):
         raise ScenarioError(
             f"{loop.name or 'the loop'} has {loop.d.shape[1]} inputs and {loop.d.shape[0]} "
-            "outputs; margins are those of one signal: choose one with part(inputs=, outputs=)"
+            "outputs; margins need one input and one output: choose them with part(inputs=, "
+            "outputs=)"
         )
     if not _closed(loop, feedback, slow):
         return Margins(False, *(math.nan,) * 5)
@@ -102,7 +103,7 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
     omega, above = _beyond(loop, grid, slow)
     values = return_ratio(loop, omega, feedback)
     near = np.isin(omega, grid)
-    low, high = _gain_margins(loop, grid, values[near], feedback, slow)
+    low, high = _nearest_gain_margins(loop, grid, values[near], feedback, slow)
     phase, delay, at = math.inf, math.inf, math.nan
     for crossing, angle in _phases(loop, omega, values, feedback):
         phase = min(phase, abs(angle))
@@ -232,14 +233,13 @@ def _closed(loop: StateSpace, feedback: float, slow: float) -> bool:
     return all(p.rate.real * scale < _NEUTRAL for p in closed.poles if p.frequency >= slow)
 
 
-def _gain_margins(
+def _nearest_gain_margins(
     loop: StateSpace,
     omega: Vector,
     values: NDArray[np.complex128],
     feedback: float,
     slow: float,
 ) -> tuple[float, float]:
-    """Return the nearest gain factors below and above 1 that put a pole on the boundary."""
     factors: list[float] = []
     for crossing in _crossings(loop, omega, values.imag, feedback, _imaginary):
         value = return_ratio(loop, np.array([crossing]), feedback)[0].real

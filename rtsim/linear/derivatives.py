@@ -113,7 +113,7 @@ def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector)
     """Return the size (k,) of the largest term in the sum that each function computes.
 
     At a trim point, large terms cancel to a sum of 0, but the rounding error depends on the terms.
-    To first order, the terms are the slopes times the variables.
+    To first order, each term is the product of a slope and a variable.
     """
     size: Vector = np.abs(middle)
     for i, of_variable in enumerate(looks):

@@ -593,7 +593,8 @@ def loop_of(system: System, start: str, end: str = "") -> Loop:
         _check_signal(network, name)
     if not network.times:
         raise ScenarioError(
-            "the scenario samples nothing, so it has no sampled loop; linearise its plant instead"
+            "no component of the scenario samples a signal, so there is no sampled loop; "
+            "linearise the plant instead"
         )
     loop = Loop(network, start, end or start, common_period(network.times))
     if not end and not _is_computed(network, start):

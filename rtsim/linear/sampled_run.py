@@ -280,7 +280,6 @@ class SampledRun:
         return (self.early if link.early else self.ports)[link.port]
 
     def _seen(self, cut: Cut, link: Link, value: Matrix, at: Time) -> Matrix:
-        """Apply ``cut`` to the value that a component reads from a plant or a source."""
         out = value.copy()
         mine = [i for i, row in enumerate(link.out) if row in cut.rows]
         if not mine:
@@ -356,7 +355,6 @@ def over_a_period(
 
 
 def _settled(network: Network, period: Period, cut: Cut | None) -> Time:
-    """Return a time, a multiple of the period, from which on all periods have the same events."""
     senders = [t for t in network.tasks if isinstance(t, Sender)]
     latest = max((t.offset_ns for t in network.tasks), default=0)
     delay = max((t.compute_ns + t.transport_ns for t in senders), default=0)

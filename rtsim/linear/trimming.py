@@ -216,7 +216,8 @@ def _with(model: Model, start: Point, values: Mapping[str, object]) -> Point:
 def _placed(model: Model, start: Point, values: Mapping[str, object]) -> Point:
     """Return ``start`` with some values replaced, by name, without a check of their ranges.
 
-    At the end of a range, a difference quotient needs values outside the range.
+    The ranges are not checked, because a difference quotient at the end of a range uses values
+    outside the range.
     """
     layouts = layouts_of(model)
     vectors = {letter: getattr(start, letter).copy() for letter in layouts}

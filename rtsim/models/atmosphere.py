@@ -30,7 +30,6 @@ _LAPSE = np.array([-6.5e-3, 0.0, 1e-3, 2.8e-3, 0.0, -2.8e-3, -2e-3])
 
 
 def _layer_bases() -> tuple[np.ndarray, np.ndarray]:
-    """Return the temperature (K) and pressure (Pa) at the base of each layer."""
     temperature, pressure = [SEA_LEVEL_TEMPERATURE], [SEA_LEVEL_PRESSURE]
     for i in range(len(_BASE) - 1):
         t, p, lapse, rise = temperature[i], pressure[i], _LAPSE[i], _BASE[i + 1] - _BASE[i]

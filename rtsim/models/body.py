@@ -309,7 +309,8 @@ BODY_OUTPUTS = RigidBody.signals("output")
 
 Triple = Sequence[float]
 _from_ned = getattr(from_ned, "py_func", from_ned)
-"""The plain Python function, because compiling it in each process would take longer."""
+_cosines = getattr(direction_cosines, "py_func", direction_cosines)
+"""The plain Python functions, because compiling them in each process would take longer."""
 
 
 def euler_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
@@ -425,3 +426,19 @@ def initial_state(
         rates = body_from_ned @ frame
     attitude = quaternion_of(body_from_ned @ eci_from_ned.T)
     return np.concatenate((position, velocity, attitude, np.asarray(rates, dtype=float)))
+
+
+def acceleration_over_earth(x: Vector, dx: Vector, earth_rate: float) -> Vector:
+    """Return the acceleration (3,) of a body with constant Euler angles, in body axes, m/s2.
+
+    The acceleration is that of the velocity relative to the Earth, in the local north-east-down
+    frame. ``x`` (13,) is a state of :func:`initial_state` with its default rates, which are those
+    of the local frame, and ``dx`` (13,) its derivative. ``earth_rate`` is in rad/s.
+    """
+    position, velocity, attitude, rates = (x[BODY_STATES.slice(s.name)] for s in BODY_STATES)
+    change = dx[BODY_STATES.slice("velocity")]
+    to_body = np.array(_cosines(*map(float, attitude))).reshape(3, 3)
+    spin = np.array([0.0, 0.0, earth_rate])
+    over_earth = to_body @ (velocity - np.cross(spin, position))
+    found: Vector = to_body @ (change - np.cross(spin, velocity)) - np.cross(rates, over_earth)
+    return found

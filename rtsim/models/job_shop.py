@@ -111,7 +111,6 @@ PARAMETERS = Signals(
 
 
 def shop(furnaces: int) -> Processes:
-    """Return the discrete-event processes of a shop with ``furnaces`` furnaces."""
     each = range(1, furnaces + 1)
     loads = [s for k in each for s in (f"pieces_{k}", Signal(f"mass_{k}", "kg", initial=1.0))]
     return Processes(

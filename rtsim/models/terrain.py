@@ -73,7 +73,6 @@ def local(latitude: float, longitude: float) -> tuple[float, float]:
 
 @compiled
 def _waves(north: float, east: float) -> tuple[float, float, float]:
-    """Return the sum of the waves (m) and its slopes towards north and east."""
     total, slope_north, slope_east = 0.0, 0.0, 0.0
     for k in range(_AMPLITUDE.size):
         angle = _NORTHWARD[k] * north + _EASTWARD[k] * east + _PHASE[k]

@@ -47,7 +47,6 @@ class Stabiliser(rt.Controller, compile=True):
 
 
 def controller() -> rt.PythonController:
-    """Return the sampled controller with gains 8, 4 and 1/2."""
     return Stabiliser().controller("controller")
 
 

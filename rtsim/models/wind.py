@@ -42,6 +42,7 @@ from rtsim.core.tag import Duration, Period
 from rtsim.equations.compiling import compiled
 from rtsim.equations.earth import from_ned
 from rtsim.models.body import STILL_AIR, AirMotion, RigidBody
+from rtsim.models.sampling import Sampled, sampled
 from rtsim.models.units import FT
 
 _MASS = "turbulence: velocity of the air in body axes"
@@ -71,7 +72,6 @@ class MovingAir(RigidBody):
     turbulence_yaw = rt.input("rad/s", optional=True, description=_TURNS)
 
     def air_moves(self) -> bool:
-        """Return whether any input is not 0."""
         return (
             self.wind_north != 0.0
             or self.wind_east != 0.0
@@ -343,7 +343,7 @@ def mean_wind(altitude: float, wind_20ft: float, roughness: float) -> float:
     return wind_20ft * max(0.0, math.log(height / roughness)) / math.log(20.0 * FT / roughness)
 
 
-class DrydenAir(rt.Plant, name="dryden"):
+class DrydenAir(Sampled, name="dryden"):
     """Wind and turbulence of MIL-F-8785C, without the periodic update that :func:`dryden` adds."""
 
     airspeed = rt.input("m/s", description="of the aircraft")
@@ -383,7 +383,7 @@ class DrydenAir(rt.Plant, name="dryden"):
         "above 80,000 ft the intensity is that at 80,000 ft",
     )
 
-    def move(self, period: float) -> None:
+    def sample(self, period: float) -> None:
         """Advance all filters by one period (s) at the present airspeed and altitude."""
         speed, started = max(self.airspeed, _SLOWEST), self.started != 0.0
         length, length_w, _, _ = scales(self.altitude, self.wind_20ft, self.exceedance)
@@ -438,16 +438,4 @@ def dryden(period: Duration | Period = 0.01) -> rt.Model:
             inputs={"airspeed": "f16.airspeed", "altitude": "f16.altitude"},
         )
     """
-    return _ticking(Period.of(period)).model()
-
-
-@cache
-def _ticking(ticks: Period) -> type[DrydenAir]:
-    seconds = ticks.seconds
-
-    class Ticking(DrydenAir, name="dryden"):
-        @rt.every(ticks, draws=("normal",))
-        def tick(self) -> None:
-            self.move(seconds)
-
-    return Ticking
+    return sampled(DrydenAir, period).model()

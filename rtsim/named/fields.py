@@ -41,7 +41,7 @@ W = TypeVar("W")
 class Field(Generic[R, W]):
     """A declared field. The name of ``signal`` is "_" until the class has been created.
 
-    For type checkers, reading the field gives the type ``R``, and methods can assign ``W``.
+    For type checkers, the field has the type ``R`` when read, and ``W`` when assigned.
     """
 
     role: str
@@ -149,7 +149,7 @@ def _field(
 def _check_range(role: str, signal: Signal) -> None:
     """Raise :class:`ModelError` for an initial value outside the range, unless it is 0.
 
-    A value of 0 can mean that no initial value was given.
+    The value 0 is accepted, because it can mean that no initial value was given.
     """
     low, high, first = signal.low, signal.high, np.atleast_1d(signal.initial)
     if low > high:
@@ -463,8 +463,8 @@ class NamedSignals:
         for name, field in found.items():
             if name == "t" or name in cls.reserved or _taken(cls, name):
                 raise ModelError(
-                    f"{cls.__name__}.{name} is declared as a field, but {name} has a meaning of "
-                    "its own in rtsim; choose another name"
+                    f"{cls.__name__}.{name} is declared as a field, but {name} is a name "
+                    "that rtsim itself uses; choose another name"
                 )
             if field.role not in cls.roles and cls.roles:
                 allowed = ", ".join(role for role in ROLES if role in cls.roles)
@@ -546,7 +546,6 @@ class NamedSignals:
 
     @classmethod
     def aliases(cls) -> dict[str, str]:
-        """Return, by field name, each signal name that differs from the name of the field."""
         return {name: f.signal.name for name, f in cls.fields.items() if f.alias}
 
 
@@ -578,7 +577,6 @@ def _number_of(value: Any, field: Field[Any, Any], what: str) -> Any:
 
 
 def _described(cls: type[NamedSignals]) -> str:
-    """Return the fields of ``cls`` as text for its docstring."""
     rows = []
     for name, field in cls.fields.items():
         signal = field.signal

@@ -104,7 +104,6 @@ class _Helper:
     writes: frozenset[str]
 
     def fits(self, form: Form) -> bool:
-        """Return whether a method of the form ``form`` may call the helper."""
         return form.writes >= self.writes and set(form.arguments) >= set(self.arguments)
 
 
@@ -150,7 +149,6 @@ def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
 
 
 def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
-    """Return whether the attributes of ``cls`` and its bases are exactly those in ``known``."""
     return len(known) == len(cls.__mro__) and all(
         base is there
         and (own := vars(base)).keys() == before.keys()
@@ -248,7 +246,6 @@ class _Lowering(FieldNames):
     # -- names of fields ---------------------------------------------------------------------------
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Translate ``self.NAME`` or ``d.NAME``; ``ctx`` is ``Load`` if the name is read."""
         assert isinstance(node.value, ast.Name)
         what, name = self.meanings[node.value.id], node.attr
         stored = not isinstance(ctx, ast.Load)
@@ -331,7 +328,6 @@ class _Lowering(FieldNames):
         return at(self._constant(node, name, found), node)
 
     def _constant(self, node: ast.AST, name: str, value: Any) -> ast.expr:
-        """Return the expression for a constant of the class, which methods cannot change."""
         if isinstance(value, (bool, np.bool_)):
             return ast.Constant(bool(value))
         if isinstance(value, (int, np.integer)):
@@ -361,7 +357,6 @@ class _Lowering(FieldNames):
         return ast.Name(own, ast.Load())
 
     def _check_constant(self, node: ast.expr) -> None:
-        """Reject a method that changes a constant of its own class."""
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
             return
         owner = node.value
@@ -410,7 +405,6 @@ class _Lowering(FieldNames):
         return super().visit_AugAssign(node)
 
     def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:
-        """Return ``value`` with mode names replaced by numbers if ``target`` is a mode."""
         several = (ast.Tuple, ast.List)
         if isinstance(target, several) and isinstance(value, several):
             if len(target.elts) == len(value.elts):
@@ -485,7 +479,6 @@ class _Lowering(FieldNames):
         return node.attr, place
 
     def _number(self, node: ast.expr, name: str, place: Place) -> ast.expr:
-        """Return the number of a mode that is written as text."""
         if isinstance(node, ast.IfExp):
             node.body = self._number(node.body, name, place)
             node.orelse = self._number(node.orelse, name, place)
@@ -545,7 +538,6 @@ class _Lowering(FieldNames):
         return at(_call(helper, rest, node.keywords), node)
 
     def _callee(self, node: ast.expr) -> tuple[Any, bool]:
-        """Return the function that ``node`` names, and whether it is a method of the class."""
         if isinstance(node, ast.Attribute):
             if self._is_self(node.value):
                 found = inspect.getattr_static(self.cls, node.attr, None)
@@ -581,7 +573,6 @@ class _Lowering(FieldNames):
         return self.refuse(node, f"no base class of {self.cls.__name__} has {node.attr}")
 
     def _helper(self, node: ast.AST, function: Any, bound: tuple[tuple[int, str], ...]) -> _Helper:
-        """Translate ``function`` into a function of vectors, or return an earlier translation."""
         plain = getattr(function, "py_func", function)
         plain = getattr(plain, "__func__", plain)
         if not isinstance(plain, types.FunctionType):

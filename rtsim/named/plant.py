@@ -276,7 +276,6 @@ class Plant(NamedSignals):
         return made_once(owner, _model)
 
 
-_OPTIONS = {"report": "told"}
 CHANGES = frozenset((STATE, MEMORY))
 """Roles of the fields that events can change."""
 
@@ -377,7 +376,6 @@ def _latest(cls: type, event: object, method: Any) -> Any:
 def _events(
     cls: type[Plant], guards: dict[str, guard], base: tuple[str, ...], made: Lowered
 ) -> dict[str, Any]:
-    """Return the arguments of :class:`Model` for the guards of a class."""
     levels, declared, actions = [], [], {"reset": {}, "stop": {}}  # type: ignore[var-annotated]
     for k, (name, one) in enumerate(guards.items()):
         levels.append(lowered(cls, one.level, Form(base, name=f"guard {name}"), made))
@@ -386,9 +384,9 @@ def _events(
                 method = _latest(cls, one, method)
                 form = Form(base, CHANGES, name=f"{name}.{what}")
                 actions[what][k] = lowered(cls, method, form, made)
-        options = {_OPTIONS.get(key, key): value for key, value in one.options.items()}
-        if "told" in options:
-            options["told"] = tuple(options["told"])
+        options = dict(one.options)
+        if "report" in options:
+            options["report"] = tuple(options["report"])
         declared.append(Guard(name, one.direction, stops=one.on_stop is not None, **options))
     out: dict[str, Any] = {
         "guards": tuple(declared),
@@ -431,7 +429,6 @@ def _dispatcher(
     condition: str,
     numbers: Sequence[int] = (),
 ) -> Any:
-    """Return a function that calls each of ``methods`` whose ``condition`` holds."""
     lines = []
     for n, k in enumerate(numbers or range(len(methods))):
         lines += [f"if {condition.format(k=k)}:", f"    _f{n}({', '.join(base)})"]

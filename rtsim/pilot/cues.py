@@ -27,7 +27,7 @@ _WEAK = 0.3
 
 
 class Cues:
-    """Determines which cues are on, sample by sample."""
+    """Determines for each sample which cues are on."""
 
     def __init__(self, cues: Iterable[Cue]) -> None:
         self._states = [_State(cue) for cue in cues]
@@ -63,7 +63,6 @@ class _State:
         return Warned(cue.text or cue.name.upper(), cue.signal, strength, self._sounds)
 
     def _past(self, value: float, limit: float, before: bool) -> bool:
-        """Return True if ``value`` is beyond ``limit``, with hysteresis. NaN gives False."""
         beyond = self._way * (value - limit)
         return math.isfinite(value) and beyond > (-self._cue.band if before else 0.0)
 
@@ -83,8 +82,7 @@ class Pulse:
 class Shaker:
     """Determines when and how strongly a device shakes.
 
-    Because sending a command to a device can take a millisecond, :meth:`due` returns a command only
-    when the device needs a new one.
+    A command to a device can take a millisecond, so ``due`` returns a command only if necessary.
     """
 
     def __init__(self) -> None:

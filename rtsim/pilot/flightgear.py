@@ -1,7 +1,7 @@
 """FlightGear as the outside window of a run: ``python -m rtsim.pilot.flightgear FILE ...``.
 
 This process sends the state of one aircraft to FlightGear over UDP. FILE is the memory that the run
-shares with its viewers. The process only reads states from FILE, and interpolates them at the time
+shares with its viewers. The process reads states from FILE, and interpolates the states to the time
 of each packet. The process ends when its standard input closes. A slow or absent FlightGear never
 delays the sender.
 
@@ -75,7 +75,6 @@ class Packets:
         self._fixed = _unused(self._struct)
 
     def of(self, flight: FlightState) -> bytes:
-        """Return the packet for ``flight``: 408 bytes in version 24, 552 bytes in version 25."""
         return bytes(self._struct.build({**self._fixed, **_fields(flight)}))
 
 

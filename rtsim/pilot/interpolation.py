@@ -159,7 +159,6 @@ def _angles(signals: Signals) -> tuple[Indices, Vector]:
 
 
 def _curved(signals: Signals) -> tuple[Indices, Indices]:
-    """Return the indices of values and of their derivatives, if ``signals`` contains both."""
     values: list[int] = []
     slopes: list[int] = []
     for signal in signals:

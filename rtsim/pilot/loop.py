@@ -82,7 +82,6 @@ class SharedStick:
         self._held: Vector = self._said
 
     def repeat(self) -> None:
-        """Make the next :meth:`poll` return the present values again; used after a restore."""
         self._again = self._number > 0
 
     def poll(self) -> Vector | None:
@@ -190,7 +189,6 @@ class Pictures:
         self._from_wall[plant] = 0
 
     def _outputs(self, plant: RunningPlant, ns: int) -> Vector:
-        """Return the outputs at the end of a provisional step, without changing the plant."""
         try:
             bad = self._evaluate[plant.name](ns / NS_PER_S)
         except Exception:  # the loop raises the same error if the step is committed
@@ -220,7 +218,6 @@ class LoopFigures:
 
     @property
     def reports(self) -> int:
-        """Number of reports that viewers have written."""
         return self._viewer.number
 
     def viewer(self) -> dict[str, int]:
@@ -403,7 +400,7 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
 
 
 class Cockpit:
-    """Memory that a run shares with its viewers. The context manager removes it at the end.
+    """Memory that a run shares with its viewers. The context manager removes the memory at the end.
 
     ``stick`` is the external input that the pilot moves, or empty. Pass :attr:`pictures` and
     :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the

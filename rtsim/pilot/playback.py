@@ -100,7 +100,7 @@ class _Plant:
         self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
 
     def at(self, ns: int) -> Shown:
-        """Return the state at ``ns``, interpolated from one tag's x+ to the next tag's x-."""
+        """Return the state at ``ns``, interpolated between x+ of a tag and x- of the next tag."""
         ns = min(max(ns, self.first_ns), self.end_ns)
         behind = int(np.searchsorted(self._ns, ns, side="right"))
         last, next_ = behind - 1, min(behind, len(self._ns) - 1)

@@ -190,7 +190,6 @@ class ViewerProcesses:
 
     @property
     def running(self) -> bool:
-        """True if the first window is open."""
         return self._main is not None and self._main.running
 
     def __enter__(self) -> Self:
@@ -215,7 +214,6 @@ class RelayProcess(Child):
 
     @property
     def skipped(self) -> int:
-        """Number of malformed messages that were dropped; 0 unless the process ended normally."""
         return int(self.said) if self.said.isdecimal() else 0
 
 

@@ -14,8 +14,8 @@ difference in version. The sockets encrypt and sign each message. The bodies are
 - ``RECORDS``: a map from names of records to their integers and floats, as bytes;
 - ``WHOLE``: as ``RECORDS``, but with all records.
 
-``number`` counts the messages with records. ``heard`` acknowledges all messages of the other side
-whose ``number`` is at most ``heard``. ``sent``, ``echo`` and ``received`` are times for
+``number`` counts the messages with records. The field ``heard`` acknowledges all messages of the
+other side up to this ``number``. ``sent``, ``echo`` and ``received`` are times for
 :class:`ClockOffset`, ns. ``sent`` and ``received`` are times on the sender's clock, and ``echo`` is
 a time on the receiver's clock.
 
@@ -606,7 +606,6 @@ class ViewerRelay:
             self._viewers[who] = Flow(self._format, Changes(readers), self._clock())
 
     def _pass_on(self, who: bytes, message: WireMessage) -> None:
-        """Forward records from viewer ``who`` if the viewer has or can get control authority."""
         stick = message.records.get("stick")
         if stick is not None:
             number = int(stick[0][_WHO])

@@ -412,7 +412,6 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Parse the text of :meth:`to_json`; raise :class:`SharedError` if it is malformed."""
         try:
             data = json.loads(text)
             plants = tuple(
@@ -567,7 +566,6 @@ class Shared:
         return self._over
 
     def close(self) -> None:
-        """Remove the file if this process created it. Existing mappings stay usable."""
         if self._owner:
             self.remove()
 
@@ -627,7 +625,6 @@ _WHO = STICK.index("who")
 
 
 def new_viewer_number() -> int:
-    """Return a random number that identifies a new viewer."""
     return secrets.randbits(62) | 1
 
 
@@ -640,7 +637,6 @@ class ControlAuthority:
         self._who = NOBODY
 
     def free_for(self, who: int) -> bool:
-        """Return True if the viewer ``who`` has the control authority or can take it."""
         now, number = self._clock(), self._stick.number
         if number != self._number:
             record = self._stick.read()

@@ -55,7 +55,7 @@ _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """A block of ``many`` equally long messages of one channel, beginning at byte ``at``."""
+    """Messages of equal length: ``many`` messages of one channel from byte ``at`` on."""
 
     channel: int
     at: int
@@ -95,7 +95,6 @@ class Chunks:
 
     @property
     def small(self) -> bool:
-        """True if the whole file is in memory."""
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
@@ -173,7 +172,6 @@ class Messages:
     """
 
     def add(self, chunk: int, run: MessageBlock) -> None:
-        """Append a block of messages in the chunk with the number ``chunk``."""
         self._where.append(chunk)
         self._first.append(self.count)
         self._at.append(run.at)
@@ -490,7 +488,7 @@ _NONE = np.empty((0, 0), np.int64)
 
 
 class StoredWords:
-    """Rows ``first`` to ``stop`` of a track in a file.
+    """The rows of a track from index ``first`` up to, but not including, index ``stop``.
 
     :class:`TrackSpec` describes the columns.
     """
@@ -519,11 +517,9 @@ class StoredWords:
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def tobytes(self) -> bytes:
-        """Return the bytes of all rows, as ``numpy.ndarray.tobytes`` does."""
         return np.asarray(self).tobytes()
 
     def tolist(self) -> list[list[int]]:
-        """Return all rows as lists, as ``numpy.ndarray.tolist`` does."""
         out: list[list[int]] = np.asarray(self).tolist()
         return out
 
@@ -554,7 +550,6 @@ class StoredWords:
         return StoredWords(self._spec, self._messages, first, stop)
 
     def _columns(self, columns: Any) -> NDArray[np.int64]:
-        """Return whole columns. Reading a column also reads and caches the next columns."""
         if not isinstance(columns, int | np.integer | slice):
             return np.asarray(self)[:, columns]
         chosen = range(self._spec.width)[columns]
@@ -612,7 +607,6 @@ def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words
     """Yield the rows of several tables in pieces of ``size`` bytes.
 
     Each piece contains the number of its first row, and an array of rows for each table.
-    The iteration ends at the end of the shortest table.
     """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))

@@ -107,12 +107,10 @@ class Comparison(Judged):
 
     @property
     def agreed(self) -> list[SignalResult]:
-        """Signals that have compared rows and pass."""
         return [r for r in self.results if r.rows and not r.reason]
 
     @property
     def empty(self) -> list[SignalResult]:
-        """Signals without rows to compare."""
         return [r for r in self.results if r.empty]
 
     @property
@@ -128,7 +126,6 @@ class Comparison(Judged):
 
     @property
     def in_words(self) -> str:
-        """The outcome with its reason or with the number of compared rows."""
         return f"{self._judge().name.lower()}: {self.why or self.covered}"
 
     def _repr_html_(self) -> str:
@@ -171,9 +168,9 @@ def compare(
         baseline: The recording with the expected values.
         candidate: The recording to check.
         tolerances: Maps patterns of ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
-            ``(absolute, relative)``.  If several patterns match a signal, the last pattern applies.
-            Without a match, both tolerances are 0.  The pattern ``"*"`` applies to signals only,
-            not to integers such as time stamps.
+            ``(absolute, relative)``. If several patterns match a signal, the last pattern applies.
+            Without a match, both tolerances are 0. The pattern ``"*"`` matches all signals, but no
+            integers such as time stamps.
         tags: ``"exact"`` pairs rows by tag, ``"common"`` by time.
         until_ns: Time in ns up to which rows are compared, and which both runs must reach.  The
             default is the end of the baseline.

@@ -2,9 +2,9 @@
 
 Plants, controllers, sensors, processes and external inputs have tracks. Sources and parameters have
 no tracks: their values are in the header and in the recorded changes. Any other component, such as
-noise, has a track only if a fault alters the values that other components receive from it.
-If such a component has no track, its values are taken from the recorded inputs of a component that
-reads them.
+noise, has a track only if a fault alters the values that other components receive from it. The
+values of a component without a track are taken from the recorded inputs of a component that reads
+them.
 """
 
 from __future__ import annotations

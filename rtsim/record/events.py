@@ -60,7 +60,6 @@ def _fill(entry: Any, value: Value) -> None:
 
 @functools.cache
 def event_descriptor() -> bytes:
-    """Return a FileDescriptorSet with the Event message."""
     from google.protobuf import descriptor_pb2  # the process of the loop does not need it
 
     field_of = descriptor_pb2.FieldDescriptorProto
@@ -121,7 +120,6 @@ OVERRUN = "Overrun"
 
 
 def overrun_event(overrun: Overrun) -> Event:
-    """Return the event that records ``overrun``."""
     values: dict[str, Value] = {
         "amount": float(overrun.amount_ns), "consecutive": float(overrun.consecutive),
         "cause": overrun.cause, "action": overrun.action,
@@ -171,8 +169,9 @@ def spans(
 ) -> list[Span]:
     """Return all activations in order of time.
 
-    ``described`` contains the faults as described in the header. An activation without a recorded
-    end lasts until ``end_ns`` if the fault acts over a period, and otherwise has no duration.
+    ``described`` contains the faults as described in the header. If the end of an activation was
+    not recorded, the activation lasts until ``end_ns``; the activation of a fault that does not act
+    over a period has no duration.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
@@ -217,7 +216,6 @@ def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> lis
 
 
 def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the faults that a recording's header describes."""
     scenario = header.get("scenario")
     listed = scenario.get("faults") if isinstance(scenario, Mapping) else None
     return [f for f in listed if isinstance(f, Mapping)] if isinstance(listed, list) else []
@@ -294,7 +292,6 @@ class RunEnding:
 
     @property
     def complete(self) -> bool:
-        """Return True if the run reached its end, or if the end of the run is unknown."""
         return self.reason in TO_THE_END or self.reason == UNKNOWN
 
     @property
@@ -312,7 +309,6 @@ class RunEnding:
 
     @property
     def in_brief(self) -> str:
-        """A text about the end of the run, without the error message."""
         at = f"{self.reached_ns / NS_PER_S:g} s"
         early = self.asked_ns is not None and self.reached_ns < self.asked_ns
         of = f"{at} of {self.asked_ns / NS_PER_S:g} s" if early and self.asked_ns else at
@@ -337,12 +333,11 @@ class RunEnding:
 
 
 def last_error(recording: Recording) -> Event | None:
-    """Return the event of the error that ended a run, or ``None``."""
     return next((e for e in reversed(recording.events) if e.kind == "Error"), None)
 
 
 def died_of(recording: Recording) -> Event | None:
-    """Return the error that ended the run, if a repeated run would end in the same error.
+    """Return the error that ended the run, unless a repeated run need not reproduce it.
 
     Returns ``None`` for an overrun of the wall clock and for a missing device or file.
     """

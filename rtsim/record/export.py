@@ -50,7 +50,6 @@ def to_parquet(table: SignalTable, path: Path) -> None:
 
 
 def to_numpy(table: SignalTable, path: Path) -> None:
-    """Write one array for each signal, for ``numpy.load``."""
     with path.open("wb") as file:
         arrays: dict[str, Any] = {TIME_NS: table.ns, **_numbers(table)}
         np.savez_compressed(file, **arrays)
@@ -74,7 +73,6 @@ def to_matlab(table: SignalTable, path: Path) -> None:
 
 
 def matlab_name(name: str, taken: Iterable[str]) -> str:
-    """Return a MATLAB name of letters, digits and ``_`` that is not in ``taken``."""
     plain = re.sub(r"\W", "_", name.replace("]", ""), flags=re.ASCII)
     if not plain[:1].isalpha() or keyword.iskeyword(plain):
         plain = f"x_{plain}"

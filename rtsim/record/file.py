@@ -55,8 +55,8 @@ class _Outbox:
     """Queue of frames for the process ``reader``, which reads the non-blocking socket ``outlet``.
 
     Normally, the recording thread appends and sends the frames. A loop in compiled code calls
-    Python only four times per second, and a call sends no more than the socket accepts. In this
-    case, a separate thread sends the frames from :meth:`start` to :meth:`stop`.
+    Python only four times per second, and a call sends no more than the socket accepts. Between
+    ``start`` and ``stop``, a separate thread therefore sends the frames.
     """
 
     def __init__(self, outlet: socket.socket, reader: int) -> None:
@@ -70,7 +70,6 @@ class _Outbox:
 
     @property
     def waiting(self) -> int:
-        """Number of bytes in the queue."""
         return self.put_bytes - self.sent_bytes
 
     def put(self, *parts: bytes | memoryview) -> None:
@@ -124,7 +123,6 @@ class _Outbox:
         self.sent_bytes = self.put_bytes
 
     def start(self) -> None:
-        """Start to send in a separate thread."""
         if self._thread is None and self._error is None:
             self._ending = False
             self._thread = threading.Thread(target=self._serve, name="rtsim outbox", daemon=True)
@@ -303,7 +301,6 @@ class FileRecorder:
 
     @property
     def started(self) -> bool:
-        """True after the recording has begun."""
         return self._tracks.started
 
     def start(self, header: Mapping[str, object]) -> None:

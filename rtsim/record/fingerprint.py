@@ -51,7 +51,6 @@ def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
 
 
 def differences(recorded: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Return one line for each difference between two fingerprints."""
     out = []
     for key in sorted(recorded.keys() | here.keys()):
         then, now = recorded.get(key, ""), here.get(key, "")

@@ -93,7 +93,6 @@ summary { cursor: pointer; margin: 8px 0; }
 
 
 def text(value: object) -> str:
-    """Return ``value`` as escaped HTML text."""
     if isinstance(value, float):
         return f"{value:.12g}"
     return html.escape(value if isinstance(value, str) else json.dumps(value, default=str))

@@ -275,8 +275,8 @@ def average(
     """Return the time average of a column, whose value is constant until the next row or message.
 
     The average starts at ``begin_ns``. ``before`` is the value before the first row. The default is
-    the declared initial value. If the recording continues from a checkpoint and ``before`` is not
-    given, the earlier value is unknown. The average then starts at the first row.
+    the declared initial value. If ``before`` is not given for a recording that continues from a
+    checkpoint, the average starts at the first row.
     """
     ns, values = _held(track, column)
     columns = track.signals.columns

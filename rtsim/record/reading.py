@@ -220,7 +220,6 @@ class Recording(SignalsByName):
         return _assembled(Path(path), salvage(Path(path)))
 
     def facts(self) -> Mapping[str, object]:
-        """Return the source, end time and size of the recording."""
         rows = sum(map(len, self.tracks.values()))
         found = {"of": self.source, "ends at": f"{self.end_ns / NS_PER_S:g} s",
                  "tracks": len(self.tracks), "rows": rows, "events": len(self.events)}  # fmt: skip
@@ -293,10 +292,11 @@ class Recording(SignalsByName):
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """First and last time of the recording [ns].
+        """The first and the last time of the recording [ns].
 
         The first time is 0 for a run from the start, and the time of the checkpoint for a continued
-        run. For a recording that is a copy of a time span, it is the start of the span.
+        run. For a copy of a time span of another recording, the first time is the start of the
+        span.
         """
         first, last = self._part
         ended = (self.footer or {}).get("ended")
@@ -366,10 +366,7 @@ class Recording(SignalsByName):
         return replace(self, tracks=tracks, events=events, _part=part)
 
     def between(self, first: Duration, last: Duration) -> Recording:
-        """Return a copy with the rows and events from ``first`` to ``last`` s, both included.
-
-        Other rows are not read from the file.
-        """
+        """Return a copy with the rows and events from ``first`` to ``last`` s, both included."""
         begin, end = to_ns(first, "first"), to_ns(last, "last")
 
         def some(track: TrackData) -> TrackData:

@@ -29,7 +29,7 @@ class Recorder(Protocol):
 
     A recorder may have further attributes:
 
-    - ``beside`` is a collection of process numbers. The run keeps these helper processes off the
+    - ``beside`` is a collection of process numbers. The run does not let these processes use the
       CPU of the loop.
     - ``on_failure`` is a function that the recorder calls with the cause if recording fails during
       the run. The run sets this attribute.
@@ -172,7 +172,6 @@ class MemoryRecorder:
             self._rows[name].extend(words.copy() for words in track.take())
 
     def kept(self) -> KeptRows:
-        """Return a copy of the rows and events so far."""
         self._collect()
         rows = {name: tuple(batches) for name, batches in self._rows.items()}
         return KeptRows(rows, tuple(self._events))
@@ -269,7 +268,6 @@ class PooledRecorder(MemoryRecorder):
         self._collect()
 
     def recording(self) -> Recording:
-        """Return the recording; raise :class:`RecordingError` if no rows were stored."""
         from rtsim.record.reading import Recording, TrackData
 
         if self._only is not None and not self._only:

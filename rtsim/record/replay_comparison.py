@@ -107,20 +107,19 @@ _NOT_HERE = "the run needs a resource that is missing on this machine, so it can
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
     """Return whether the simulation itself caused ``error`` in the repeated run ``again``.
 
-    The result is False if the run never began, or if only the repeated run lacks a file, a library
-    or memory. The runs are then not comparable.
+    The result is False if the repeated run could not begin, or if a file, a library or memory was
+    missing in the repeated run only. The runs are then not comparable.
     """
     if again.footer is None:
         return False
     ours, theirs = last_error(recording), last_error(again)
-    if in_words(ours) == in_words(theirs) or not _lacking(error):
+    if in_words(ours) == in_words(theirs) or not _is_missing_resource(error):
         return True
     error.add_note(f"the recorded run in {recording.source} had no such error: {_NOT_HERE}")
     return False
 
 
-def _lacking(error: BaseException | None) -> bool:
-    """Return whether a missing file, library or memory is one of the causes of ``error``."""
+def _is_missing_resource(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, LACKING):
             return True
@@ -208,7 +207,7 @@ class TemporaryRecorder(FileRecorder):
 
 
 def recorder_for_repeat(recording: Recording) -> MemoryRecorder | TemporaryRecorder:
-    """Return a recorder for a run that produces as much data as ``recording``."""
+    """Return a recorder for a run with about as much data as ``recording``."""
     return TemporaryRecorder() if recording.large else MemoryRecorder()
 
 

@@ -41,9 +41,9 @@ MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 class TrackSpec:
     """The columns of one topic: first the int64 ``integers``, then the doubles of ``signals``.
 
-    ``about`` contains arbitrary texts by key. ``{"deterministic": "no"}`` marks a track of
-    wall-clock times, which a replay need not reproduce. Raises :class:`ScenarioError` for an
-    invalid name, repeated column names, or too many columns.
+    ``about`` contains arbitrary texts by key. The entry ``{"deterministic": "no"}`` marks a track
+    of wall-clock times; a replay need not reproduce these times. Raises :class:`ScenarioError` for
+    an invalid name, repeated column names, or too many columns.
     """
 
     name: str
@@ -95,7 +95,6 @@ class TrackSpec:
 
     @cached_property
     def units(self) -> dict[str, str]:
-        """Units of the double columns by name."""
         return {column: s.unit for s in self.signals for column in s.columns}
 
     @property
@@ -116,7 +115,6 @@ class TrackSpec:
 
     @cached_property
     def _blank(self) -> NDArray[np.void]:
-        """One encoded row in which all values are zero."""
         row = np.zeros(1, self.wire)
         tags = b"".join(_varint(n << 3 | _FIXED64) for n in range(1, self.width))
         for width, name in enumerate(self.wire.names or (), start=1):
@@ -255,7 +253,6 @@ def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
 
 
 def message_class(descriptor_set: bytes, name: str) -> Any:
-    """Return the class of the message ``name`` from a FileDescriptorSet."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()

@@ -411,7 +411,7 @@ def _chosen(
 ) -> list[tuple[Values, dict[str, str]]]:
     """Return the selected columns of each component by title, in the order of the recording.
 
-    A title is ``component.column``; for a signal in ``names``, the component is written as there.
+    A title is ``component.column``, with the spelling of the component that ``names`` uses.
     """
     if not names:
         found = [(one, _titled(one)) for one in known if one.listed]
@@ -549,7 +549,7 @@ def _times(
 def _taken(
     one: _Chosen, ns: NDArray[np.int64], own: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the indices of the rows that are valid at the times ``ns``, and a mask of these times.
+    """Return the index of the row that is valid at each time, and a mask of times with a row.
 
     At times without a valid row, the mask is False and no index is returned.
     """

@@ -163,8 +163,8 @@ class Track:
     def returned(self, row: int, rolled: bool) -> None:
         """End the use of the buffers by compiled code, and add the rows written up to ``row``.
 
-        If ``rolled`` is True, compiled code has filled the first buffer, and ``row`` is a row of
-        the spare buffer.
+        If ``rolled`` is True, the first buffer is full, and ``row`` counts the rows of the spare
+        buffer.
         """
         self._spare += [] if self._lent is None else [self._lent]
         self._lent = None
@@ -196,7 +196,6 @@ class Track:
 
     @property
     def rows(self) -> int:
-        """Number of rows appended so far."""
         return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
@@ -227,7 +226,6 @@ class Track:
 
     @property
     def block_bytes(self) -> int:
-        """Size of a buffer in bytes."""
         return 8 * self._capacity * self._width
 
     def give_back(self, batch: Batch) -> None:

@@ -42,8 +42,8 @@ class Tolerance(NamedTuple):
 def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
     """Return the tolerance of ``pattern``; ``values`` are the absolute and the relative tolerance.
 
-    Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0. With an infinite
-    tolerance, every value would pass. With NaN as tolerance, no value would pass.
+    Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0. An infinite
+    tolerance would accept every value, and NaN none.
     """
     if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
         raise ScenarioError(
@@ -93,7 +93,6 @@ class SignalResult(Judged):
 
     @property
     def in_words(self) -> str:
-        """The name and the verdict of the signal, as text."""
         return f"{self.name}: {self.verdict}"
 
     @property
@@ -108,7 +107,6 @@ class SignalResult(Judged):
         return self.reason or (f"ok, {self.remark}" if self.remark else "ok")
 
     def cells(self) -> tuple[str, ...]:
-        """Return text cells for one row of a table, with the titles :data:`CELLS`."""
         first = "" if self.first is None else short(self.first)
         numbers = f"{self.max_abs:.6g}", f"{self.max_rel:.6g}"
         return self.name, self.unit, self._rows, *numbers, first, self.verdict
@@ -169,7 +167,7 @@ class ComparedSignal:
         unit = self.signal.unit if self.signal else ""
         x, y = a.astype(np.float64), b.astype(np.float64)
         kind: Kind = self.signal.kind if self.signal else "scalar"
-        gap = _integer_gap(a, b) if a.dtype.kind == "i" else _gap(x, y, kind, unit)
+        gap = _distances_of_integers(a, b) if a.dtype.kind == "i" else _gap(x, y, kind, unit)
         same = _same(a, b) if kind == "scalar" else gap == 0
         gap[same] = 0.0
         size = np.where(np.isfinite(x), np.abs(x), 0.0)
@@ -317,8 +315,7 @@ def _same(a: Values, b: Values) -> NDArray[np.bool_]:
     return np.asarray(bits | (np.isnan(a) & np.isnan(b)))
 
 
-def _integer_gap(a: Values, b: Values) -> Matrix:
-    """Return the distances of int64 values. The calculation is unsigned to avoid overflow."""
+def _distances_of_integers(a: Values, b: Values) -> Matrix:
     high, low = np.maximum(a, b).astype(np.uint64), np.minimum(a, b).astype(np.uint64)
     return (high - low).astype(np.float64)
 
@@ -377,7 +374,6 @@ class Paired(NamedTuple):
 
 
 def paired(a: TrackData, b: TrackData, window: ComparisonWindow, tags: Pairing) -> Paired:
-    """Return the paired rows of ``a`` and ``b`` within the window."""
     return _at_common_times(a, b, window) if tags == "common" else _at_equal_tags(a, b, window)
 
 
@@ -460,7 +456,8 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
     """Return both recordings without the rows before their first common tag, and this tag.
 
-    The tag is that of the latest checkpoint from which a run continues, or ``None`` without one.
+    Return the tag of the latest checkpoint from which one of the runs continues, or ``None`` if
+    both runs began at the start.
     """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:

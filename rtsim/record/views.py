@@ -118,7 +118,6 @@ class View:
         return self.signals if self.over is None else (*self.signals, self.over)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the view as plain data for :meth:`from_dict`."""
         published = [
             {"name": one.name, "times": list(one.times), "values": list(one.values)}
             for one in self.published
@@ -212,7 +211,6 @@ def _names(signals: Signals) -> set[str]:
 
 
 def with_unit(title: str, unit: str) -> str:
-    """Return ``title`` with its unit in brackets; the unit ``1`` (none) is omitted."""
     return title if unit in ("", "1") else f"{title} [{unit}]"
 
 

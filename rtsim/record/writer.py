@@ -112,7 +112,7 @@ class _ChunkIndices:
             self._bytes = bytearray()
 
     def __iter__(self) -> Iterator[_ChunkIndices]:
-        """Yield this object once; its method :meth:`write` writes the whole index."""
+        """Yield this object only, whose method ``write`` writes the complete index."""
         yield self
 
     def write(self, stream: RecordBuilder) -> None:
@@ -261,7 +261,6 @@ class _Sink:
         """Do nothing, because the file is unbuffered."""
 
     def cut(self) -> None:
-        """Truncate the file to its complete records."""
         with contextlib.suppress(OSError):
             self._file.truncate(self.whole)
 
@@ -308,7 +307,7 @@ class RecordingFile:
             self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def take(self, frame: RecordFrame, behind: bool = False) -> None:
-        """Write one frame. ``behind`` is True if more data are waiting than fit into one chunk."""
+        """Write one frame. Set ``behind`` if more data are waiting than fit into one chunk."""
         self._writer.behind = behind or self.hurried
         if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
@@ -369,7 +368,6 @@ class RecordingFile:
         self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def close(self) -> None:
-        """Write the remaining data and the index, and close the file."""
         self._writer.finish()  # type: ignore[no-untyped-call]
         self._sink.close()
 
@@ -515,7 +513,7 @@ def main(arguments: list[str], beside: Beside | None = None) -> int:
 
 
 def end_process(status: int) -> NoReturn:
-    """End this process without the exit of the interpreter, which would delay the run by 30 ms."""
+    """End this process at once; an exit of the interpreter would delay the run by 30 ms."""
     sys.stderr.flush()
     os._exit(status)  # all files are closed
 

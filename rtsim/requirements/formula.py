@@ -41,8 +41,8 @@ TOO_DEEP = "the formula has too many parts within each other; write several requ
 def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
     """Return the common unit of the margins of comparisons.
 
-    The unit is empty if they have none or several. ``nodes`` are parts of a checked formula; parts
-    that are no comparisons are ignored.
+    The unit is empty if the parts have no unit or different units. ``nodes`` are parts of a checked
+    formula; parts that are no comparisons are ignored.
     """
     check = _Check("", unit_of)
     units = {_with_slash(check.margin(one) or {}) for one in nodes if one.kind in COMPARISONS}
@@ -80,7 +80,6 @@ class _Check:
                 self.condition(child)
 
     def margin(self, node: Node) -> Factors:
-        """Return the unit of the margin of a comparison."""
         measure = measure_in(node)
         if measure is None:
             return self._same(node, "compare")
@@ -89,7 +88,6 @@ class _Check:
         return {own: Fraction(1)} if own else self._same(sides, "compare")
 
     def number(self, node: Node) -> Factors:
-        """Return the unit of a number."""
         kind = node.kind
         if kind == "number":
             return self._factors(node, node.name)
@@ -253,7 +251,6 @@ _THIRD = {
 
 
 def _constant(node: Node) -> float | None:
-    """Return the value of an exponent; None if it is not constant."""
     if node.kind == "number":
         return node.value if node.name == "1" else None
     if node.kind == "negative":

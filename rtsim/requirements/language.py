@@ -90,7 +90,7 @@ class Node:
     """A part of a formula.
 
     ``kind`` is the operator, such as ``"always"``, ``"and"``, ``"<="``, ``"+"``, ``"signal"``,
-    ``"number"`` or ``"call"``. ``at`` is the first column of the part in the text.
+    ``"number"`` or ``"call"``. ``at`` is the column of the text at which the part begins.
     """
 
     kind: str
@@ -112,7 +112,6 @@ class Node:
     keywords: tuple[tuple[str, Node], ...] = ()
 
     def walk(self) -> Iterator[Node]:
-        """Yield this node and all nodes below it."""
         yield self
         for child in (*self.children, *(node for _, node in self.keywords)):
             yield from child.walk()
@@ -182,7 +181,6 @@ _TYPING = (
 
 
 def _wrong(text: str, at: int, expected: Iterable[str]) -> FormulaError:
-    """Return the error for a formula that the grammar does not accept from the column ``at`` on."""
     for word in re.finditer(r"(?<![\w.])[A-Za-z_]\w*(?![\w.]|\s*\()", text[: at + 30]):
         near = difflib.get_close_matches(word[0].lower(), _KEYWORDS, n=1, cutoff=0.7)
         if near and word[0] not in (*_KEYWORDS, "G", "F", "H", "O") and word.start() <= at:
@@ -210,7 +208,6 @@ def _wrong(text: str, at: int, expected: Iterable[str]) -> FormulaError:
 
 
 def _unclosed(text: str) -> int:
-    """Return the column of the last ``(`` without a ``)``."""
     opened: list[int] = []
     for at, sign in enumerate(text):
         if sign == "(":
@@ -247,7 +244,6 @@ def _expected(problem: str, names: Iterable[str]) -> str:
 
 
 def _node(text: str, tree: Any) -> Node:
-    """Return the node of a tree of Lark."""
     where: Any = {"at": tree.meta.start_pos, "end": tree.meta.end_pos}
     kind = _KINDS.get(tree.data, str(tree.data))
     parts = list(tree.children)
@@ -287,7 +283,6 @@ def _call(text: str, parts: Sequence[Any], where: Any) -> Node:
 
 
 def _chain(text: str, parts: Sequence[Any], where: Any) -> Node:
-    """Return ``a < b < c`` as ``a < b and b < c``."""
     sides = [_node(text, one) for one in parts[::2]]
     pairs = [
         Node(str(sign), (left, right), at=left.at, end=right.end)
@@ -310,7 +305,6 @@ def _window(text: str, tree: Any) -> tuple[int, int | None]:
 
 
 def _time(text: str, token: Any, unit: str) -> int | None:
-    """Return a time in ns; None for ``end``. ``unit`` is the unit of a number without one."""
     found = re.fullmatch(r"\s*([\d.]+(?:[eE][+-]?\d+)?)?\s*(\w+)?\s*", str(token))
     assert found is not None
     if found[1] is None:

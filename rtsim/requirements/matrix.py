@@ -42,7 +42,6 @@ class Cell:
 
     @classmethod
     def of(cls, results: Iterable[Plain]) -> Cell:
-        """Return the common verdict of one or more results."""
         cells = [cls._of_one(one) for one in results]
         told = [one for one in cells if one.exercised] or cells
         decided = [one for one in told if one.outcome is not Outcome.UNDECIDED]
@@ -80,7 +79,6 @@ class Cell:
 
     @property
     def margin(self) -> str:
-        """The robustness as text; empty if it is not decided."""
         return "" if math.isnan(self.robustness) else f"{self.robustness:.4g} {self.unit}".strip()
 
     def __str__(self) -> str:
@@ -103,7 +101,8 @@ class Row:
     def whole(self) -> Cell:
         """The verdict over all columns.
 
-        A column that does not exercise the requirement has no effect if another one does.
+        Columns that do not exercise the requirement are ignored if another column exercises the
+        requirement.
         """
         told = [one for one in self.cells.values() if one.exercised]
         outcome = Outcome.of_all(one.outcome for one in told)
@@ -113,7 +112,6 @@ class Row:
         return Cell(outcome, bool(told), None, min(decided, default=math.nan), reason, unit)
 
     def counted(self, cell: Cell) -> str:
-        """How often the condition was true, or how many steps were measured; empty without one."""
         if cell.times is None:
             return ""
         nodes = list(parse(self.formula).walk())
@@ -122,7 +120,6 @@ class Row:
         return f"{cell.times} step{'s' * (cell.times != 1)} measured"
 
     def remark(self, runs: str = "runs") -> str:
-        """In how many columns the requirement was not checked; empty if it was in all."""
         count = len(self.unchecked)
         return f"{NOT_CHECKED} in {count} {runs if count > 1 else runs.removesuffix('s')}" * (
             count > 0
@@ -135,13 +132,12 @@ class Row:
 
     @property
     def worst_in(self) -> str:
-        """The column with the smallest robustness; empty without one."""
+        """The column with the smallest robustness, or "" if there is none."""
         decided = {k: one.robustness for k, one in self.cells.items() if one.margin}
         return min(decided, key=decided.__getitem__, default="")
 
     @property
     def in_words(self) -> str:
-        """The requirement, its verdict over all columns, and the reason of an undecided one."""
         whole = self.whole
         if whole.outcome is Outcome.UNDECIDED:
             why = whole.reason
@@ -174,7 +170,6 @@ class Matrix:
     _unchecked: dict[_Key, dict[str, str]] = field(default_factory=dict)
 
     def add(self, column: str, results: Iterable[Plain], link: str = "") -> None:
-        """Add results to a column, which is new or exists."""
         if column not in self.columns:
             self.columns.append(column)
         if link:
@@ -185,12 +180,12 @@ class Matrix:
             self._found.setdefault(key, {}).setdefault(column, []).append(one)
 
     def leave_out(self, column: str, name: str, formula: str, why: str) -> None:
-        """State why a requirement of other columns was not checked in ``column``."""
+        """Store the reason why ``column`` did not check a requirement of other columns."""
         self._unchecked.setdefault((name, formula), {})[column] = why
 
     @property
     def rows(self) -> list[Row]:
-        """The requirements; one with two formulas in different columns has two rows."""
+        """The requirements; a requirement with two different formulas has two rows."""
         rows = []
         for key, found in self._found.items():
             why = self._unchecked.get(key, {})
@@ -201,16 +196,14 @@ class Matrix:
 
     @property
     def outcome(self) -> Outcome:
-        """FAILED if a requirement is violated, else UNDECIDED if one is undecided."""
+        """FAILED if a requirement is violated, else UNDECIDED if a requirement is undecided."""
         return Outcome.of_all(row.whole.outcome for row in self.rows)
 
     @property
     def why(self) -> str:
-        """The violated or undecided requirements as text; empty if all requirements hold."""
         return "; ".join(r.in_words for r in self.rows if r.whole.outcome is not Outcome.PASSED)
 
     def to_csv(self) -> str:
-        """Return the matrix as CSV, with one row for each requirement."""
         out = io.StringIO()
         table = csv.writer(out, lineterminator="\n")
         last = ("verdict", "worst_robustness", "worst_in", "exercised_by", "not_checked_in")

@@ -94,7 +94,6 @@ class _Reasons:
         self._numbers: dict[str, int] = {}
 
     def mark(self, reason: str) -> str:
-        """Return the number of a reason as HTML; empty without a reason."""
         if not reason:
             return ""
         number = self._numbers.setdefault(reason, len(self._numbers) + 1)
@@ -106,7 +105,6 @@ class _Reasons:
 
 
 def _about(matrix: Matrix) -> str:
-    """Return a table of facts about the runs, and the remarks."""
     names = list(dict.fromkeys(name for facts in matrix.about.values() for name in facts))
     if not names:
         return ""

@@ -155,7 +155,6 @@ def measure_in(node: Node) -> Node | None:
 
 
 def _in_percent(call: Node) -> bool:
-    """Return whether the third argument of a measure is in percent of the step."""
     return len(call.children) > 2 and call.children[2].name == "%"
 
 
@@ -176,7 +175,7 @@ def relative_limits(node: Node) -> list[float]:
 
 
 class Signals(NamedTuple):
-    """What a measure reads of a run: values of parts of a formula, and times in ns."""
+    """Data of a run for a measure: values of parts of a formula, and times in ns."""
 
     values: Callable[[Node], Pieces]
     linear: Callable[[Node], bool]
@@ -264,7 +263,6 @@ _TURNED = str.maketrans("<>", "><")
 
 
 def _compared(sign: str, bounds: Bounds, limit: float) -> Vector:
-    """Return the truth (4,) of the comparison of a measure with a limit."""
     high = bounds.high if limit <= bounds.until else math.inf
     low_margin, high_margin = limit - high, limit - bounds.low
     if sign in (">", ">="):
@@ -277,7 +275,7 @@ def _compared(sign: str, bounds: Bounds, limit: float) -> Vector:
 
 
 def _responses(call: Node, run: Signals) -> Iterator[tuple[int, bool, Response]]:
-    """Yield the time of each step [ns], whether another step ended the response, and the response.
+    """Yield, for each step, its time [ns], whether a next step follows, and the response.
 
     For a measure of the whole run, the only response is the difference from the reference.
     """
@@ -332,7 +330,7 @@ def _response(
 ) -> Response:
     """Return the response from the first moment of the instant ``first`` to ``last`` [ns].
 
-    If ``closed`` is False, only the first moment of the instant ``last`` belongs to the response.
+    If ``closed`` is False, the response ends with the first microstep at the time ``last``.
     """
     begin = values.row(first)
     end = int(np.searchsorted(values.ns, last, side="right")) if closed else values.row(last) + 1

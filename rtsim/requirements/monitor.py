@@ -60,7 +60,6 @@ class Bounds:
     at_ns: int | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain data; an infinite bound is None."""
         bounds = [b if math.isfinite(b) else None for b in (self.low, self.high)]
         return {"name": self.name, "robustness": bounds, "outcome": self.outcome.name.lower(),
                 "at_ns": self.at_ns}  # fmt: skip
@@ -156,7 +155,6 @@ class Monitor:
 
 
 def _join(one: Changes, other: Changes) -> Changes:
-    """Return the changes of both; of several at one moment, the last."""
     ns, order, values = (np.concatenate([a, b]) for a, b in zip(one[:3], other[:3], strict=True))
     if len(one.ns) and len(other.ns) and other.ns[0] <= one.ns[-1]:
         by_time = np.lexsort((order, ns))
@@ -167,7 +165,7 @@ def _join(one: Changes, other: Changes) -> Changes:
 
 @dataclass
 class _History:
-    """The changes of a signal that are still needed."""
+    """The recorded changes of a signal, without those that no later evaluation needs."""
 
     name: str
     unit: str
@@ -200,7 +198,6 @@ class _History:
         return len(self.changes.ns)
 
     def add(self, recording: Recording, events: Sequence[Event]) -> None:
-        """Add the new rows or events."""
         if self.set_by is None:
             new = signal_changes(recording, self.name)
             if "arrival" in signal_of(recording, self.name)[0].rows.integers:
@@ -221,7 +218,7 @@ class _History:
         return closed(self.changes, start, begin, end, self.sampled and whole)
 
     def drop(self, before: int) -> None:
-        """Forget the changes that are not valid at or after the time ``before`` [ns]."""
+        """Forget the changes that a later change replaces by the time ``before`` [ns]."""
         first = max(0, int(np.searchsorted(self.changes.ns, before)) - 1)
         ns, order, values, at_first = self.changes
         self.changes = Changes(ns[first:], order[first:], values[first:], at_first)
@@ -261,7 +258,6 @@ class _Watched:
 
     @property
     def since(self) -> int:
-        """The time from which signals are needed [ns]."""
         return min(part.since for part in self.parts)
 
     def bounds(self, signals_from: SignalsFrom, end: int, complete: bool) -> Bounds:
@@ -284,9 +280,9 @@ class _Watched:
 class _Part:
     """A part of a formula that is evaluated at the time ``zero`` [ns] only.
 
-    If ``always`` limits the part to a window and the condition within reads a bounded time, the
-    smallest value of the earlier times is stored, and their signals are not needed any more. Any
-    other part is evaluated on all signals from the beginning.
+    For an ``always`` over a window, whose condition reads a bounded time, only the smallest value
+    of the earlier times is stored, and the signals at these times are deleted. Any other part is
+    evaluated on all signals from the beginning.
     """
 
     def __init__(self, node: Node, zero: int, begin: int, direct: bool) -> None:
@@ -305,7 +301,6 @@ class _Part:
 
     @property
     def since(self) -> int:
-        """The time from which signals are needed [ns]."""
         if self._final:
             return FOREVER
         return max(self._begin, self._done - int(self._back)) if self._gathers else self._begin

@@ -25,9 +25,8 @@ class Running(ABC):
     def take(self, t: Vector, v: Vector) -> None:
         """Process the next values ``v`` of the signal at the ascending times ``t`` (s).
 
-        Both have the shape (n,), n >= 1. If the reduction's attribute ``of_rows`` is False, the
-        first point of the run is at the beginning of the time window, and the last point at its
-        end.
+        Both have the shape (n,), n >= 1. Unless ``of_rows`` is True, the first and the last point
+        are at the ends of the time window.
         """
 
     @abstractmethod

@@ -5,9 +5,9 @@ from its own time until the time of the next piece. Several pieces can have the 
 an instant has several microsteps; all but the last of them are valid at this nanosecond only.
 
 The robustness of a formula at a time is a margin: positive if the formula holds, negative if it
-does not hold. What the run leaves open, such as values after its end, makes the robustness an
-interval. The rules are those of robust satisfaction by Donze and Maler (FORMATS 2010), with the
-interval semantics of Deshmukh et al. (RV 2015), in integer ns.
+does not hold. Values that the run does not contain, such as those after its end, make the
+robustness an interval. The rules are those of robust satisfaction by Donze and Maler (FORMATS
+2010), with the interval semantics of Deshmukh et al. (RV 2015), in integer ns.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Pieces:
 def joined(parts: Sequence[Pieces]) -> tuple[Pieces, list[Vector]]:
     """Return pieces at all changes of ``parts``, and the values of each part at these pieces.
 
-    The values of the returned pieces are those of the first part. Before the first piece of a part,
-    its first value is used.
+    The returned pieces have the values of the first part. Before the first piece of a part, its
+    first value is used.
     """
     first = parts[0]
     if all(p.ns is first.ns or (np.array_equal(p.ns, first.ns) and
@@ -112,7 +112,6 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Vector], int, str]] = {
 
 
 def computed(function: Callable[..., Vector], parts: Sequence[Pieces]) -> Pieces:
-    """Return the function of one or more numbers, piece by piece."""
     frame, values = joined(parts)
     with np.errstate(all="ignore"):
         return replace(frame, values=np.asarray(function(*values), np.float64))
@@ -146,7 +145,6 @@ def compared(sign: str, left: Pieces, right: Pieces) -> Pieces:
 
 
 def inverted(part: Pieces) -> Pieces:
-    """Return the truth of ``not``."""
     return replace(part, values=-part.values[:, _SWAPPED])
 
 
@@ -169,14 +167,12 @@ def combined(kind: str, parts: Sequence[Pieces]) -> Pieces:
 
 
 def always(part: Pieces, first: int, last: int, past: bool = False) -> Pieces:
-    """Return the truth of ``always[first, last]``, or of ``historically`` with ``past``."""
     windows = _past_windows if past else _windows
     ns, order, low, high = windows(part, first, last)
     return Pieces.of(ns, order, _smallest(part.values, low, high))
 
 
 def eventually(part: Pieces, first: int, last: int, past: bool = False) -> Pieces:
-    """Return the truth of ``eventually[first, last]``, or of ``once`` with ``past``."""
     return inverted(always(inverted(part), first, last, past))
 
 
@@ -221,7 +217,7 @@ _TRUE, _FALSE = (np.array([x, x, y, y]) for x, y in ((np.inf, 1.0), (-np.inf, -1
 
 
 def shifted(part: Pieces, by: int) -> Pieces:
-    """Return at each time the truth ``by`` ns later, before the changes of that instant."""
+    """Return the truth ``by`` ns after each time, before the changes of that instant."""
     if not by:
         return part
     ns = _new_times(part, _added(part.last, 1 - by))
@@ -230,7 +226,7 @@ def shifted(part: Pieces, by: int) -> Pieces:
 
 
 def delayed(part: Pieces, by: int) -> Pieces:
-    """Return at each time the truth ``by`` ns earlier, after the changes of that instant.
+    """Return the truth ``by`` ns before each time, after the changes of that instant.
 
     The truth is false before the first piece.
     """
@@ -243,7 +239,6 @@ def delayed(part: Pieces, by: int) -> Pieces:
 
 
 def _new_times(part: Pieces, *changes: Times) -> Times:
-    """Return the times of the changes of a result, from the first time of ``part`` on."""
     ns = np.sort(np.concatenate([part.ns[:1], *changes]), kind="stable")  # faster than unique
     ns = ns[np.append(True, np.diff(ns) > 0)]
     out: Times = ns[(ns >= part.ns[0]) & (ns < FOREVER)]
@@ -258,8 +253,8 @@ def _windows(part: Pieces, first: int, last: int) -> Windows:
     """Return the windows of ``always[first, last]``.
 
     The window of a piece at ``t`` contains the pieces that are valid at a time from ``t + first``
-    to ``t + last``. If ``first`` is 0, the window begins with the piece at ``t`` itself, so the
-    earlier microsteps of this instant are outside.
+    to ``t + last``. If ``first`` is 0, the window begins with the piece at ``t`` itself, and does
+    not contain earlier microsteps of the same instant.
     """
     ns = _new_times(part, _added(part.last, 1 - first), _added(part.ns, -last))
     order = np.zeros_like(ns)
@@ -271,7 +266,6 @@ def _windows(part: Pieces, first: int, last: int) -> Windows:
 
 
 def _past_windows(part: Pieces, first: int, last: int) -> Windows:
-    """Return the windows of ``historically[first, last]``, from ``t - last`` to ``t - first``."""
     ns = _new_times(part, _added(part.ns, first), _added(part.last, last + 1))
     order = np.zeros_like(ns)
     if first:
@@ -284,7 +278,7 @@ def _past_windows(part: Pieces, first: int, last: int) -> Windows:
 def _with_microsteps(part: Pieces, ns: Times) -> tuple[Times, Times, NDArray[np.intp]]:
     """Return the times and the order of all pieces, and of the first moments of the times ``ns``.
 
-    The third array contains the piece that is valid there.
+    The third array contains the index of the piece that is valid at this place.
     """
     more = ns[~np.isin(ns, part.ns[part.order == 0])]
     rows = np.searchsorted(part.last, more, side="left")
@@ -296,7 +290,6 @@ def _with_microsteps(part: Pieces, ns: Times) -> tuple[Times, Times, NDArray[np.
 
 
 def _added(ns: Times, offset: int) -> Times:
-    """Return the times plus an offset, within the range of times."""
     infinite = np.abs(ns) >= FOREVER
     out: Times = np.where(infinite, ns, np.clip(ns + offset, -FOREVER, FOREVER))
     return out
@@ -325,8 +318,8 @@ def _smallest(values: Vector, low: NDArray[np.intp], high: NDArray[np.intp]) -> 
 def _chained(holds: Vector, reached: Vector) -> Vector:
     """Return the truth of the unbounded operator ``until`` for n pieces, (n, 4).
 
-    The value of a piece is ``max(reached, min(holds, value of the next piece))``. Such functions of
-    the next value form a chain, whose compositions are functions of the same kind.
+    The value of a piece is ``max(reached, min(holds, value of the next piece))``. A composition of
+    such functions is a function of the same kind.
     """
     floor, ceiling = reached.copy(), holds.copy()
     span, count = 1, len(floor)
@@ -368,7 +361,6 @@ class Evaluation:
     """
 
     def __call__(self, node: Node) -> dict[Node, Pieces]:
-        """Return the pieces of a formula and of all its parts."""
         out: dict[Node, Pieces] = {}
         self._evaluate(node, out)
         return out
@@ -404,7 +396,7 @@ class Evaluation:
         return Pieces(start, np.zeros(1, np.int64), np.array([FOREVER]), value[None])
 
     def _temporal(self, node: Node, parts: list[Pieces]) -> Pieces:
-        """Return the truth of a temporal operator. Without a last time, it ends with the run."""
+        """Return the truth of a temporal operator; by default, its window ends with the run."""
         assert node.window is not None
         kind, (first, given) = node.kind, node.window
         last = FOREVER if given is None else given
@@ -423,13 +415,11 @@ class Evaluation:
         return self._unknown_after(found, self.end - first) if given is None else found
 
     def _to_the_end(self, kind: str, part: Pieces) -> Pieces:
-        """Return ``part`` without effect on the operator ``kind`` after the end of the run."""
         if kind == "always":
             return inverted(cut_off(inverted(part), self.end))
         return cut_off(part, self.end)
 
     def _unknown_after(self, part: Pieces, ns: int) -> Pieces:
-        """Return ``part``, unknown after ``ns``: a window that begins later has no value."""
         known = part.ns <= ns
         times = np.append(part.ns[known], max(self.start, ns + 1))
         order = np.append(part.order[known], 0)

@@ -41,7 +41,7 @@ def _checked(recording: Recording) -> list[RequirementResult]:
 
 
 def requirements_html(runs: Runs) -> str:
-    """Return a table of verdicts, and charts of the robustness over time; "" without requirements.
+    """Return a table of verdicts and charts of the robustness; "" without requirements.
 
     For several runs, the table has a column for each run, and each chart has a line for each run.
     The results need margins (:func:`rtsim.requirements.verdict.check`). Each part that must hold
@@ -79,7 +79,6 @@ def _row(one: RequirementResult) -> tuple[object, ...]:
 
 
 def _cell(one: RequirementResult | None) -> str:
-    """Return the verdict on one of several runs."""
     if one is None:
         return "not declared"
     if one.result is Outcome.UNDECIDED:

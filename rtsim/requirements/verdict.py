@@ -45,9 +45,8 @@ NOT_EXERCISED = "not exercised"
 class Condition(NamedTuple):
     """A condition of an implication: its text, and how often it became true in the run.
 
-    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only. A
-    step measure is a condition as well: ``times`` is the number of steps, and ``none`` says why no
-    step counts.
+    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only. For a
+    step measure, ``times`` is the number of steps, and ``none`` is the reason why no step counts.
     """
 
     text: str
@@ -59,7 +58,6 @@ class Condition(NamedTuple):
 
     @property
     def never(self) -> str:
-        """Why the requirement is not exercised."""
         if self.none:
             return f"{NOT_EXERCISED}, because {self.none}"
         if self.only_ns is not None:
@@ -123,7 +121,7 @@ class RequirementResult(Judged):
 
     @property
     def is_exercised(self) -> bool:
-        """False if the run says nothing about the requirement, such as a run without its condition.
+        """False if the run does not test the requirement, such as a run without its condition.
 
         An undecided requirement can be exercised, for example if the run ended too early.
         """
@@ -141,7 +139,6 @@ class RequirementResult(Judged):
 
     @property
     def in_words(self) -> str:
-        """The name of the requirement, its verdict and its margin."""
         said = {Outcome.PASSED: "holds", Outcome.FAILED: "is violated"}
         words = said.get(self.result, f"is undecided: {self.reason}")
         if self.result is Outcome.UNDECIDED:
@@ -202,7 +199,6 @@ def check_run(
 
 
 def unchecked(requirements: Iterable[Requirement], why: str) -> list[RequirementResult]:
-    """Return the results of requirements that could not be checked."""
     low, high, undecided = -math.inf, math.inf, Outcome.UNDECIDED
     return _listed([RequirementResult(one, low, high, undecided, why) for one in requirements])
 
@@ -254,7 +250,6 @@ class _Run:
         return found
 
     def _closed(self, rows: Rows, changes: Changes) -> Pieces:
-        """Return the changes of a signal as pieces, with unknown values outside the run."""
         end, plant = self.end, "side" in rows.integers
         if self._least is not None:  # a recording that was cut off
             end = int(rows.ns[-1]) if plant and len(rows.ns) else min(end, self._least)
@@ -263,8 +258,7 @@ class _Run:
         sampled = rows.spec.name.endswith(SAMPLED) and self._from_start
         return closed(changes, self._start, self.begin, end, sampled)
 
-    def _linear(self, node: Node) -> bool:
-        """Return whether a part of a formula reads signals of plants only."""
+    def _reads_plants_only(self, node: Node) -> bool:
         found = [signal_of(self._recording, o.name)[0] for o in node.walk() if o.kind == "signal"]
         return all("side" in one.rows.integers and not one.read for one in found)
 
@@ -281,7 +275,7 @@ class _Run:
         complete = not self.why_open
         evaluation = Evaluation(self._pieces, self._start, self.end, complete, truth_of)
         signals = Signals(
-            lambda one: evaluation(one)[one], self._linear, self.zero, self.end, complete
+            lambda one: evaluation(one)[one], self._reads_plants_only, self.zero, self.end, complete
         )
         try:
             parts = evaluation(node)
@@ -306,8 +300,8 @@ def unknown(changes: Changes) -> Changes:
 def closed(changes: Changes, start: int, begin: int, end: int, sampled: bool = False) -> Pieces:
     """Return the changes of a signal as pieces from ``start`` on [ns].
 
-    The values are unknown before ``begin`` and after ``end`` [ns]. If ``sampled``, a change at
-    ``begin`` itself is the value from the start on, as for the first sample of a controller.
+    The values are unknown before ``begin`` and after ``end`` [ns]. If ``sampled`` is True, a change
+    at the time ``begin`` is the first known value, like the first sample of a controller.
     """
     ns, order, values, first = changes
     inside = (ns >= begin) & (ns <= end)
@@ -326,7 +320,7 @@ def closed(changes: Changes, start: int, begin: int, end: int, sampled: bool = F
 
 
 def _why_open(recording: Recorded) -> tuple[str, int | None]:
-    """Return why the end of a recording is not the end of its run; empty if it is.
+    """Return why the recording ends before its run; empty if the recording is complete.
 
     The second value is the time up to which the rows of all plants are known [ns], None for all.
     """
@@ -397,7 +391,6 @@ class _Found:
         return f"{self.requirement.name} is checked at {at} only; write always for the whole run"
 
     def _open(self) -> str:
-        """Return why the run does not decide the formula."""
         if self.why_open:  # the missing part can exercise the requirement
             return f"{self.why_open}, so the formula is not decided"
         for one in self._conditions(self.node, self.zero, self.zero):
@@ -426,7 +419,7 @@ class _Found:
     def _worst(self, node: Node, moment: tuple[int, int], column: int) -> tuple[int, str]:
         """Return the time [ns] and the comparison that determine the value of a part.
 
-        ``moment`` is the time [ns] and the order of the value.
+        ``moment`` is a pair: the time [ns] and the order at equal times.
         """
         if node in self.measures:
             ns = self.measures[node].worst(column)

@@ -1,10 +1,11 @@
 """Process that writes a recording and evaluates its requirements during the run.
 
 ``python -m rtsim.requirements.watching PATH SOCKET PARENT`` is :mod:`rtsim.record.writer` with a
-second thread. The thread evaluates the rows that the process receives. The loop does not wait for
-either of them. The process tells the loop the bounds of the robustness so far, as a line of JSON:
-``{"watched": [{"name": ..., "robustness": [low, high], "outcome": ..., "at_ns": ...}]}``. The line
-``{"unwatched": {NAME: REASON}}`` names the requirements that it does not evaluate.
+second thread. The thread evaluates the rows that the process receives. The loop waits for neither
+of the two threads. The process tells the loop the bounds of the robustness so far, as a line of
+JSON: ``{"watched": [{"name": ..., "robustness": [low, high], "outcome": ..., "at_ns": ...}]}``. The
+line ``{"unwatched": {NAME: REASON}}`` lists requirements that the thread does not evaluate, with
+the reasons.
 """
 
 from __future__ import annotations
@@ -127,12 +128,10 @@ class Watcher:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Report that no requirement is evaluated any more."""
         why = str(error) if isinstance(error, RtsimError) else f"{type(error).__name__}: {error}"
         self._tell_unwatched(dict.fromkeys(self._required or [""], why))
 
     def _tell_unwatched(self, found: Mapping[str, str]) -> None:
-        """Report requirements that are not evaluated, each once."""
         new = {name: why for name, why in found.items() if name not in self._unwatched}
         if new:
             self._unwatched |= new
@@ -164,7 +163,6 @@ class Watcher:
                 due = ended + max(EVERY_NS, _REST * (ended - begun))
 
     def _tell(self, found: list[Bounds]) -> None:
-        """Report the bounds that have changed."""
         changed = [one for one in found if self._told.get(one.name) != one]
         decided = [one for one in changed if one.outcome is not Outcome.UNDECIDED]
         told = (self._told.get(one.name) for one in decided)

@@ -116,7 +116,7 @@ class Environment(gymnasium.Env[Array, Array]):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin an episode and return the first observation (n,) and the simulated time.
 
-        ``options`` maps names to initial values of this episode.
+        ``options`` sets initial values for this episode only, by name.
         """
         super().reset(seed=seed)
         self.simulation.close()
@@ -148,7 +148,6 @@ class Environment(gymnasium.Env[Array, Array]):
         return self._observation(), float(self._reward(run)), bool(over), late, self._info()
 
     def close(self) -> None:
-        """End the present episode."""
         self.simulation.close()
 
     def _observation(self) -> Array:
@@ -169,14 +168,13 @@ def _check_bounds(name: str, signal: Signal) -> None:
     if not np.isfinite([signal.low, signal.high]).all():
         owner, _, short = name.partition(".")
         raise ScenarioError(
-            f"{name} has no bounds, so nothing says which actions are possible; declare them in "
+            f"{name} has no bounds, so the range of its actions is unknown; declare them in "
             f"{owner}: Signal({short!r}, {signal.unit!r}, low=-1, high=1), or "
             f"parameter({signal.unit!r}, low=-1, high=1) in a class"
         )
 
 
 def _box(signals: Sequence[Signal]) -> Box[np.float64]:
-    """Return the space of all values of ``signals``, with their bounds."""
     low = np.concatenate([np.full(signal.size, signal.low) for signal in signals])
     high = np.concatenate([np.full(signal.size, signal.high) for signal in signals])
     return Box(low, high, dtype=np.float64)

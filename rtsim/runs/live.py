@@ -22,7 +22,7 @@ _MOST = 2048
 
 
 class Readable(Protocol):
-    """A run whose present values can be read, such as a ``Simulation``."""
+    """Interface of a run whose present values can be read, such as ``Simulation``."""
 
     @property
     def time(self) -> float: ...

@@ -175,8 +175,7 @@ class ResetRuns:
     def run(self, order: Order, begin: Begin) -> RunResult | None:
         """Execute the run that ``order`` describes; ``begin`` returns a recorder for each attempt.
 
-        Returns ``None`` if the equations are not finite at the initial values.  A build then
-        reports which equation is wrong.
+        Returns ``None`` if the equations are not finite at the initial values.
         """
         until_ns = self._until_ns(order)
         recorder = begin(self._pool)
@@ -191,7 +190,6 @@ class ResetRuns:
         return self._by_executive(order, recorder)
 
     def _schedule(self, order: Order) -> None:
-        """Replace the changes of the previous run."""
         if not order.changes:
             self._system.changes = self._scheduled
             return
@@ -246,7 +244,6 @@ class ResetRuns:
         return result
 
     def _certified(self, tags: int) -> Certificate:
-        """Return the certificate of a compiled run with ``tags`` tags and no measured frames."""
         pacer = pacer_of(Order(self._scenario, 0, None, {}, True, AUTO).request(), self._system)
         found = replace(certify(pacer), engine=f"compiled: {tags} tags")
         if len(self._certificates) < 64:
@@ -256,7 +253,6 @@ class ResetRuns:
     # -- tag by tag
 
     def _by_executive(self, order: Order, recorder: PooledRecorder) -> RunResult | None:
-        """Reset the system, and execute the run tag by tag as ``simulate`` does."""
         request = replace(order.request(), engine=self._compiled_engine())
         system = self._system
         if self._whole is not None:
@@ -284,7 +280,6 @@ class ResetRuns:
         return COMPILED if self._engine == AUTO else self._engine
 
     def _one_stretch(self) -> WholeRun | None:
-        """Return the compiled code of whole runs, or ``None`` if a run needs the interpreter."""
         if self._whole is not None and self._whole.valid:
             return self._whole
         self._whole = None
@@ -383,7 +378,8 @@ class Prepared:
     ) -> RunResult:
         """Run once with a recorder from the caller; :meth:`run` describes the other arguments.
 
-        ``changes`` replaces the scheduled changes of its targets, as :meth:`Scenario.drive` does.
+        ``changes`` schedules changes for this run only, in the form of ``Scenario.drive``; other
+        changes of the same targets are dropped.
 
         ``begin`` is called for each attempt and returns its recorder; ``result.recorder`` is the
         recorder of the last attempt.  Wrong values raise the errors of :meth:`run`.  An error or an
@@ -407,7 +403,6 @@ class Prepared:
 
 
 def _rebuilt(scenario: Scenario) -> tuple[str, ...]:
-    """Return the names of components and faults that cannot be reset."""
     components = sorted(scenario.components.items())
     found = (name for name, one in components if not one.resettable() or any(_unsaved(one)))
     return (*found, *(fault.name for fault in scenario.declared_faults))

@@ -35,7 +35,7 @@ class Display(Protocol):
 
 
 class TerminalLine:
-    """The current line of the terminal at stderr.  Text that is too long is truncated."""
+    """One line of the terminal (stderr), which shows one text at a time, truncated if too long."""
 
     _written = False
 
@@ -83,7 +83,6 @@ class NotebookBar:
     """A progress bar in the output of the current notebook cell."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
-        """Prepare the bar; ``display`` is ``IPython.display.display``."""
         self._display = display
         self._handle: Any = None
 
@@ -151,7 +150,6 @@ class RunText:
         """Wall-clock and simulated time of the last text, ns, for computing the rate."""
 
     def due(self, progress: Progress) -> str:
-        """Return the progress text, or an empty string if no text is due."""
         if self._shown is None:
             self._shown = (stopwatch(), progress.ns)
         now = self._pulse.due()
@@ -201,7 +199,7 @@ def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Obs
 
 
 class ProgressLine:
-    """A progress line on the terminal, rewritten between tags, at most five times per second.
+    """Line on the terminal that shows the progress of a run, updated at most five times per second.
 
     The class formats the text itself: progress bars of libraries take milliseconds to draw, and
     this code runs in the thread of the loop.

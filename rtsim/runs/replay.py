@@ -15,6 +15,7 @@ import numpy as np
 
 from rtsim.components.allowed_latency import from_plain
 from rtsim.components.controller import ControllerProtocol, FedController
+from rtsim.components.controller_task import FAILED, RESTARTED
 from rtsim.components.external_inputs import ExternalInput, FedInput
 from rtsim.core.clock import Timeline, exact_rate
 from rtsim.core.errors import RecordingError
@@ -195,7 +196,6 @@ def scenario_from(
 
 
 def _driven(origin: Mapping[str, Any], source: str) -> dict[str, list[tuple[int, float]]]:
-    """Return the changes by target that the header of ``source`` contains."""
     try:
         return {
             str(target): [(int(ns), float(value)) for ns, value in changes]
@@ -233,7 +233,6 @@ def _differences(path: str, then: Any, now: Any, out: list[str]) -> None:
 
 
 def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, ExternalInput]:
-    """Return external inputs that replay their recorded values, by name."""
     out: dict[str, ExternalInput] = {}
     for external in (part.external for part in scenario.components.values()):
         if external is not None:
@@ -265,7 +264,6 @@ def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, Contr
 
 
 def fed_controller(recording: Recording, name: str) -> FedController:
-    """Return a controller that replays the recorded answers of controller ``name``."""
     inputs = recording.track(f"messages/{request_topic(name)}").signals
     outputs = recording.track(f"messages/{name}").signals
     part = recording.header.get("scenario", {}).get("parts", {}).get(name, {})
@@ -285,7 +283,7 @@ _NONE = Tag(-1), 0
 
 
 def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
-    """Return a checkpoint's pending request and how often it was polled without an answer."""
+    """Return the pending request of a checkpoint, and the number of polls without an answer."""
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
@@ -295,7 +293,6 @@ def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
 def _script(
     recording: Recording, name: str, before: tuple[Tag, int] = _NONE
 ) -> dict[Tag, list[Vector | str | None]]:
-    """Return the recorded results of polling for the answer, for each request."""
     track = recording.track(f"messages/{name}")
     answers = {
         Tag(int(ns), int(step)): np.array(values)
@@ -307,6 +304,7 @@ def _script(
         )
     }
     out: dict[Tag, list[Vector | str | None]] = defaultdict(list)
+    again = {e.tag for e in recording.events if (e.kind, e.source) == (RESTARTED, name)}
     under_way, asked = before
     out[under_way] += [None] * asked
     for tag, kind, text in _happenings(recording, name):
@@ -316,9 +314,10 @@ def _script(
             out[under_way].append(None)
         elif kind == "Discarded":
             out[under_way].append(np.full(track.signals.size, np.nan))  # not recorded
-        elif kind == "Failed":
+        elif kind == FAILED:
             out[under_way].append(text)
-            break  # a failed controller is not polled any more
+            if tag not in again:
+                break  # a failed controller is not polled any more
     for tag, answer in answers.items():
         out[tag].append(answer)
     ended = [e.text for e in recording.events if e.kind == "Error"]
@@ -417,7 +416,6 @@ def timing_faults(
 
 
 def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
-    """Return the frames of the run in order.  The last frames lack some wall-clock times."""
     if TIMING not in recording.tracks or recording.footer is None:
         raise RecordingError(
             f"{recording.source} contains no wall-clock times; overrun-replay needs the "
@@ -462,7 +460,6 @@ def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
 
 
 def _never_began(overrun: Event, before: _Frame, pace: Fraction) -> _Frame:
-    """Return the unrecorded frame whose overrun ended the run. The frame follows ``before``."""
     amount, ns = _amount(overrun), overrun.tag.ns
     handed_on = before.began * pace > ns - before.ns
     if overrun.values.get("cause") == "wake" and not handed_on:
@@ -475,7 +472,7 @@ def _amount(overrun: Event) -> int:
 
 
 def _pace(recording: Recording) -> Fraction:
-    """Return the initial pace, exact if the certificate's final pace rounds to the recorded one."""
+    """Return the initial pace, with the digits of the certificate's final pace if both agree."""
     pace = str(recording.header["pace"])
     if pace == "max":
         return Fraction(1)
@@ -488,7 +485,7 @@ def _pace(recording: Recording) -> Fraction:
 
 
 def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
-    """Set the compute time of each frame. Due times are rounded like those of the clock."""
+    """Set the compute time of each frame. Due times are rounded in the same way as by the clock."""
     clock = Timeline(pace, 0)
     for frame, following in pairwise(frames):
         if frame.due_at_once:

@@ -62,9 +62,9 @@ class Pace:
             ) from None
         return cls(rate, **rest)
 
-    def clock(self, told: bool = False) -> Clock:
-        """Return the clock of a run; ``told`` is True if commands can change the rate."""
-        return VirtualClock() if self.rate is None and not told else WallClock(self.rate)
+    def clock(self, rate_can_change: bool = False) -> Clock:
+        """Return the clock of a run; set ``rate_can_change`` if commands can change the rate."""
+        return VirtualClock() if self.rate is None and not rate_can_change else WallClock(self.rate)
 
     def __str__(self) -> str:
         if isinstance(self.rate, Fraction):
@@ -107,7 +107,7 @@ class FedInputs:
             self,
             inserted=[at for at in self.inserted if at > ns],
             events=None if self.events is None else [e for e in self.events if e.tag.ns > ns],
-            commands=[told for told in self.commands if told.ns > ns],
+            commands=[one for one in self.commands if one.ns > ns],
         )
 
 
@@ -238,5 +238,4 @@ class RunRequest:
 
 
 def compilation_of(header: Mapping[str, Any]) -> Compilation:
-    """Return how the functions of a recorded run were compiled."""
     return CHECKED if header.get("checked") else bool(header["compile"])

@@ -73,7 +73,7 @@ class RunResult(SignalsByName, Judged):
     """The reason why the recording is incomplete; ``None`` if the recording is complete."""
     ends: Mapping[str, Vector] | None = None
     """Last values of each port, for a prepared run; otherwise the system holds them."""
-    told: tuple[Event, ...] = ()
+    reported: tuple[Event, ...] = ()
     """Events with values reported by guards, such as a touchdown with its vertical speed."""
     waiting: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Number of messages that waited for each medium at the end, by medium and sender.
@@ -116,7 +116,6 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def in_words(self) -> str:
-        """The end of the run and its error, as text."""
         text = f"the run {self.ending}"
         more = [str(one) for one in (self.error, self.lost) if one is not None]
         more += [one.in_words for one in self.requirements if one.result is not Outcome.PASSED]
@@ -156,8 +155,8 @@ class RunResult(SignalsByName, Judged):
     def warnings(self) -> list[str]:
         """Problems that make the result doubtful but did not end the run, one text per problem.
 
-        The problems are overruns, late answers, missed requests, faults that never acted, what
-        controllers report about themselves, and overloaded media.  A medium is overloaded if
+        The problems are overruns, late answers, missed requests, restarts, faults that never acted,
+        what controllers report about themselves, and overloaded media.  A medium is overloaded if
         several messages of one sender wait for it when the run ends.  The option ``--strict``
         treats each problem as a failure.
         """
@@ -167,6 +166,7 @@ class RunResult(SignalsByName, Judged):
             "overruns": self.overruns,
             "late answers": self.late,
             "missed requests": self.missed,
+            "restarts of controllers": sum(task.restarts for task in self.system.controllers),
         }
         found = [f"{what}: {count}" for what, count in counts.items() if count]
         for medium, senders in self.waiting.items():
@@ -233,7 +233,6 @@ class RunResult(SignalsByName, Judged):
         return self._read
 
     def facts(self) -> Mapping[str, object]:
-        """Return the end of the run, its speed and its warnings."""
         found = {"ended": f"{self.reason} at {self.ended}", "speed": f"{self.speed:.3g}",
                  "warnings": "; ".join(self.warnings) or "none"}  # fmt: skip
         return found if self.error is None else {**found, "error": str(self.error)}

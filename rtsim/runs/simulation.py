@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from rtsim.components.latency import Fixed
-from rtsim.components.protocols import own_time, prompt
+from rtsim.components.protocols import Keeping, own_time, paced, prompt
 from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import attribute_to, from_outside, interrupt, on_ctrl_c, on_signals
@@ -29,6 +29,7 @@ from rtsim.equations.compiling import LATER, Compilation
 from rtsim.named.controller import Controller
 from rtsim.named.plant import Plant
 from rtsim.record.events import ERROR, RunEnding
+from rtsim.record.file import FileRecorder
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.progress import progress_shown
 from rtsim.runs.request import (
@@ -75,8 +76,9 @@ def simulate(
     """Run a scenario once, record it, and return the result.
 
     Instead of a scenario, plants, controllers and processes can be given: ``simulate(Cart(),
-    until=10)``.  :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
-    and ``solver``.  The recording is completed however the run ends; Ctrl-C counts as a normal end.
+    until=10)``. :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
+    and ``solver``. The recording is complete even after an error; Ctrl-C is a normal end of the
+    run.
 
     Args:
         scenario: The scenario, or the first component.
@@ -196,12 +198,14 @@ class OpenRun:
                 )
             machine = examine_machine()
             if hasattr(recorder, "on_unwatched"):
-                recorder.on_unwatched = _unwatched(request)
+                recorder.on_unwatched = _receiver_of_unevaluated_requirements(request)
             recorder.start(self.header)
+            if isinstance(recorder, FileRecorder) and not fed.controllers:
+                _keep_beside(recorder.path, system)
             if hasattr(recorder, "on_failure"):
                 recorder.on_failure = _lost(self.executive, recorder, request)
             if hasattr(recorder, "on_watched"):
-                recorder.on_watched = _watched(self.executive, request)
+                recorder.on_watched = _receiver_of_evaluated_requirements(self.executive, request)
             self._loop = Loop(request, self.executive, pacer, recorder, machine)
             self._checkpoints, self._inbox = checkpoints, inbox
             self._undo = undo.pop_all()
@@ -214,17 +218,14 @@ class OpenRun:
 
     @property
     def over(self) -> bool:
-        """True if the run has ended."""
         return self._loop.over
 
     @property
     def error(self) -> Exception | None:
-        """The error that ended the run, or ``None``."""
         return self._loop.error
 
     @property
     def interrupted(self) -> bool:
-        """True if a signal ended the run."""
         return self._loop.reason == "interrupted"
 
     def finish(self, reason: str = "") -> RunResult:
@@ -244,8 +245,7 @@ def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
 
     With ``compile=True`` and the default engine, a run starts in plain Python if the run will
     probably end before its functions are compiled. A run with a pace, a viewer, or commands at any
-    time is compiled first, because a later compilation would delay frames. A run with ``stop_ns``
-    is also compiled first, because the caller may use the run's system afterwards.
+    time is compiled first, because a later compilation would delay frames.
     """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None
@@ -263,6 +263,8 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
     clock = request.live.clock or request.pace.clock(told)
     if clock.paced:
         check_outside(system)
+    else:
+        check_unpaced(system)
     pacer = _pacer(system, clock, request.pace.policy, may_change=told)
     if clock.paced:
         offered = (t.warm_up() for t in system.controllers)
@@ -283,12 +285,18 @@ def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pa
     return DisturbedPacer(clock, policy, faults.loop, frame_ns=frame_ns)
 
 
+def _keep_beside(path: Path, system: System) -> None:
+    """Let controllers keep their files in a folder beside the recording ``path``."""
+    for task in system.controllers:
+        if isinstance(task.controller, Keeping):
+            task.controller.keep_in(path.with_name(f"{path.name}.files") / task.name)
+
+
 def _nothing(*_: object) -> None:
     """Do nothing."""
 
 
 def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Callable[[str], object]:
-    """Return the function that a recorder calls if it fails during the run."""
     end, tell = request.output.on_recorder_death == "end", request.live.tell or _nothing
 
     def lost(cause: str) -> None:
@@ -299,10 +307,9 @@ def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Call
     return lost
 
 
-def _watched(
+def _receiver_of_evaluated_requirements(
     executive: Executive, request: RunRequest
 ) -> Callable[[Sequence[Mapping[str, Any]]], object]:
-    """Return the function that a recorder calls with requirements evaluated during the run."""
     end, tell = request.output.stop_on_violation, request.live.tell or _nothing
 
     def watched(found: Sequence[Mapping[str, Any]]) -> None:
@@ -312,8 +319,9 @@ def _watched(
     return watched
 
 
-def _unwatched(request: RunRequest) -> Callable[[Mapping[str, str]], object]:
-    """Return the function that a recorder calls with requirements that nobody evaluates."""
+def _receiver_of_unevaluated_requirements(
+    request: RunRequest,
+) -> Callable[[Mapping[str, str]], object]:
     tell = request.live.tell or _nothing
     more = ""
     if request.output.stop_on_violation:
@@ -389,7 +397,6 @@ class Loop:
                 self._end()
 
     def _scheduled(self) -> AbstractContextManager[Granted]:
-        """Return the context of the requested scheduling, which only a paced run gets."""
         if self._pacer.clock.paced:
             beside = getattr(self._recorder, "beside", ())
             return scheduled(self._request.pace.scheduling, beside)
@@ -398,7 +405,6 @@ class Loop:
         return nullcontext(self._granted)
 
     def _end(self, reason: str = "") -> RunEnding:
-        """End the run and return its ending; ``reason`` explains an early stop."""
         executive, error = self._executive, self.error
         system, handler = executive.system, executive.handler
         if self._ending is not None:
@@ -435,7 +441,7 @@ class Loop:
             restored=restored,
             rate=float(getattr(clock, "rate", 1.0)) if clock.paced else None,
             error=self.error,
-            told=executive.told,
+            reported=executive.reported,
             required=self._request.scenario.requirements,
             waiting=system.bus.waiting(system.ns),
         )
@@ -453,7 +459,6 @@ def _reason(executive: Executive) -> str:
 
 
 def _as_error(problem: BaseException, at: Tag) -> Exception:
-    """Return ``problem`` as an :class:`Exception` that can be raised to the caller."""
     if isinstance(problem, Exception):
         return problem
     try:
@@ -549,6 +554,16 @@ def check_outside(system: System) -> None:
                 f"the controller {task.name} runs outside this process and its compute latency "
                 "is 0 s, which is not possible in real time; give the controller a latency, "
                 "such as compute=Fixed(0.005), or run with --pace max"
+            )
+
+
+def check_unpaced(system: System) -> None:
+    """Raise :class:`ScenarioError` if a controller runs on the wall clock and the run does not."""
+    for task in system.controllers:
+        if paced(task.controller):
+            raise ScenarioError(
+                f"the controller {task.name} runs on the wall clock, but the run is as fast as "
+                "possible; run in real time: --pace 1"
             )
 
 

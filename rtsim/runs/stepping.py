@@ -1,7 +1,7 @@
 """A run that Python code advances step by step, reading and assigning values in between.
 
 Each assignment is a command at the present time, with a separate tag. The step lengths therefore do
-not affect the trace: one run with the same values at the same times has an equal trace.
+not affect the trace.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Simulation:
     :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
     values replace the device of an external input.
 
-    The trace does not depend on the step lengths or the engine. A single run with the same values
-    at the same times has an equal trace. Use a simulation in one thread only.
+    The trace does not depend on the step lengths or the engine. Use a simulation in one thread
+    only.
 
     Example:
         with Simulation(room) as s:
@@ -132,7 +132,6 @@ class Simulation:
         self._run = self._opened(self._request)
 
     def _opened(self, request: RunRequest, header: Mapping[str, Any] | None = None) -> OpenRun:
-        """Return an open run; ``header`` replaces the recording's header."""
         parts = request.scenario.components
         self._devices = {name: _Assigned() for name, part in parts.items() if part.external}
         externals = {
@@ -174,18 +173,28 @@ class Simulation:
         """The terminal guard that ended the run, ``"plant.guard"``, or an empty string."""
         return self._run.executive.ended_by
 
-    def advance(self, duration: Duration | None = None, *, until: Duration | None = None) -> bool:
+    def advance(
+        self,
+        duration: Duration | None = None,
+        *,
+        until: Duration | None = None,
+        finish: bool = True,
+    ) -> bool:
         """Advance by ``duration``, s, or to time ``until``, s; return False if the run has ended.
 
-        A duration beyond the end of the run is shortened.  Ctrl-C ends the run after a complete tag
-        and raises :class:`KeyboardInterrupt`.  A wrong time, or a call after the end, raises
-        :class:`ScenarioError`.  An error of a component ends the run and is raised.
+        A duration beyond the end of the run is shortened.  If ``finish`` is False, :meth:`result`
+        executes the instant at the end of the run, so that values can be assigned for this instant.
+        Ctrl-C ends the run after a complete tag and raises :class:`KeyboardInterrupt`.  A wrong
+        time, or a call after the end, raises :class:`ScenarioError`.  An error of a component ends
+        the run and is raised.
         """
         self._check_going("advance")
         target = self._target(duration, until)
         if target > self._time_ns:
             self._hand_over()
-            self._go(target if target < self._request.until_ns else NEVER.ns)
+            last = finish and target >= self._request.until_ns
+            self._go(NEVER.ns if last else min(target, self._request.until_ns))
+            target = min(target, self._request.until_ns)
             self._time_ns = self._system.ns if self._run.over else target
             self._raise_what_ended()
             self._follow(self._run.over)
@@ -219,7 +228,6 @@ class Simulation:
         return ns
 
     def _hand_over(self) -> None:
-        """Apply the assigned values at the present time."""
         system, ns = self._system, self._time_ns
         for target, value in sorted(self._assigned.items()):
             component = target.partition(".")[0]
@@ -479,7 +487,6 @@ class Simulation:
         return self._result if self._raised else self._result.checked()
 
     def _finish(self, reason: str = "") -> None:
-        """Close the components and the recording; ``reason`` explains an early end."""
         found = self._run.finish(reason)
         self._result = replace(found, began=START, wall_ns=self._wall_ns + found.wall_ns)
 
@@ -516,7 +523,6 @@ def _first(names: Iterable[str]) -> list[str]:
 
 
 def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return the first key whose values differ in two headers, or an empty string."""
     if ours is theirs:
         return ""
     keys = sorted(ours.keys() | theirs.keys())

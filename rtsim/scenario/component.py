@@ -17,6 +17,7 @@ from rtsim.components.bus import Topic
 from rtsim.components.controller import ControllerProtocol
 from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
+from rtsim.components.latency import Fixed, latency_model
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
 from rtsim.components.protocols import Fresh, Prepared, check_controller
@@ -24,6 +25,7 @@ from rtsim.components.tasks import Task
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signal, Signals, Vector
+from rtsim.core.tag import NS_PER_S
 from rtsim.engine.faults.at_signals import FaultyWiring
 from rtsim.engine.faults.schedule import Installer
 from rtsim.engine.system import Changeable, InitialValue, MessageListener
@@ -43,6 +45,25 @@ class Settable(NamedTuple):
 
     In this case, :attr:`Built.changeable` must contain a :class:`Changeable` for each value.
     """
+
+
+_LATENCIES = {
+    "compute": Signal("compute", unit="s", low=0.0),
+    "transport": Signal("transport", unit="s", low=0.0),
+}
+
+
+class _Latencies(dict[str, Any]):
+    """The constant latencies of a component, s; a new value replaces the latency model."""
+
+    def __init__(self, component: Component, names: Sequence[str]) -> None:
+        models = ((name, getattr(component, name)) for name in names)
+        super().__init__((n, m.constant[0] / NS_PER_S) for n, m in models if isinstance(m, Fixed))
+        self._component = component
+
+    def __setitem__(self, name: str, seconds: Any) -> None:
+        setattr(self._component, name, latency_model(seconds, name))
+        super().__setitem__(name, seconds)
 
 
 class Validity(NamedTuple):
@@ -191,8 +212,16 @@ class Component(ABC):
         """Return the values that can be set before a run."""
         return []
 
+    def settings(self) -> list[Settable]:
+        """Return :meth:`settable`, and ``compute`` and ``transport`` if the component has them."""
+        names = [name for name in _LATENCIES if hasattr(self, name)]
+        if not names:
+            return self.settable()
+        signals = Signals(*(_LATENCIES[name] for name in names))
+        return [*self.settable(), Settable(_Latencies(self, names), signals)]
+
     def describe(self) -> dict[str, Any]:
-        """Return the component as plain data. A replay checks that the data have not changed."""
+        """Return the component as plain data, which a replay compares with the recorded data."""
         own = {
             name: value
             for values, signals, _ in self.settable()
@@ -246,7 +275,7 @@ class Component(ABC):
 
     @property
     def external(self) -> ExternalInput | None:
-        """The component's external input, or None. A replay reads its values from the recording."""
+        """The component's external input, or None; a replay uses the recorded values instead."""
         return None
 
 
@@ -267,7 +296,6 @@ class Others:
         self._asked = asked
 
     def signal(self, source: str, wanted_by: str) -> Signal:
-        """Return the signal ``source`` (``"component.signal"``). Errors mention ``wanted_by``."""
         name, dot, signal = source.partition(".")
         if not dot:
             raise ScenarioError(
@@ -328,7 +356,7 @@ def changeable(
 ) -> list[Changeable]:
     """Return a :class:`Changeable` for each of ``signals``. ``vector`` contains their values.
 
-    ``owner`` is the plant or the port that is informed of each change.
+    ``owner``, a plant or a port, is informed of each change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
 

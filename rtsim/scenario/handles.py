@@ -27,7 +27,7 @@ RESULT_ATTRIBUTES = frozenset(
         "names", "ok", "open", "outcome", "overruns", "path", "plot", "rate", "reason", "recorder",
         "recording", "required", "requirements", "restored", "segments", "since", "source",
         "span_ns", "speed", "system", "table", "time", "time_ns", "to_arrow", "to_pandas",
-        "to_polars", "to_xarray", "told",
+        "to_polars", "to_xarray", "reported",
         "trace_rows", "track", "tracks", "truncated", "up_to", "viewed", "waiting", "wall_ns",
         "warnings",
     )
@@ -121,7 +121,6 @@ Topic: TypeAlias = "str | Handle | NamedSignals"
 
 
 def names_of(topics: Topics) -> tuple[str, ...]:
-    """Return the names of one or several topics."""
     if isinstance(topics, (str, Handle)):
         return (str(topics),)
     return tuple(map(str, topics))  # type: ignore[arg-type]

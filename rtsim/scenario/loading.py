@@ -68,11 +68,10 @@ def imports_beside(path: Path | None) -> Iterator[None]:
         for name in new:
             if file := getattr(sys.modules.get(name), "__file__", None):
                 imported[name] = Path(file), signature(file)
-        _found.update(name for name in new if _is_beside(name))
+        _found.update(name for name in new if _is_in_scenario_folder(name))
 
 
-def _is_beside(name: str) -> bool:
-    """Return whether the module ``name`` was found in the folder of the scenario file."""
+def _is_in_scenario_folder(name: str) -> bool:
     package = name.partition(".")[0]
     file = getattr(sys.modules.get(package), "__file__", None)
     return file is not None and file != _origin(package)
@@ -87,6 +86,7 @@ def _origin(name: str) -> str | None:
 
 
 BUILT_IN = {
+    "aerosonde": "rtsim.models.aerosonde_by_hand:scenario",
     "ball": "rtsim.models.ball:scenario",
     "cars": "rtsim.models.falsification.cars:scenario",
     "fox-and-rabbit": "rtsim.models.chase:scenario",
@@ -98,6 +98,7 @@ BUILT_IN = {
     "machine-shop": "rtsim.models.machine_shop:scenario",
     "nesc": "rtsim.models.nesc:scenario",
     "orbit": "rtsim.models.orbit:scenario",
+    "quadcopter": "rtsim.models.quadcopter_by_hand:scenario",
     "queue": "rtsim.models.queues:scenario",
     "tracking": "rtsim.models.tracking:scenario",
     "transmission": "rtsim.models.falsification.transmission:scenario",
@@ -198,8 +199,8 @@ def _shown(frames: list[FrameSummary]) -> list[str]:
 class _FromSource(SourceFileLoader):
     """Loader that compiles a Python file at each load.
 
-    Python uses the stored bytecode if size and time (in whole s) of the file are unchanged. After
-    an edit that changes neither size nor time, Python would execute the old code.
+    Python executes stored bytecode if the size and the time (in whole s) of the file are unchanged,
+    even if the text was edited.
     """
 
     def get_code(self, fullname: str) -> CodeType:

@@ -99,7 +99,6 @@ class NamedComponents:
         return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
 
     def plant_names(self) -> list[str]:
-        """Return the names of the plants, sorted."""
         return sorted(self.of(PlantComponent))
 
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
@@ -121,7 +120,7 @@ class NamedComponents:
         owner, dot, name = str(target).partition(".")
         if not dot:
             raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
-        choices = self.component(owner).settable()
+        choices = self.component(owner).settings()
         for choice in choices:
             if name in choice.signals:
                 return choice
@@ -149,8 +148,8 @@ class NamedComponents:
             for one in (source, target):
                 if isinstance(one, NamedSignals):
                     raise ScenarioError(
-                        f"{type(one).__name__}() is no component of {self.name}; give what "
-                        "plant(...) or controller(...) returned for it"
+                        f"{type(one).__name__}() is no component of {self.name}; give the object "
+                        "that plant(...) or controller(...) returned"
                     )
             if all(whole):
                 self._join(str(source), str(target))

@@ -151,7 +151,6 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
 
 
 def mode_number(model: Model, name: str, value: object) -> object:
-    """Return the number of the mode ``value`` if ``name`` is the mode signal, or else ``value``."""
     if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
         return value
     if value not in model.modes:
@@ -290,7 +289,7 @@ class Scenario(NamedComponents, Presented, Drawn):
 
         def names() -> list[str]:
             component = self.components[name]
-            settable = [n for values in component.settable() for n in values.signals.names]
+            settable = [n for values in component.settings() for n in values.signals.names]
             return list(dict.fromkeys((*readable(component, self.components).names, *settable)))
 
         return Handle(name, names, self._fields.get(name, {}))
@@ -519,7 +518,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Declare a sensor that samples signals every ``period`` s and sends them in a message.
 
         ``sources`` maps each signal of the sensor to the sampled signal, ``"component.signal"`` or
-        ``component.signal`` of a handle.  Units and kinds are those of the sampled signals.
+        ``component.signal`` of a handle. Each signal of the sensor has the unit and the kind of the
+        sampled signal.
         """
         given = sources_of(sources)
         for signal, source in given.items():
@@ -630,7 +630,8 @@ class Scenario(NamedComponents, Presented, Drawn):
         """Replace the scheduled changes of a number: a source or parameter ``"component.name"``.
 
         ``changes`` contains times (ns) in ascending order, and the values from these times on; a
-        time of 0 gives the initial value. An external input becomes a source with equal signals.
+        time of 0 gives the initial value. If the target is an external input, a source with the
+        same signals replaces the input.
         """
         target = str(target)
         owner, _, name = target.partition(".")
@@ -690,7 +691,11 @@ class Scenario(NamedComponents, Presented, Drawn):
         self._faults = gather(given)
 
     def set(self, target: SignalName, value: object) -> None:
-        """Set the initial value of ``"component.name"``: a parameter, state, input or source."""
+        """Set ``"component.name"`` for the start of a run.
+
+        The name is that of a parameter, state, input, value of a source, or of the latency
+        ``compute`` or ``transport`` in s.
+        """
         values, signals, _ = self.settable_of(target)
         owner, _, name = str(target).partition(".")
         component = self.components[owner]
@@ -740,7 +745,6 @@ class Scenario(NamedComponents, Presented, Drawn):
             requirement.check(self._unit_of)
 
     def _unit_of(self, name: str) -> str:
-        """Return the unit of the scalar signal or parameter ``"component.name"``."""
         owner, dot, signal = name.rpartition(".")
         if not dot:
             raise ScenarioError(f"{name} is not a signal of a component; write component.signal")
@@ -765,7 +769,6 @@ class Scenario(NamedComponents, Presented, Drawn):
         return Viewed(self.presentation.views, self.describe()["parts"], self.readable())
 
     def describe(self) -> dict[str, Any]:
-        """Return the scenario as plain data, for the recording."""
         components = dict(sorted(self.components.items()))
         valid = [component.validity() for component in components.values()]
         return {

@@ -24,7 +24,6 @@ class _Sent:
     """Base class of dataclasses that are sent to other processes as plain data."""
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the declaration as plain data for another process."""
         plain = asdict(self)  # type: ignore[call-overload]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
 
@@ -424,12 +423,10 @@ class Presented:
 
     @property
     def bodies(self) -> tuple[Body, ...]:
-        """Bodies declared by :meth:`show`."""
         return self.presentation.bodies
 
     @property
     def cues(self) -> tuple[Cue, ...]:
-        """Cues declared by :meth:`show`."""
         return self.presentation.cues
 
 

@@ -222,7 +222,7 @@ def go_on(words: Any, t: float) -> None:
 
 
 @in_both
-def adaptive_leg(words: Any, t: float, rest: float) -> int:
+def adaptive_internal_step(words: Any, t: float, rest: float) -> int:
     """Take one internal step that meets the tolerance.
 
     The step starts at time ``t`` (s) and is at most ``rest`` s long. Returns :data:`GOOD`, an error
@@ -500,7 +500,9 @@ class Adaptive(StepControl):
             own,
             kept=KNOWN,
             unbounded=None if self.budget is None else UNBOUNDED,
-            inner=Inner(adaptive_leg, resident_retake, own["now"], own["k"], own["dense"]),
+            inner=Inner(
+                adaptive_internal_step, resident_retake, own["now"], own["k"], own["dense"]
+            ),
             new_frame=new_frame,
         )
         return stepper(method, bound)

@@ -89,7 +89,7 @@ class Stepper(Protocol):
         ...
 
     def forget(self) -> None:
-        """Clear the memory of earlier steps, because x, z, u or p changed between steps."""
+        """Clear the memory of earlier steps after a change of x, z, u or p between steps."""
         ...
 
     def save(self) -> dict[str, Any]:

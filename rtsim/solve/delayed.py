@@ -29,10 +29,10 @@ from rtsim.equations.history import (
     FAULTY,
     FIRST_END,
     HEAD,
+    IN_STEP,
     INNER,
     KIND,
     LEAST,
-    LEG,
     LENGTH,
     LIVE,
     MOST,
@@ -182,7 +182,6 @@ def snapped_at(table: Any) -> int:
 
 @in_both
 def own_at(table: Any) -> int:
-    """Return the index of the solver's own memory, which follows the data of the delays."""
     return HEAD + 2 * table.lag.size  # type: ignore[no-any-return]
 
 
@@ -254,7 +253,7 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Find the breaks that ``t`` (s) minus lag ``j`` has reached or passed since the last step.
+    """Find the breaks that the delayed time ``t`` - lag ``j`` (s) has reached since the last step.
 
     Returns the lowest order of a derivative that jumps there, or ``_NEVER`` without a break.
     """
@@ -284,7 +283,7 @@ def arrivals(table: Any, t: float, j: int, of: int) -> float:
 
 
 @in_both
-def begin_leg(words: Any, table: Any, t: float) -> int:
+def begin_internal_step(words: Any, table: Any, t: float) -> int:
     """Store time ``t`` (s) as a break if a derivative jumps at ``t``.
 
     Returns 1 for a break, 0 for none, or :data:`HISTORY_FULL`.
@@ -368,7 +367,7 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 
 @in_both
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
-    """Return the fraction of the internal step after which a delayed time first equals a break.
+    """Return the fraction of the internal step at which a delayed time first equals a break.
 
     A delayed time is the present time minus a variable lag. For the delay ``j`` that reaches a
     break first, ``snaps[j]`` becomes 1 or -1. If no delayed time passes a break, the result is 2.
@@ -410,7 +409,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """End the step where a delayed time first equals a break, if any; return the step's length."""
+    """End the step at the first break that a delayed time reaches; return the step's length."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:
@@ -421,11 +420,11 @@ def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
 
 
 @in_both
-def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
+def inner_internal_step(words: Any, table: Any, t: float, rest: float) -> int:
     """Take one internal step of at most ``rest`` s, and add it to the history."""
     after, own, settings, how = table.after, table.own, table.settings, table.lags
     inner_notes, notes, rows = table.inner_notes, table.notes, table.rows
-    found = begin_leg(words, table, t)
+    found = begin_internal_step(words, table, t)
     if found == HISTORY_FULL:
         return HISTORY_FULL
     if found == 1 or after[after.size - 1] == 0.0:
@@ -438,7 +437,7 @@ def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
     allowed = longest_step(table, t, rest)
     inner_notes[PHASE], inner_notes[TAKEN], inner_notes[LAST] = 0.0, allowed, 1.0
     inner_notes[TRIED], inner_notes[SPENT] = notes[TRIED], notes[SPENT]
-    answer = call_step(table.leg, words_at(table, INNER), t, allowed)
+    answer = call_step(table.internal_step, words_at(table, INNER), t, allowed)
     notes[BEGAN], notes[TRIED] = t, inner_notes[TRIED]
     notes[SPENT] = max(inner_notes[SPENT], notes[SPENT] + 1.0)
     if answer != GOOD:
@@ -455,12 +454,12 @@ def inner_leg(words: Any, table: Any, t: float, rest: float) -> int:
     write_row(words, table, n, t, taken, length)
     after[COUNT] = n + 1
     notes[TAKEN], notes[LAST] = taken, 1.0 if whole else 0.0
-    finish_leg(table, t + taken, True)
+    finish_internal_step(table, t + taken, True)
     return GOOD
 
 
 @in_both
-def finish_leg(table: Any, end: float, whole: bool) -> None:
+def finish_internal_step(table: Any, end: float, whole: bool) -> None:
     """Update the memory at time ``end`` (s), the end of an internal step.
 
     ``whole`` is False if the step was shortened.
@@ -478,7 +477,7 @@ def finish_leg(table: Any, end: float, whole: bool) -> None:
         after[first + i] = inner[i]
 
 
-def delayed_leg(words: Any, t: float, rest: float) -> int:
+def delayed_internal_step(words: Any, t: float, rest: float) -> int:
     """Take the next internal step from time ``t`` (s), of a length of at most ``rest`` s."""
     p = words.p
     table = past_at(p[p.size - 1])
@@ -493,9 +492,9 @@ def delayed_leg(words: Any, t: float, rest: float) -> int:
     else:
         assign(began, words.out)
         assign(own, table.own_after)
-    live[FAULTY], live[LEG] = 0.0, 1.0
-    answer = inner_leg(words, table, t, rest)
-    live[LEG] = 0.0
+    live[FAULTY], live[IN_STEP] = 0.0, 1.0
+    answer = inner_internal_step(words, table, t, rest)
+    live[IN_STEP] = 0.0
     return answer
 
 
@@ -504,15 +503,15 @@ def delayed_retake(words: Any, t: float, h: float) -> int:
     p = words.p
     table = past_at(p[p.size - 1])
     live, after, notes, inner_notes = table.live, table.after, table.notes, table.inner_notes
-    live[LEG] = 1.0
+    live[IN_STEP] = 1.0
     n = int(after[COUNT]) - 1
     after[COUNT] = n  # the repeated step must not read its own row
     answer = call_step(table.retake, words_at(table, INNER), t, h)
     budgeted = table.settings[BUDGETED] != 0.0
     write_row(words, table, n, t, h, inner_notes[TAKEN] if budgeted else h)
     after[COUNT] = n + 1
-    finish_leg(table, t + h, h == notes[TAKEN])
-    live[LEG] = 0.0
+    finish_internal_step(table, t + h, h == notes[TAKEN])
+    live[IN_STEP] = 0.0
     return answer
 
 
@@ -552,8 +551,10 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         )
     sizes, n, delays = model_sizes(bound), model.states.size, len(model.delays)
     inner = method.inner
-    leg, retake = (method.step, method.step) if inner is None else (inner.leg, inner.retake)
-    steps = {"leg": leg, "retake": retake}
+    internal_step, retake = (
+        (method.step, method.step) if inner is None else (inner.internal_step, inner.retake)
+    )
+    steps = {"internal_step": internal_step, "retake": retake}
     no_k, no_dense = np.zeros((0, n)), np.zeros((0, 0))
     k, dense = (None, None) if inner is None else (inner.k, inner.dense)
     degree = CUBIC if dense is None else dense.shape[1]
@@ -578,7 +579,6 @@ def with_history(method: Method, bound: BoundModel) -> Method:
     width = FIRST_END + history.elements * (degree + 2)
 
     def settle(given: Mapping[str, NDArray[np.float64]]) -> None:
-        """Connect the history to the arrays of the solver."""
         vectors = {name: given[name] for name in ("z", "u", "p", "out")}
         memory = {"memory": own, "after": own_after, "notes": inner_notes}
         inside = method.layout.filled({**vectors, "x": began, **memory, **method.own}, sizes)
@@ -603,7 +603,7 @@ def with_history(method: Method, bound: BoundModel) -> Method:
         kept=remembered - 1,
         unbounded=unbounded,
         new_frame=_within(method.new_frame, first, own.size),
-        inner=Inner(delayed_leg, delayed_retake, began, k, dense),
+        inner=Inner(delayed_internal_step, delayed_retake, began, k, dense),
         settle=settle,
     )
 

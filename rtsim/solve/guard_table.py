@@ -60,7 +60,7 @@ ROWS = 5
 
 GUARD_TABLE = Layout(
     "a guard table",
-    ("guard", "slope", "leg", "retake", "between"),
+    ("guard", "slope", "internal_step", "retake", "between"),
     {
         "now": ("states",),
         "z": ("discrete",),
@@ -88,8 +88,8 @@ GUARD_TABLE = Layout(
 )
 """The layout of a guard table.
 
-Its functions are the model's guards and derivative, and the functions ``leg``, ``retake`` and
-``between`` (:mod:`rtsim.solve.internal_steps`).  Its arrays are:
+Its functions are the model's guards and derivative, and ``internal_step``, ``retake`` and
+``between`` (:mod:`rtsim.solve.internal_steps`). Its arrays are:
 
 - ``now``, ``out``: state at the beginning and at the end of the internal step.
 - ``k``, ``dense``: stages and dense output of an embedded pair, else empty.
@@ -156,8 +156,8 @@ def bends(f: float, near: float, far: float) -> bool:
     """Return whether a guard may have a turning point close to the beginning or end of the step.
 
     ``f`` is the guard's distance from zero at the beginning or end. ``near`` and ``far`` are the
-    guard's distances from zero at the next two points inside the step. A turning point is possible
-    if the distance grows faster and faster from point to point.
+    guard's distances from zero at the two points of the step that follow. A turning point is
+    possible if the distance grows faster and faster from point to point.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
@@ -166,8 +166,9 @@ def bends(f: float, near: float, far: float) -> bool:
 def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int) -> Any:
     """Bracket a turning point of guard ``i`` between the points ``end`` and ``inner``.
 
-    ``end`` is a point at an end of the internal step, and ``inner`` is its neighbour. For example,
-    a reset can leave a ball under the floor, as deep as the ball falls in 1 ns.
+    ``end`` is the index of the first or last point of the internal step, and ``inner`` the index of
+    the point beside it. For example, a reset can leave a ball under the floor, as deep as the ball
+    falls in 1 ns.
 
     Returns three fractions of the internal step, and the guard's distances from zero at these
     fractions. The second distance is the smallest. If the guard is nearest to zero at ``end``, the
@@ -190,7 +191,7 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
 
 @in_both
 def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Search near the point ``PARTS[j]`` for a time when guard ``i`` is on the other side of zero.
+    """Search near the point ``PARTS[j]`` for a time at which guard ``i`` has the opposite sign.
 
     Returns the time as a fraction of the internal step, or ``NOWHERE`` if the guard moves away
     again before it reaches zero. Point ``j`` must be an end of the internal step, or the guard must
@@ -304,7 +305,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Evaluate all guards at the fraction ``part`` of the step; if above 1, after the step."""
+    """Evaluate all guards at the fraction ``part`` of the step, which may exceed 1."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -322,8 +323,8 @@ def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float)
     """Return whether guard ``i`` jumps to zero or from zero.
 
     The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at the
-    fraction ``other``. The guard jumps if its magnitude directly beside zero exceeds half of its
-    magnitude at a point that is another 1e-8 s away.
+    fraction ``other``. The guard jumps if its magnitude directly beside the zero exceeds half of
+    its magnitude 1e-8 s farther away.
     """
     g = table.g[POINTS]
     _, edge = stands_until(table, t, taken, i, zero, other)

@@ -179,7 +179,7 @@ class OwnResets:
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
-        """Return whether a later reset made guard ``i`` move in the direction ``side`` again."""
+        """Return whether a later reset made guard ``i`` move towards ``side`` again."""
         level, change = self._known[i]
         return side != 0.0 and change * side <= 0.0 and motion.near(level)
 
@@ -370,10 +370,12 @@ class GuardWatch:
     def native(self) -> NativeGuards | None:
         """Return the arguments for compiled code, or ``None`` if the guards run as plain Python."""
         way = self._way
-        if not way.legs.compiled:
+        if not way.internal_steps.compiled:
             return None
         block = evaluation_block(self._bound.guard, *self._vectors, self._g)
-        return NativeGuards(way.handle(), way.legs.words, way.block, way.here, block, self._g)
+        return NativeGuards(
+            way.handle(), way.internal_steps.words, way.block, way.here, block, self._g
+        )
 
     def adopt_compiled_state(self) -> None:
         """Update the guards after compiled code executed steps in which no guard fired."""
@@ -432,15 +434,15 @@ class GuardWatch:
                 kind = "Crossed"
             after = self._mode(z)
             text = f"{before} -> {after}" if before != after else self._guards[i].failure
-            happened.append((kind, name, text, self._told(i, z)))
+            happened.append((kind, name, text, self._reported(i, z)))
             self._check(name, ns, x, z)
             self._own.note(i, self._seconds(ns), (x, z, u, p), last=i == self.fired[-1])
         self.fired = ()
         return happened
 
-    def _told(self, i: int, z: Vector) -> dict[str, float]:
+    def _reported(self, i: int, z: Vector) -> dict[str, float]:
         discrete = self._bound.model.discrete
-        return {name: float(z[discrete.slice(name).start]) for name in self._guards[i].told}
+        return {name: float(z[discrete.slice(name).start]) for name in self._guards[i].report}
 
     def _call(self, native: Native, i: int, ns: int, *vectors: Vector) -> None:
         if (native.py_func, i) not in self._tried:
@@ -516,10 +518,7 @@ class GuardWatch:
         self.fired = tuple(sorted(fires))
 
     def _motions(self, ns: int) -> list[Motion]:
-        """Return the values and slopes of all guards before and after the latest resets.
-
-        If no guard fired at the tag, each :attr:`Motion.before` is 0.
-        """
+        """Return the values and slopes of all guards before and after the latest resets."""
         for way in self._ways:
             way(self._seconds(ns))
         (came, before), (at, after) = self._moves.tolist()
@@ -548,8 +547,8 @@ class GuardWatch:
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
         """Return whether written states stopped, reversed or started the motion of guard ``i``.
 
-        If only values other than states were written, a stopped guard only pauses. For example, a
-        discrete value can stop a belt that continues later.
+        A guard that stops although no state was written only pauses, like a belt that a discrete
+        value stops for some time.
         """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
@@ -559,7 +558,8 @@ class GuardWatch:
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
         """Return whether guard ``i`` is at zero and began to move because of the latest resets.
 
-        If the guard's own reset was executed too, a later reset must have reversed its effect.
+        If the guard fired at the tag, it moves again only because a later reset has reversed the
+        effect of its own reset.
         """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)
@@ -605,7 +605,6 @@ class GuardWatch:
         return signs
 
     def no_number(self, when: str) -> ModelError:
-        """Return the error for guards that are NaN. ``when`` describes the time."""
         bad = np.isnan(self._g) | self._way.no_numbers()
         names = ", ".join(guard.name for guard, no in zip(self._guards, bad, strict=True) if no)
         return ModelError(
@@ -663,7 +662,7 @@ class GuardWatch:
     def restore(self, saved: dict[str, Any], ns: int) -> None:
         """Restore the data that :meth:`save` returned. Old checkpoints do not contain all entries.
 
-        The plant's vectors must be restored to time ``ns`` first.
+        Restore the plant's vectors to time ``ns`` before this call.
         """
         self._crossings.restore(saved)
         self._here[LATE] = saved.get("late", 0.0)

@@ -51,7 +51,7 @@ from rtsim.solve.internal_steps import (
     STEP_LAYOUT,
     TAKEN,
     WHOLE,
-    Legs,
+    InternalSteps,
     covered,
     model_sizes,
     nothing,
@@ -76,8 +76,8 @@ first attempt from the estimated crossing (ns). Later attempts allow for larger 
 def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
     """Repeat the internal step so that it ends at time ``ns``, and return the guards, shape (m,).
 
-    The internal step starts ``done`` seconds after the beginning of the advance. The returned
-    values are relative to the level that each guard crosses.
+    The internal step starts ``done`` seconds after the beginning of the advance. Each returned
+    value is the distance of a guard from the level that it crosses.
     """
     return taken_until(words, table, from_ns, done, ns, 0.0)
 
@@ -170,7 +170,7 @@ def first_ns(
 
 @in_both
 def seen_ns(table: Any, i: int, from_ns: int, done: float, begin: int, high: int) -> int:
-    """Return the time of the last evaluation of guard ``i`` before its sign change, ns."""
+    """Return the time (ns) of the last evaluation of guard ``i`` before its sign change."""
     flips = table.flips
     if flips[FROM, i] <= 0.0:
         return begin
@@ -256,7 +256,7 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
 
 @in_both
 def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
-    """End the internal step at the crossing itself; return the time (s) from there to ``ns``.
+    """End the internal step at the crossing; return the time (s) from the crossing to ``ns``.
 
     If several guards fire at ``ns``, the step ends at the last crossing. If a firing guard keeps
     its sign during the last nanosecond before ``ns``, the step ends at ``ns`` and the function
@@ -360,7 +360,7 @@ def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
                 sides[i] = here[SIDE_BEFORE, i]
     while True:
         notes[TAKEN], notes[LAST] = h - done, 1.0
-        answer = call_step(table.leg, words, t + done, h - done)
+        answer = call_step(table.internal_step, words, t + done, h - done)
         if answer != GOOD:
             return answer
         taken, last = notes[TAKEN], notes[LAST] != 0.0
@@ -455,16 +455,18 @@ class Guarded:
 
         ``out``, shape (n,), receives the state at the end of each uncommitted advance.
         """
-        make = getattr(stepper, "legs", None)
-        legs: Legs = _outside(stepper, vectors, out) if make is None else make(*vectors, out)
+        make = getattr(stepper, "internal_steps", None)
+        inner: InternalSteps = (
+            _outside(stepper, vectors, out) if make is None else make(*vectors, out)
+        )
         sizes = model_sizes(bound)
         given = {
-            "now": legs.now,
+            "now": inner.now,
             **dict(zip(("z", "u", "p"), vectors[1:], strict=True)),
             "out": out,
-            "notes": legs.notes,
-            "k": np.zeros((0, sizes["states"])) if legs.k is None else legs.k,
-            "dense": np.zeros((0, 0)) if legs.dense is None else legs.dense,
+            "notes": inner.notes,
+            "k": np.zeros((0, sizes["states"])) if inner.k is None else inner.k,
+            "dense": np.zeros((0, 0)) if inner.dense is None else inner.dense,
             "directions": np.array([float(g.direction) for g in bound.model.guards]),
             "at_start": np.array([float(g.direction * g.at_start) for g in bound.model.guards]),
         }
@@ -472,20 +474,20 @@ class Guarded:
         self.here, self.there = arrays["here"], arrays["there"]
         self._fired, self._reached = arrays["fired"], arrays["reached"]
         self.at_start = arrays["at_start"]
-        self.legs, self._stepper, self._g = legs, stepper, arrays["g"]
+        self.internal_steps, self._stepper, self._g = inner, stepper, arrays["g"]
         self._bound = bound  # keeps the machine code of the model's functions alive
-        steps = (legs.leg, legs.retake, legs.between)
+        steps = (inner.internal_step, inner.retake, inner.between)
         self.table: Any
         self._drive: Callable[[int, int], int]
-        if legs.compiled:
+        if inner.compiled:
             functions = (bound.guard.handle, bound.derivative.handle, *steps)
             self.block = GUARD_TABLE.block(functions, arrays, sizes)
             self.table = self.block.words
-            self._drive = _native_drive().on(legs.words, self.table)
+            self._drive = _native_drive().on(inner.words, self.table)
         else:
             functions = (bound.guard.call, bound.derivative.call, *steps)
             self.table = GUARD_TABLE.plain(functions, arrays, sizes)
-            self._drive = partial(drive, legs.words, self.table)
+            self._drive = partial(drive, inner.words, self.table)
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
 
@@ -498,11 +500,11 @@ class Guarded:
 
         Returns :data:`GOOD` or an error code, like ``Stepper.advance``.
         """
-        self.legs.begin(from_ns)
+        self.internal_steps.begin(from_ns)
         answer = int(self._drive(from_ns, to_ns))
         if answer == PAUSED:
             drive = partial(self._drive, from_ns, to_ns)
-            answer = int(to_its_end(drive, self.legs.notes, self._interrupt_check))
+            answer = int(to_its_end(drive, self.internal_steps.notes, self._interrupt_check))
         return answer
 
     @property
@@ -517,7 +519,6 @@ class Guarded:
 
     @property
     def fired(self) -> tuple[int, ...]:
-        """Indices of the guards that fire at the end of the provisional advance."""
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def no_numbers(self) -> NDArray[np.bool_]:
@@ -543,31 +544,36 @@ class Guarded:
             self._output_words = self._output.words
         self._y = y
         rows = np.empty((times.size - 1, values.size))
-        run, given = _native_drive_on().call, (self.legs.words, self.table, self._output_words)
+        run, given = (
+            _native_drive_on().call,
+            (self.internal_steps.words, self.table, self._output_words),
+        )
         advance = _native_drive().handle
         return rows_of(
             lambda i: run(advance, *given, times[i:], values, rows[i:]),
             rows,
-            self.legs.notes,
+            self.internal_steps.notes,
             self._interrupt_check,
         )
 
 
-def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> Legs:
-    """Return the functions for the internal steps of a stepper that has no method ``legs``.
+def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> InternalSteps:
+    """Return the functions of a stepper that has no method ``internal_steps``.
 
     Each advance is one internal step. The dense output is a cubic polynomial.
     """
     x, z, u, p = vectors
     began = [0]
 
-    def leg(_: Any, t: float, h: float) -> int:  # noqa: ARG001
+    def internal_step(_: Any, t: float, h: float) -> int:  # noqa: ARG001
         to_ns = began[0] + round(h * NS_PER_S)
         return stepper.advance(began[0], to_ns, x, z, u, p, out)
 
     def begin(ns: int) -> None:
         began[0] = ns
 
-    legs = Legs(leg, leg, state_within, None, vectors[0], compiled=False, begin=begin)
-    legs.notes[WHOLE] = 1.0
-    return legs
+    inner = InternalSteps(
+        internal_step, internal_step, state_within, None, vectors[0], compiled=False, begin=begin
+    )
+    inner.notes[WHOLE] = 1.0
+    return inner

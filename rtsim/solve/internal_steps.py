@@ -1,11 +1,12 @@
 """Data structures and functions that all solvers use for their steps and internal steps.
 
 A solver advances a plant from one tag to the next. A fixed-step method takes one internal step; an
-adaptive method takes as many as its tolerance requires. In the code, the word *leg* means an
-internal step. Each solver has three functions for internal steps, compiled or as plain Python:
+adaptive method takes as many as its tolerance requires. Each solver has three functions for
+internal steps, compiled or as plain Python:
 
-- ``leg(words, t, rest)`` takes the next internal step. The step starts at time ``t`` (s) and is at
-  most ``rest`` s long. ``now`` is the state before the step, and ``out`` the state after the step.
+- ``internal_step(words, t, rest)`` takes the next internal step. The step starts at time ``t`` (s)
+  and is at most ``rest`` s long. ``now`` is the state before the step, and ``out`` the state after
+  the step.
 - ``retake(words, t, h)`` repeats the last internal step with the length ``h`` s.
 - ``between(table, part, taken)`` computes the state at the fraction ``part`` (0 to 1) of the
   internal step. The array ``y`` of the guard table (:mod:`rtsim.solve.guard_table`) receives the
@@ -55,17 +56,17 @@ MOST_SPENT = 2000
 
 
 @dataclass(frozen=True)
-class Legs:
+class InternalSteps:
     """The functions and arrays for the internal steps of one solver on one plant.
 
     Either all functions are compiled, or all are plain Python.
     """
 
-    leg: Any
+    internal_step: Any
     retake: Any
     between: Any
     words: Any
-    """The argument table of ``leg`` and ``retake``."""
+    """The argument table of ``internal_step`` and ``retake``."""
     now: Vector
     """The state at the beginning of the last internal step, shape (n,)."""
     compiled: bool
@@ -103,7 +104,7 @@ def all_steps(words: Any, t: float, h: float) -> int:
     notes = words.notes
     done = covered(notes)
     while True:
-        answer = call_step(words.leg, words, t + done, h - done)
+        answer = call_step(words.internal_step, words, t + done, h - done)
         if answer != GOOD or notes[LAST] != 0.0:
             return answer
         done += notes[TAKEN]
@@ -177,7 +178,7 @@ def dense_output(table: Any, now: Any, out: Any, part: float, taken: float) -> N
 
 STEP_LAYOUT = Layout(
     "a step",
-    ("f", "project", "jacobian", "leg", "retake"),
+    ("f", "project", "jacobian", "internal_step", "retake"),
     {
         "x": ("states",),
         "z": ("discrete",),
@@ -193,7 +194,7 @@ STEP_LAYOUT = Layout(
 
 - ``f``, ``project``, ``jacobian``: derivative, projection and Jacobian of the model. The last two
   are 0 if the model does not define them.
-- ``leg``, ``retake``: functions of the method for internal steps, or 0 without internal steps.
+- ``internal_step``, ``retake``: functions of the method, or 0 for a method without internal steps.
 - ``x``, ``out``: state at the beginning and at the end of the step.
 - ``memory``: solver memory after the last committed step. Zeros mean that no earlier step is known.
 - ``after``: solver memory that replaces ``memory`` when the step is committed.
@@ -203,9 +204,9 @@ STEP_LAYOUT = Layout(
 
 @dataclass(frozen=True)
 class Inner:
-    """The functions and arrays of a method for its internal steps (see :class:`Legs`)."""
+    """The functions and arrays of a method for its internal steps (see :class:`InternalSteps`)."""
 
-    leg: Callable[..., int]
+    internal_step: Callable[..., int]
     retake: Callable[..., int]
     now: Vector
     k: NDArray[np.float64] | None = None
@@ -235,9 +236,15 @@ class Method:
     """Function that receives all arrays before the argument table is created."""
 
 
-def functions_of(bound: BoundModel, leg: Any = 0, retake: Any = 0) -> tuple[Any, ...]:
+def functions_of(bound: BoundModel, internal_step: Any = 0, retake: Any = 0) -> tuple[Any, ...]:
     """Return the functions in :data:`STEP_LAYOUT`; for a compiled model, return their addresses."""
-    return bound.derivative.handle, bound.project.handle, bound.jacobian.handle, leg, retake
+    return (
+        bound.derivative.handle,
+        bound.project.handle,
+        bound.jacobian.handle,
+        internal_step,
+        retake,
+    )
 
 
 def model_sizes(bound: BoundModel) -> dict[str, int]:

@@ -92,7 +92,6 @@ class Jacobian:
 
     @property
     def declared(self) -> bool:
-        """True if the model declares its sparsity or its Jacobian."""
         return self._declared is not None
 
     def bind(self, z: Vector, u: Vector, p: Vector) -> None:
@@ -239,8 +238,8 @@ class Jacobian:
         """Check the rows that ``wrong`` marks, with a separate difference quotient for each column.
 
         Elements that probing missed are added to the sparsity. If all elements are correct, the
-        derivative is too curved or has a kink at ``x``. The rows are then not checked again before
-        the next tag.
+        derivative is too curved or has a kink at ``x``. In this case, the rows are not checked
+        again before the next tag.
         """
         assert self.sparsity is not None
         sizes, starts, elements = self._sizes(x), self.sparsity.starts, self.sparsity.rows
@@ -374,8 +373,8 @@ MOST_ELEMENTS = 50_000_000
 def note_sizes(words: Any, h: float) -> None:
     """Estimate the sizes of the states for a step of about ``h`` s, and store them in ``sizes``.
 
-    A size is at least the state's change in the step times :data:`_PART`. A smaller perturbation
-    would be lost in the rounding of the derivative.
+    Each size is at least ``_PART`` times the change of the state in the step, because rounding
+    errors of the derivative would hide a smaller perturbation.
     """
     now, slope, sizes, typical = words.now, words.slope, words.sizes, words.typical
     for j in range(now.size):

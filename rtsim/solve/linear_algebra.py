@@ -52,7 +52,6 @@ def _sum_of_rows(row: Any, k: Any, count: int, out: Any) -> None:
 
 
 def add_part(into: Any, start: int, factor: float, of: Any, begin: int, count: int) -> None:
-    """Add ``factor * of[begin : begin + count]`` to ``into[start : start + count]``."""
     into[start : start + count] += factor * of[begin : begin + count]
 
 
@@ -219,8 +218,8 @@ factor = in_both(factor, inlined=False)
 def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
     """Substitute forward if the matrix has one diagonal below the main one.
 
-    Each result is needed for the next one. The code keeps the latest result in a local variable,
-    because an array element would take twice the time.
+    The code keeps the latest result in a local variable, because reading it from the array would
+    take twice the time.
     """
     n, kept = lu.shape
     share = b[0]

@@ -2,9 +2,9 @@
 
 A numerical method is a function ``step(words, t, h)``. The function computes one step from time
 ``t`` (s) with the length ``h`` (s), and returns :data:`GOOD` or an error code of
-:mod:`rtsim.solve.base`.  The argument table ``words`` begins with :data:`STEP_LAYOUT` and contains
-the addresses of all arrays.  Compiled code therefore needs only one call per step, as long as the
-arrays keep their addresses.
+:mod:`rtsim.solve.base`. The argument table ``words`` begins with :data:`STEP_LAYOUT` and contains
+the addresses of all arrays. A step then needs a single call of compiled code, as long as the arrays
+keep their addresses.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rtsim.solve.internal_steps import (
     TAKEN,
     TRIED,
     WAITING,
-    Legs,
+    InternalSteps,
     Method,
     functions_of,
     model_sizes,
@@ -131,7 +131,7 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
 
     The stepper is compiled if the model is compiled. Raises :class:`ValueError` if an array of
     ``method.own`` does not have the shape in ``method.layout``, and :class:`TypeError` if it is not
-    contiguous float64. ``Stepper.advance`` raises the same errors for its vectors.
+    contiguous float64.
     """
     if bound.history is not None:
         from rtsim.solve.delayed import with_history  # few models have delays
@@ -168,7 +168,7 @@ class _Plain:
         self._bound = bound  # keeps the machine code of these functions alive
         steps: tuple[Callable[..., int], ...] = ()
         if method.inner is not None:
-            steps = method.inner.leg, method.inner.retake
+            steps = method.inner.internal_step, method.inner.retake
         self._functions = functions_of(bound, *(self._called(step) for step in steps))
         self._sizes = model_sizes(bound)
         self._arrays = method.layout.filled(method.own, self._sizes)
@@ -190,17 +190,18 @@ class _Plain:
             return to_its_end(step, self._notes, self.interrupt_check)
         return answer
 
-    def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
-        """Return the functions and arrays for internal steps of a plant with the given vectors."""
+    def internal_steps(
+        self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
+    ) -> InternalSteps:
         self._settle((x, z, u, p, out))
         inner, whole = self._method.inner, self._called(self._method.step)
         between = self._called(state_within, GUARD_TABLE)
         if inner is None:
-            return Legs(whole, whole, between, self._words, x, self._compiled, self._notes)
-        leg, retake = self._called(inner.leg), self._called(inner.retake)
-        return Legs(
-            leg, retake, between, self._words, inner.now, self._compiled, self._notes, inner.k,
-            inner.dense,
+            return InternalSteps(whole, whole, between, self._words, x, self._compiled, self._notes)
+        internal_step, retake = self._called(inner.internal_step), self._called(inner.retake)
+        return InternalSteps(
+            internal_step, retake, between, self._words, inner.now, self._compiled, self._notes,
+            inner.k, inner.dense,
         )  # fmt: skip
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
@@ -304,7 +305,6 @@ class _Resident(_Plain):
         return answer
 
     def native(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> NativeStep:
-        """Return the arguments for compiled code that calls this stepper with the given vectors."""
         if not all(map(is_, (x, z, u, p, out), self._vectors)):
             self._settle((x, z, u, p, out))
         handle = int(self._native.handle)

@@ -363,7 +363,7 @@ def begin(words: Any, t: float, rest: float) -> int:
     return GOOD
 
 
-def rosenbrock_leg(words: Any, t: float, rest: float) -> int:
+def rosenbrock_internal_step(words: Any, t: float, rest: float) -> int:
     """Take one internal step that meets the tolerance.
 
     The step starts at time ``t`` (s) and is at most ``rest`` s long. Returns :data:`GOOD`, an error
@@ -451,7 +451,7 @@ class Rosenbrock(StepControl):
         own = self.arrays(bound, table.gamma)
         own |= {"b": weights(table.b), "d": weights(table.d), "e": lower_triangle(table.e)}
         own |= matrix_arrays(bound, own["atol"] / self.rtol)
-        inner = Inner(rosenbrock_leg, rosenbrock_step, own["now"], own["k"], own["dense"])
+        inner = Inner(rosenbrock_internal_step, rosenbrock_step, own["now"], own["k"], own["dense"])
         return stepper(Method(all_steps, LAYOUT, own, kept=KEPT, inner=inner), bound)
 
 

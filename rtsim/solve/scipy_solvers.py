@@ -2,8 +2,8 @@
 
 SciPy's solver objects cannot be copied, so a step cannot be undone. rtsim therefore creates a new
 object for each advance from one tag to the next. The new object starts with the step length of the
-last advance, but computes the Jacobian, its factors, and the history of a multistep method again. A
-stiff model therefore runs faster if the run has few tags.
+last advance, but computes the Jacobian, its factors, and the history of a multistep method again.
+Stiff models therefore run faster with few tags.
 
 ``project`` is applied at the end of an advance, not between internal steps.
 """
@@ -37,7 +37,7 @@ from rtsim.solve.internal_steps import (
     STEP_LAYOUT,
     TAKEN,
     TRIED,
-    Legs,
+    InternalSteps,
     model_sizes,
     nothing,
 )
@@ -189,23 +189,25 @@ class SciPyStepper:
         notes[PHASE] = notes[TRIED] = 0.0
         done = start
         while True:
-            answer = self._leg(None, done, end - done)
+            answer = self._internal_step(None, done, end - done)
             if answer != GOOD or notes[LAST] != 0.0:
                 return answer
             done += notes[TAKEN]
             self.interrupt_check()
 
-    def legs(self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector) -> Legs:
+    def internal_steps(
+        self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
+    ) -> InternalSteps:
         """Return the functions and arrays for internal steps on the given vectors.
 
         The state at an event comes from SciPy's dense output.
         """
         vectors = (x, z, u, p, out)
 
-        def leg(_: Any, t: float, rest: float) -> int:
+        def internal_step(_: Any, t: float, rest: float) -> int:
             self._settle(vectors)
             self._at_once = False
-            return self._leg(_, t, rest)
+            return self._internal_step(_, t, rest)
 
         def retake(_: Any, t: float, h: float) -> int:
             out[:] = self._between(t + h)
@@ -220,7 +222,9 @@ class SciPyStepper:
             np.zeros((1, x.size)),
             np.zeros((1, 0)),
         )  # not None, because SciPy's solvers have a dense output
-        return Legs(leg, retake, between, None, self._now, False, self._notes, k, dense)
+        return InternalSteps(
+            internal_step, retake, between, None, self._now, False, self._notes, k, dense
+        )
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
         """Use the given vectors for the next call of ``advance``. New vectors are checked first."""
@@ -242,7 +246,7 @@ class SciPyStepper:
             self._dense = self._solver.dense_output()
         return self._dense(t)  # type: ignore[no-any-return]
 
-    def _leg(self, _: Any, t: float, rest: float) -> int:
+    def _internal_step(self, _: Any, t: float, rest: float) -> int:
         remembered: float | None = None
         self._notes[BEGAN] = t
         if self._notes[TRIED] >= self._most_steps:

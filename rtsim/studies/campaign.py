@@ -89,7 +89,7 @@ class Pool(Protocol):
 class InProcess:
     """Pool that executes batches one after the other in this process, for example for a debugger.
 
-    If a run ends its process, the study ends too. Time limits have no effect.
+    A run that ends its process therefore ends the study. Time limits have no effect.
     """
 
     workers = 1
@@ -132,7 +132,7 @@ class Ordering(Protocol):
 
 @dataclass
 class _Suspect:
-    """A run that crashed its process or raised an error, and is therefore executed again."""
+    """A run to be executed again, because its process crashed or an error was raised."""
 
     order: Ordered
     attempts: int = 0

@@ -74,7 +74,7 @@ Point = tuple[int, float]
 class Waveform:
     """The values of an input over time: an input signal with the values of its control points.
 
-    The fields except ``points`` are those of :class:`InputSignal`.
+    The fields have the same meaning as in ``InputSignal``, except ``points``.
     """
 
     target: str
@@ -151,7 +151,6 @@ class Counterexample:
 
     @property
     def name(self) -> str:
-        """The name of the requirement in lower case, with underscores, for the names of files."""
         return re.sub(r"\W+", "_", self.requirement.name.lower()).strip("_")
 
     def make(
@@ -272,7 +271,6 @@ class Runs:
         self._prepared: dict[tuple[str, tuple[tuple[str, Value], ...]], Prepared] = {}
 
     def check(self, one: Counterexample) -> RequirementResult:
-        """Return the same verdict as :meth:`Counterexample.check`."""
         arguments = tuple(sorted((n, v) for n, v in one.values.items() if "." not in n))
         key = one.scenario, arguments
         if key not in self._prepared:
@@ -289,10 +287,9 @@ class Runs:
         return check([one.requirement], result)[0]
 
     def violates(self, one: Counterexample, most: float = 0.0, least: float = -math.inf) -> bool:
-        """Return whether the run violates the requirement with a robustness in a range.
+        """Return whether the run violates the requirement, with a robustness within two bounds.
 
-        The range is from ``least`` to ``most``.
-        A run that ends with an error does not count as a violation.
+        The bounds are ``least`` and ``most``. A run with an error does not count as a violation.
         """
         try:
             found = self.check(one)
@@ -356,14 +353,17 @@ def _s(ns: int) -> float:
 
 
 def _moved(scenario: str, to: Callable[[Path], Path]) -> str:
-    """Return the reference ``scenario`` with the path ``to(path)`` if it is a Python file."""
     path, dot, function = scenario.partition(".py")
     if not dot:
         return scenario
     return f"{to(Path(path + dot)).as_posix()}{function}"
 
 
-def _write(path: Path, lines: Sequence[str]) -> None:
+def check_replaceable(path: Path) -> None:
+    """Raise :class:`ScenarioError` if ``path`` is a file that is not a counterexample or its test.
+
+    A file that does not exist is no error.
+    """
     mark = _MARK.encode()
     try:
         if path.exists() and path.read_bytes()[: len(mark)] != mark:
@@ -371,6 +371,13 @@ def _write(path: Path, lines: Sequence[str]) -> None:
                 f"{path} exists and contains no counterexample, so it is not overwritten; give "
                 "another name"
             )
+    except OSError as error:
+        raise ScenarioError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    check_replaceable(path)
+    try:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
         raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from None

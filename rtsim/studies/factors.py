@@ -39,10 +39,7 @@ class Spread(ABC):
 
     @abstractmethod
     def at(self, unit: Vector) -> Values:
-        """Convert numbers ``unit`` (n,) in (0, 1) to values (n,) of the factor.
-
-        For a distribution, the inverse of the distribution function gives the values.
-        """
+        """Convert numbers ``unit`` (n,) in (0, 1) to values (n,) of the factor."""
 
     @abstractmethod
     def levels(self, count: int) -> list[Value]:

@@ -76,7 +76,6 @@ class Falsification(Judged):
 
     @property
     def status(self) -> int:
-        """Exit status: 1 for a violation, 0 for a search without one, 2 if it could not search."""
         return 1 if self._judge() is Outcome.FAILED else 0 if self.searched else 2
 
     @property
@@ -104,7 +103,6 @@ class Falsification(Judged):
         return {**found.values, **{f"{target}[{k}]": value for target, k, value in waves}}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON data, with times in s."""
         found = self.counterexample
         example = None if found is None else {"run": self.run, **found.to_json()}
         return {
@@ -154,7 +152,7 @@ def falsify(
         method: Search method, one of :data:`SEARCH_METHODS`.
         runs: Largest number of runs.
         seconds: Wall-clock time after which no further runs begin, s.
-        seed: Seed of the search. All runs have the same seed, which follows from it.
+        seed: Seed of the search, from which the common seed of all runs is computed.
         until: End of each run, s. The default is the end of the scenario.
         stop: True to end after the first generation with a violation.
         population: Runs of a generation; 0 for the default of the method.
@@ -193,14 +191,13 @@ def falsify(
 
 
 def _first(scenario: str, factors: Mapping[str, object], settings: Mapping[str, Value]) -> Scenario:
-    """Return the scenario with typical arguments of its function."""
     arguments = {name: spread(one).middle() for name, one in factors.items() if "." not in name}
     values = {**settings, **arguments}
     return ScenarioMaker(scenario).make({name: text_of(value) for name, value in values.items()})
 
 
 def _chosen(requirement: str, own: Sequence[Requirement], scenario: Scenario) -> Requirement:
-    every = {one.name: one for one in (*scenario.requirements, *own)}
+    every = {one.name: one for one in gather((*scenario.requirements, *own))}
     names = [one.name for one in own or scenario.requirements]
     if requirement:
         if requirement not in every:
@@ -272,7 +269,6 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
 
 
 def _counterexample(folder: Folder, scenario: str, of: Requirement) -> tuple[int, Counterexample]:
-    """Return the run with the smallest margin: its number, and all that repeats it."""
     column = margin_column(of.name)
     columns = folder.columns("run", column)
     run = int(columns["run"][np.nanargmin(columns[column])])

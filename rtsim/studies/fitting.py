@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S, Duration
@@ -43,6 +43,8 @@ Two parameters with a correlation of 1 - 2e-8 have this condition number.  The c
 are accurate to about 1e-8.
 """
 NO_EFFECT = 1e-9
+WIDEST = 10.0
+"""Standard error, relative to the scale of a parameter, above which it counts as undetermined."""
 ROUNDING = 1e-8
 """Residuals below this part of a signal are rounding errors, not noise."""
 _SHARE = 1e-3
@@ -151,6 +153,8 @@ class _Runs:
     ) -> None:
         self._make, self.names, self._time = make, list(names), time
         self._seed, self.count = seed, 0
+        self.good = False
+        """True after a run that reached the last measurement."""
         self._changes = {
             name: [(round(t * NS_PER_S), float(v)) for t, v in zip(time, column, strict=True)]
             for name, column in driven.items()
@@ -191,6 +195,7 @@ class _Runs:
                 f"the run ended at {last:g} s ({run.in_words}), before the last measurement at "
                 f"{self._time[-1]:g} s; narrow the ranges of --vary, or cut the measurements"
             )
+        self.good = True
         return {name: np.interp(self._time, run.time, run[name]) for name in names}
 
 
@@ -258,7 +263,12 @@ def fit(
         return np.concatenate(parts)
 
     def residuals(scaled: Vector) -> Vector:
-        out = differences(scaled)
+        try:
+            out = differences(scaled)
+        except ModelError:
+            if runs.good:  # the search takes a shorter step where the model has no solution
+                return np.full(count, np.inf)
+            raise
         progress(runs.count, float(out @ out))
         return out
 
@@ -383,18 +393,28 @@ class _Space:
         return out
 
     def jacobian(self, function: Callable[[Vector], Vector], at: Vector) -> NDArray[np.float64]:
-        """Return the derivatives (n, p) of ``function``; one-sided at a bound."""
+        """Return the derivatives (n, p) of ``function``.
+
+        A derivative is one-sided at a bound, and where a run on the other side fails.
+        """
         columns = []
         for k in range(self.size):
-            ends = []
-            for step in (-STEP, STEP):
+            ends: list[tuple[float, Vector]] = []
+            failed: ModelError | None = None
+            for step in (-STEP, STEP, 0.0):
                 point = at.copy()
-                point[k] = np.clip(
-                    point[k] + step * max(1.0, abs(at[k])), self._low[k], self._high[k]
-                )
-                ends.append((point[k], function(point)))
-            (a, before), (b, after) = ends
-            columns.append((after - before) / (b - a))
+                moved = point[k] + step * max(1.0, abs(at[k]))
+                point[k] = np.clip(moved, self._low[k], self._high[k])
+                if len(ends) == 2 or any(point[k] == known for known, _ in ends):
+                    continue
+                try:
+                    ends.append((float(point[k]), function(point)))
+                except ModelError as error:
+                    failed = error
+            if len(ends) < 2 and failed is not None:
+                raise failed
+            (first, before), (last, after) = ends
+            columns.append((after - before) / (last - first))
         return np.stack(columns, axis=1)
 
 
@@ -455,7 +475,6 @@ def _result(
 
     count = jacobian.shape[0]
     undetermined, sentences = _undetermined(jacobian, [axis.name for axis in space.axes])
-    left = [k for k in range(space.size) if k not in undetermined]
     free = max(1, count - space.size)
     errors = np.full(space.size, math.inf)
     correlation = np.full((space.size, space.size), math.nan)
@@ -470,6 +489,14 @@ def _result(
     )
     covariance *= weighted / free
     deviation = np.sqrt(np.diag(covariance))
+    for k, axis in enumerate(space.axes):
+        if k not in undetermined and deviation[k] > WIDEST:
+            undetermined.add(k)
+            sentences.append(
+                f"the data hardly determine {axis.name}: its standard error is "
+                f"{deviation[k] * axis.scale:.3g}; compare other signals, or do not vary it"
+            )
+    left = [k for k in range(space.size) if k not in undetermined]
     if left:
         errors[left] = deviation[left]
         with np.errstate(all="ignore"):

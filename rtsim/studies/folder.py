@@ -622,7 +622,6 @@ def ranges(runs: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
-    """Return ranges of numbers as text, such as ``0 to 3, 7``."""
     texts = [str(a) if a == b else f"{a} to {b}" for a, b in found[:most]]
     return ", ".join([*texts, *(["..."] if len(found) > most else [])])
 
@@ -652,7 +651,6 @@ def _number(path: Path) -> int:
 
 
 def _write(target: Path, write: Any) -> None:
-    """Write a file atomically by calling ``write(path)`` with a temporary path."""
     part = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         write(part)

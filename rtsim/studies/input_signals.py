@@ -147,8 +147,8 @@ class InputSignal:
     def changes(self, values: Mapping[str, Any], until_ns: int) -> Changes:
         """Return the changes of the target in a run until ``until_ns``, the first at 0 ns.
 
-        ``values`` contains the value of each factor, and may contain other values. Consecutive
-        equal values give one change. Raises :class:`ScenarioError` for too many samples.
+        ``values`` must contain the value of each factor of the signal. Consecutive equal values
+        give one change. Raises :class:`ScenarioError` for too many samples.
         """
         points = self.control_points(values, until_ns)
         t = np.array([ns for ns, _ in points], np.int64)
@@ -248,7 +248,6 @@ def check_targets(targets: Iterable[str]) -> None:
 
 
 def whole_name(scenario: Scenario, target: str) -> str:
-    """Return ``"component.name"`` for a target that names only a component with one signal."""
     if "." in target:
         return target
     component = scenario.component(target)

@@ -28,10 +28,10 @@ class Stop:
     estimated) or of a requirement (whose pass rate is estimated). The end of the study is the last
     interim analysis.
 
-    With several interim analyses, a study would stop by chance too often. Bonferroni's correction
-    therefore raises the level of each interval to 1 - (1 - ``level``) / (number of interim
-    analyses, including the end). The probability that every interval contains the true value is
-    then at least ``level``.
+    Several interim analyses would stop a study by chance too often. Bonferroni's correction
+    therefore raises the level of each interval to 1 - (1 - ``level``) / n for n interim analyses,
+    including the end. The probability that every interval contains the true value is then at least
+    ``level``.
     """
 
     result: str
@@ -57,7 +57,6 @@ class Stop:
 
     @property
     def stated(self) -> str:
-        """A sentence that states when the study stops and the level of its confidence intervals."""
         looks = ", ".join(map(str, self.looks))
         return (
             f"the study stops if the half-width of {self.result} is at most {self.half_width:g} "

@@ -122,7 +122,6 @@ class Runner:
                 self._scenario(made, order).build().close()
 
     def scenario(self, order: Ordered) -> Scenario:
-        """Return the scenario of one run."""
         return self._scenario(self._of(order), order)
 
     def until_ns(self, order: Ordered) -> int:
@@ -260,7 +259,6 @@ class Runner:
         return {**self.job.settings, **factors}
 
     def _changes(self, made: _Made, order: Ordered) -> dict[str, Changes]:
-        """Return the scheduled changes of the input signals."""
         if not self.job.signals:
             return {}
         until_ns = RunRequest(made.scenario, until=self.job.until).until_ns

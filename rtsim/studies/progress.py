@@ -149,7 +149,7 @@ class Speed:
     def of(self, now: int, runs: int) -> float:
         """Return the recent runs per second.
 
-        ``runs`` is the number of runs that have ended up to the time ``now`` (ns).
+        ``runs`` is the number of runs that have ended by the time ``now`` (ns).
         """
         seen = self._seen
         seen.append((now, runs))

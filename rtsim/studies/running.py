@@ -276,7 +276,6 @@ class Repeated(Judged):
 
     @property
     def undecided(self) -> str:
-        """Reason why the digests cannot be compared; empty if they can."""
         run = self.row.order.run
         if not self.stored:
             return f"the study has no digest of run {run}, so nothing is compared"
@@ -297,7 +296,6 @@ class Repeated(Judged):
 
     @property
     def equal(self) -> bool | None:
-        """True if both digests are equal; ``None`` if they cannot be compared."""
         return None if self.undecided else self.row.digest == self.stored
 
 

@@ -68,10 +68,10 @@ def without(
 
 
 def least(high: int, does: Callable[[int], T | None]) -> T | None:
-    """Return ``does(k)`` for a small k from 1 to ``high - 1`` for which it is not None.
+    """Return the result ``does(k)`` for a small k from 1 to ``high - 1`` whose result is not None.
 
-    The search halves the interval. If ``does`` is None up to some k and not None from there on, it
-    finds the smallest k.
+    The search halves the interval. The function finds the smallest k with a result other than None,
+    if all larger k also have one.
     """
     low, best = 0, None
     while high - low > 1:
@@ -85,7 +85,6 @@ def least(high: int, does: Callable[[int], T | None]) -> T | None:
 
 
 def rounder(value: float) -> list[float]:
-    """Return ``value``, rounded to 1, 2, 3 and 4 significant digits."""
     if not math.isfinite(value):
         return []
     return list(dict.fromkeys(float(f"{value:.{digits - 1}e}") for digits in DIGITS))
@@ -154,11 +153,11 @@ def shrunk(
 ) -> Shrunk:
     """Shrink a counterexample that a search found, by runs in this process.
 
-    Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. With a
-    smaller violation, rounding or the latency of a board could decide whether it occurs. A step
+    Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. A
+    smaller violation might disappear through rounding or through the latency of a board. A step
     measure that refers to the height of the step, such as an overshoot in %, grows without limit if
-    the step becomes smaller. The measure is at most ``1 / share`` times that of ``one``. The
-    result is run once more as ``rtsim run`` does.
+    the step becomes smaller. The measure is at most ``1 / share`` times that of ``one``. The result
+    is run once more as ``rtsim run`` does.
 
     Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.
 
@@ -228,7 +227,7 @@ def shrink(
     Args:
         start: A run that violates its requirement.
         violates: Returns whether a run violates the requirement, and not merely leaves it
-            undecided. Each smaller run that is accepted was passed to it.
+            undecided. Each accepted run has passed this function.
         factors: The values of ``start`` that may change, by name.
         budget: Greatest number of runs.
         tick: Grid of the times, ns.
@@ -264,12 +263,13 @@ class _Shrinking:
         before = None
         while before is not self.best:
             before = self.best
-            for part in (self._on_ticks, self._points, self._inputs, self._unchanged, self._end,
-                         self._pauses, self._rounded):  # fmt: skip
+            for part in (
+                self._round_times_to_grid, self._points, self._without_inputs, self._unchanged,
+                self._with_earlier_end, self._pauses, self._rounded,
+            ):  # fmt: skip
                 part()
 
-    def _on_ticks(self) -> None:
-        """Move all times to the grid at once, so that all later cuts are on the grid as well."""
+    def _round_times_to_grid(self) -> None:
         inputs = []
         until = max(self._near(self.best.until_ns), self._tick)
         for wave in self.best.inputs:
@@ -280,7 +280,6 @@ class _Shrinking:
         self._first([replace(self.best, inputs=tuple(inputs), until_ns=until)])
 
     def _near(self, ns: int) -> int:
-        """Return the time of the grid that is nearest to ``ns``."""
         return round(Fraction(ns, self._tick)) * self._tick
 
     def _grid(self, ns: int) -> int:
@@ -288,7 +287,6 @@ class _Shrinking:
         return -(-_grid(ns) // self._tick) * self._tick
 
     def _first(self, candidates: Sequence[Counterexample]) -> Counterexample | None:
-        """Return the first candidate that is smaller than the best one and is a violation."""
         for one in candidates:
             if one.until_ns < self._least_ns:
                 one = replace(one, until_ns=self._least_ns)
@@ -329,16 +327,13 @@ class _Shrinking:
             # Fewer points often need larger values.
             without(self.best, count, extreme, self._smaller)
 
-    def _inputs(self) -> None:
-        """Leave out whole inputs, so that the scenario determines their values."""
-
+    def _without_inputs(self) -> None:
         def fewer(one: Counterexample, gone: slice) -> list[Counterexample]:
             return [replace(one, inputs=(*one.inputs[: gone.start], *one.inputs[gone.stop :]))]
 
         without(self.best, lambda one: len(one.inputs), fewer, self._smaller)
 
     def _unchanged(self) -> None:
-        """Give factors their usual values."""
         for name in sorted(self.best.values):
             if name in self._factors and self._factors[name].usual is not None:
                 values = {key: v for key, v in self.best.values.items() if key != name}
@@ -346,8 +341,7 @@ class _Shrinking:
 
     # -- a shorter run
 
-    def _end(self) -> None:
-        """End the run earlier, at a multiple of a power of ten with two digits."""
+    def _with_earlier_end(self) -> None:
         grid = self._grid(self.best.until_ns)
         start = self.best
         least(
@@ -411,8 +405,8 @@ class _Shrinking:
 def _without_points(one: Counterexample, k: int, gone: slice) -> list[Counterexample]:
     """Return three runs without some control points of the input ``k``.
 
-    In the first run, the time of these points is left out. In the second run, the value before
-    them lasts longer, and in the third run, the value after them begins earlier.
+    The first run is shorter by the time of these points. In the second run, the value before the
+    points lasts longer; in the third run, the value after the points begins earlier.
     """
     points = one.inputs[k].points
     kept = (*points[: gone.start], *points[gone.stop :])
@@ -445,7 +439,6 @@ def _with_point(one: Counterexample, k: int, at: int, point: Point) -> Counterex
 
 
 def _at_bounds(one: Counterexample, k: int) -> Counterexample:
-    """Return the run in which the input ``k`` has only its smallest and its largest value."""
     wave = one.inputs[k]
     middle = 0.5 * (wave.low + wave.high)
     points = [(ns, wave.low if value < middle else wave.high) for ns, value in wave.points]
@@ -453,7 +446,6 @@ def _at_bounds(one: Counterexample, k: int) -> Counterexample:
 
 
 def _ended(one: Counterexample, until_ns: int) -> Counterexample:
-    """Return the run that ends at ``until_ns``."""
     inputs = tuple(wave.within(until_ns) for wave in one.inputs)
     return replace(one, inputs=inputs, until_ns=until_ns)
 
@@ -483,13 +475,11 @@ def _grid(ns: int, digits: int = 2) -> int:
 
 
 def _coarse(ns: int, digits: int) -> int:
-    """Return ``ns``, rounded up to ``digits`` digits."""
     grid = _grid(ns, digits)
     return -(-ns // grid) * grid
 
 
 def _digits(value: float) -> int:
-    """Return the number of significant digits of ``value``; 0 has none."""
     return len(Decimal(repr(value)).normalize().as_tuple().digits) if value else 0
 
 

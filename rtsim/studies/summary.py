@@ -106,7 +106,6 @@ class Summary(Judged, dict[str, Any]):
 
     @property
     def in_words(self) -> str:
-        """A sentence with the outcome, the number of passed runs, and the main reason."""
         met = [
             f"{one['requirement']}: {one['passed']} of {one['count']} runs pass"
             for one in self["requirements"].values()
@@ -196,7 +195,7 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 
 
 def rows_of(columns: Columns, which: Marks) -> Columns:
-    """Return the rows that the mask ``which`` (n,) selects, without a copy if it selects all."""
+    """Return the rows that the mask ``which`` (n,) selects; copy only a part of the rows."""
     return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 
@@ -259,7 +258,6 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
 
 
 def _why_undecided(requirement: Formula, cause: str) -> str:
-    """Return the sentence about ``requirement`` in the cause of a row."""
     begins = f"{requirement.name} is undecided: "
     found = (one for one in cause.split("; ") if one.startswith(begins))
     return next(found, cause).removeprefix(begins)

@@ -29,7 +29,7 @@ from rtsim.core.extras import extra
 from rtsim.studies.campaign import Batch, Outcome
 from rtsim.studies.measures import Row
 from rtsim.studies.one_run import check_worker, run_batch
-from rtsim.studies.plan import Ordered
+from rtsim.studies.plan import Ordered, orders_of_text, text_of_orders
 from rtsim.timing.scheduling import usable_cpus
 
 _START_S = 60.0
@@ -173,10 +173,7 @@ def joined(where: Where) -> Any:
 
 
 def _check_open(address: str) -> None:
-    """Raise :class:`OSError` at once if nothing listens at ``address``.
-
-    Without the check, Dask tries to connect for 20 s.
-    """
+    """Raise :class:`OSError` at once if nothing listens at ``address``."""
     if not address:
         return
     addressing = distributed().comm.addressing
@@ -291,21 +288,22 @@ class ClusterLost(RtsimError):
     """Raised if the connection to Dask's scheduler is lost or the cluster has no workers left."""
 
 
-def _in_worker(job_text: str, batch: Batch, key: str) -> tuple[str, list[Row]]:
+def _in_worker(job_text: str, orders: str, alone: bool, key: str) -> tuple[str, list[Row]]:
     """Execute a batch in a Dask worker, and report the start of its first run.
 
-    Returns the worker's address and the rows.
+    ``orders`` is the text of the runs, because Dask's scheduler keeps the last 1000 messages to
+    each worker. ``alone`` is :attr:`Batch.alone`. Returns the worker's address and the rows.
     """
     worker = distributed().get_worker()
 
     def began() -> None:
         worker.log_event(_TOPIC, {"key": key})
-        if batch.alone:
+        if alone:
             flushed = threading.Event()
             worker.loop.add_callback(worker.loop.call_later, _FLUSHED_S, flushed.set)
             flushed.wait(10 * _FLUSHED_S)
 
-    return str(worker.address), run_batch(job_text, batch.orders, began)
+    return str(worker.address), run_batch(job_text, orders_of_text(orders), began)
 
 
 class DaskPool:
@@ -383,7 +381,7 @@ class DaskPool:
         key = f"rtsim-study-{os.getpid()}-{id(self)}-{self._number}"
         others = [one for one in self.addresses if one != batch.avoid] if batch.avoid else []
         future = self._client.submit(
-            _in_worker, self._job_text, batch, key,
+            _in_worker, self._job_text, text_of_orders(batch.orders), batch.alone, key,
             key=key, pure=False, retries=0,
             workers=others or None, allow_other_workers=True if others else None,
             priority=1 if batch.alone else 0,

@@ -100,7 +100,7 @@ class FakeClock:
             self._agenda.sort(key=lambda entry: entry[:2])
 
     def wake_late(self, *late: int) -> None:
-        """Add wake-up latencies (ns) of further waits; those added earlier are used first."""
+        """Append wake-up latencies (ns) for further waits, which are used in order."""
         self._late.extend(late)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:

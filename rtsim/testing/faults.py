@@ -60,7 +60,7 @@ def check_fault_kind(name: str, **parameters: float) -> None:
         _check_description(kind, "controller.to_board", parameters)
         _check_bytes(kind, parameters)
     elif issubclass(kind, BoardFault):
-        _check_description(kind, "controller.board", parameters)
+        _check_description(kind, kind.example, parameters)
         _check_board(kind)
     else:
         place = _PLACES[kind.moment if issubclass(kind, LoopFault) else kind.level]

@@ -57,8 +57,8 @@ def _drawn(
 ) -> tuple[list[tuple[int, ...]], object]:
     """Return the delays of one run, and the final position of its random stream.
 
-    For each size, a copy restored from a checkpoint replaces the model before each draw whose
-    number is in ``resumed``.
+    Before each draw whose number is in ``resumed``, the model is replaced by a copy restored from a
+    checkpoint.
     """
     own, stream = for_one_run(model, "the check"), RandomStreams(11).stream("x")
     out: list[tuple[int, ...]] = []

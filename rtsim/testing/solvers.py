@@ -28,9 +28,9 @@ FEW, MANY = 11, 51
 def allocations(solver: Solver, model: Model) -> float | None:
     """Return the number of memory allocations per compiled step of 10 ms with ``model``.
 
-    A call from Python also allocates memory for each array argument. The function therefore
-    compares a call with few steps to a call with many steps. Allocations of numpy outside compiled
-    code do not count. The result is ``None`` if the solver cannot take several steps at once.
+    The function compares a call with few steps to a call with many steps, because each call from
+    Python also allocates memory for its array arguments. Allocations of numpy outside compiled code
+    do not count. The result is ``None`` if the solver cannot take several steps at once.
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)
@@ -49,7 +49,6 @@ def allocations(solver: Solver, model: Model) -> float | None:
 
 
 def forced(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Compute the derivative of :data:`FORCED`."""
     dx[0] = x[1]
     dx[1] = -x[0] + 2.0 * math.cos(t) - p[0] * (x[1] - math.sin(t) - t * math.cos(t))
 
@@ -155,10 +154,10 @@ def _step(pair: Pair, h: float) -> tuple[Vector, Vector, NDArray[np.float64]]:
     """
     stepper: Any = one_step(pair).stepper(bind(FORCED, compile=False))
     out, p = np.zeros(2), FORCED.parameters.initial()
-    legs = stepper.legs(START, NONE, NONE, p, out)
+    internal = stepper.internal_steps(START, NONE, NONE, p, out)
     ends = round(FROM_S * NS_PER_S), round((FROM_S + h) * NS_PER_S)
     assert stepper.advance(*ends, START, NONE, NONE, p, out) == GOOD
-    return legs.k, out, legs.dense
+    return internal.k, out, internal.dense
 
 
 def _estimate(pair: Pair, h: float) -> Vector:

@@ -103,7 +103,6 @@ def _check_allowed(atol: float, rtol: float = 0.0) -> None:
 
 
 def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
-    """Return the absolute differences, with 0 for equal infinities."""
     a, b = (np.asarray(values, dtype=np.float64) for values in (full, simple))
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(a == b, 0.0, np.abs(a - b)))

@@ -58,11 +58,10 @@ def _used(thread: str) -> int:
 class OffTheLoop:
     """Moves the threads of this process away from the CPU of the real-time loop.
 
-    The loop is a thread of ``process``. A process that receives the loop's data computes in bursts
-    of a millisecond. If the loop wakes on the same CPU, the loop must wait for the end of a burst,
-    even with a better nice value. The data for the page in the browser caused two thirds of the
-    overruns of a loop at 1 kHz. If the user assigned the loop to several CPUs, but not to all, no
-    thread is moved away.
+    The loop is a thread of ``process``. A process that receives the loop's data computes for about
+    1 ms at a time. A loop that wakes on the same CPU waits for this millisecond, even with a better
+    nice value. If the user assigned the loop to several CPUs, but not to all, no thread is moved
+    away.
     """
 
     def __init__(self, process: int) -> None:

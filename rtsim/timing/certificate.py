@@ -96,7 +96,6 @@ class Certificate:
             ) from error
 
     def table(self) -> RenderableType:
-        """Return the certificate as tables for a terminal."""
         from rich.console import Group
         from rich.text import Text
 

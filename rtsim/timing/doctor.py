@@ -65,7 +65,6 @@ class Measurement:
 
     @property
     def judged(self) -> tuple[str, int | None]:
-        """The criterion's fraction of wakes (a text), and the greatest lateness in it (ns)."""
         s = self.lateness
         if s.p99_9 is not None:
             return f"999 in 1000 of {s.count} wakes", s.p99_9
@@ -80,7 +79,6 @@ class Measurement:
 
     @property
     def enough(self) -> bool:
-        """Return whether the measurement has enough samples for a verdict."""
         return self.lateness.count >= FEWEST
 
     @property
@@ -165,7 +163,6 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """The result of the measurement in one or two sentences."""
         if not self.decided:
             return self._undecided
         if self.holds_hz is None:
@@ -256,7 +253,6 @@ class Diagnosis:
         }
 
     def table(self) -> RenderableType:
-        """Return the result as a table for a terminal."""
         m = self.machine
         table = Table(title="Wake lateness", title_justify="left")
         for heading in ("rate", "spin", "median", "p99", "p99.9", "max", "allowed", "held"):

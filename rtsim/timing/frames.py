@@ -58,8 +58,8 @@ class WorstFrame:
 class FrameLog:
     """Statistics of all frames in constant memory, and the worst frames with their jobs.
 
-    A frame is added to the log when the frame ends, before the wait for the next frame. If this
-    wait ends early, the added frame continues, and :meth:`reopen` removes the frame from the log.
+    A frame is added to the log when the frame ends, before the wait for the next frame. If the wait
+    ends early, ``reopen`` removes the frame from the log, and the frame continues.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -141,7 +141,7 @@ class FrameLog:
         self._latest = frame
 
     def reopen(self) -> int:
-        """Remove the latest frame from the log when it continues; return its ``woke_late_ns``."""
+        """Remove the latest frame, which continues, from the log; return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
@@ -215,7 +215,6 @@ class Frame:
         self.jobs.clear()
 
     def go_back(self, ns: int, spent: int, ready: bool, woke_late: int) -> None:
-        """Restore the frame that was current before the latest call of :meth:`begin`."""
         self.tag_ns, self.spent, self.next, self.woke_late = ns, spent, ready, woke_late
         self.jobs, self.jobs_before = self.jobs_before, self.jobs
         self.closed = False
@@ -247,7 +246,7 @@ class Frame:
         self.woke_late = NO_SAMPLE
 
     def accuse(self) -> None:
-        """Store the longest job of the longest frame since the loop was last on time."""
+        """Store the longest job of the longest frame since the last frame without lateness."""
         if self.spent > self.culprit_ns:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 

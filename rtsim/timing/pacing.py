@@ -20,9 +20,8 @@ The executive uses the pacer in this loop (see ``docs/realtime.md``)::
 A *frame* lasts from the beginning of one tag until the loop is ready to wait for the next. The
 duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
 time is an overrun. The cause of an overrun is ``compute`` or ``wake``, whichever contributed more
-to the lateness. If the loop has not caught up after earlier frames, their lateness is included. The
-*margin* of a frame is how much longer the frame could have computed without an overrun of the next
-tag. A positive margin is good.
+to the lateness. The *margin* of a frame is how much longer the frame could have computed without an
+overrun of the next tag. A positive margin is good.
 """
 
 from __future__ import annotations
@@ -55,7 +54,8 @@ from rtsim.timing.policy import (
 class Ledger:
     """Counts of the overruns of one run.
 
-    Several late tags within ``frame_ns`` count as one late frame for the overrun policy's limit.
+    For the limit of the overrun policy, late tags within ``frame_ns`` of each other count as one
+    late frame.
     """
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
@@ -398,7 +398,7 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze. The late tag becomes due at the current wall-clock time."""
+        """End a freeze. The late tag becomes due now, and later tags are delayed as much."""
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -509,11 +509,9 @@ class Pacer:
         return True
 
     def _warm_up(self, left_ns: int) -> None:
-        """Execute :meth:`_woken` once during the wait, to load its code into the CPU's caches.
+        """Execute ``_woken`` once during the wait, which loads its code into the CPU's caches.
 
-        Attributes that the call changes are restored at once, or set again when the wait ends.
-        ``left_ns`` is the time until the deadline. If the time suffices, the code of the components
-        is executed first.
+        ``left_ns`` is the time until the deadline.
         """
         if self.warm_ups:
             self._warm_up_components(left_ns)
@@ -530,7 +528,7 @@ class Pacer:
             warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """Begin a tag that is already due, possibly because the loop woke late for earlier tags."""
+        """Begin a tag that is already due, for example after a late wake-up."""
         frame = self.frame
         by_wake = min(frame.late_by_wake, late)
         frame.close(self.log, self.margin_ns)

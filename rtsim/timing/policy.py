@@ -11,8 +11,8 @@
 ======================  ==============================================================
 
 ``max_frames`` counts *consecutive* late frames. The count restarts when the loop finishes a frame
-in time for the next tag. If the loop wakes late for the next tag, the tag is an overrun, although
-the loop has not fallen behind.
+in time for the next tag. A late wake-up also makes a tag an overrun, although the loop has not
+fallen behind.
 
 To add a policy, write a subclass of :class:`Policy`. Register the subclass by the entry point
 ``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md). :data:`OWN_POLICIES`
@@ -260,7 +260,7 @@ class CatchUp(_FramesInARow):
 class Slip(_FramesInARow):
     """Treats each late frame as due now. More than ``max_frames`` late frames in a row end the run.
 
-    A loop that slips 1000 times in a row does not run in real time. Run it at a lower rate instead.
+    Run it at a lower rate instead.
     """
 
     max_frames: int = 1000

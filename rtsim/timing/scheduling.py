@@ -214,7 +214,6 @@ class SchedulingRequest:
 
     @classmethod
     def nothing(cls) -> SchedulingRequest:
-        """Return an empty request, for a loop that is not paced."""
         return cls(timer_slack=False, slice_ns=0, quiet_gc=False)
 
     @classmethod
@@ -501,7 +500,6 @@ def _pin(cpus: tuple[int, ...], beside: Iterable[int]) -> _Asker:
 
 
 def _place(process: int, cpus: set[int]) -> None:
-    """Move a process to ``cpus``; ignore an empty set, and a process that has ended."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(process, cpus)
 

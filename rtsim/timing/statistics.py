@@ -1,8 +1,8 @@
 """Statistics of any number of samples in constant memory.
 
 A histogram with logarithmic bins, 1 % wide, is stored with the exact minimum and maximum. A
-percentile is the middle of its bin (within 0.5 %), limited to the range of the samples. A
-percentile is not available if no sample is beyond it.
+percentile is the middle of its bin, and accurate to 0.5 %. A percentile needs at least one sample
+beyond it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,6 @@ class Spread:
 
 
 def _bounds(k: int) -> tuple[float, float]:
-    """Return the limits of bin ``k``: 0 for 0, [r^(k-1), r^k) for k > 0, and mirrored for -k."""
     if k == 0:
         return 0.0, 0.0
     low, high = RATIO ** (abs(k) - 1), RATIO ** abs(k)

@@ -234,6 +234,7 @@ def test_the_speed_of_a_flight_is_held_against_c_and_against_the_writer() -> Non
     assert not row.measured
 
 
+@pytest.mark.long
 def test_steps_are_compared_in_turns() -> None:
     result = step.run(rounds=3)
     ratios = [row for row in result.rows if row.ok is not None]

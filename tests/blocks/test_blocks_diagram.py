@@ -526,6 +526,7 @@ def loop(*solved: str) -> Diagram:
     return out
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("source", ["sum", "bent", "bent.y"])
 def test_a_declared_loop_is_solved_wherever_it_is_cut(source: str) -> None:
     with pytest.raises(ScenarioError, match=r"algebraic loop.*to be solved: solve\('(sum|bent)"):

@@ -53,6 +53,7 @@ def _run(model: Model, solver: str, compile: bool, engine: str, **how: Any) -> A
     return outcome, recorder.recording()
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("states", [(), ("x = 1",)], ids=["stateless", "no derivative"])
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
 def test_outputs_guards_and_resets_work(solver: str, states: tuple[str, ...]) -> None:
@@ -86,6 +87,7 @@ def test_a_block_of_such_a_model_stands_still() -> None:
     assert "_f" in block.equations({}).functions
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p", "radau"])
 def test_a_diagram_without_a_continuous_state_is_a_plant(solver: str) -> None:
     d = Diagram("sampled")

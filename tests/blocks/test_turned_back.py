@@ -110,6 +110,7 @@ def test_a_ball_that_is_turned_alone_comes_to_its_stop_mode(
     assert abs(times(recording)[-1] / 1e9 - over(e)) < ROUGH.get(solver, 1e-6)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.rule("zeno")
 @ON_AND_OFF
 @pytest.mark.parametrize("solver", ALL)

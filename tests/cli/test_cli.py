@@ -382,6 +382,7 @@ SLOW_START = (
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_before_the_run(tmp_path: Path, name: str) -> None:
@@ -391,6 +392,7 @@ def test_an_interrupt_before_the_run(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "a.mcap").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_in_the_run_completes_the_recording(tmp_path: Path, name: str) -> None:
@@ -447,6 +449,7 @@ EXTREME = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "option",
     ["--pace {}", "--until {}", "--seed {}", "--checkpoint-every {}", "--checkpoint-at {}",

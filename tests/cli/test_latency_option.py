@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import rtsim
 
-from rtsim.cli import main
 from rtsim.cli.run_options import parse_latencies
 from rtsim.components.allowed_latency import latency_in_words
 from rtsim.components.latency import Empirical
@@ -65,16 +64,11 @@ def test_a_latency_in_words() -> None:
 # -- on the command line
 
 
-def rtsim(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
-
-
 @pytest.fixture(scope="module")
 def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's folder, with a recording of its C in real time."""
     folder = tmp_path_factory.mktemp("flown")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(folder / "cache"))
         patch.chdir(folder)
         assert rtsim("sil", "init").exit_code == 0
         told = rtsim(
@@ -89,7 +83,6 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(flown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("scenario.py", "motor.toml", "motor.c", "motor.h", "live.mcap"):
         (tmp_path / name).write_bytes((flown / name).read_bytes())
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(flown / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

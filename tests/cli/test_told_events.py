@@ -26,7 +26,7 @@ def note(i, t, x, z, u, p):
 MODEL = Model(
     "lander", states=Signals("height [m] = 5.0", "rise [m/s]"),
     discrete=Signals("sink_rate [m/s]", "contacts"), derivative=fall, guard=heights, reset=note,
-    guards=(Guard("contact", -1, told=("sink_rate",)),
+    guards=(Guard("contact", -1, report=("sink_rate",)),
             Guard("crash", -1, terminal=True, failure=FAILURE)),
 )
 
@@ -60,7 +60,7 @@ def test_json_has_values_of_guards_and_the_reason_of_status_1() -> None:
     found = json.loads(run("the legs broke", "--no-record", "--json").stdout)
     assert (found["outcome"], found["exit_status"], found["reason"]) == ("failed", 1, "terminal")
     assert found["why"].endswith("lander.crash: the legs broke")
-    (told,) = found["told"]
+    (told,) = found["reported"]
     assert told["guard"] == "lander.contact"
     assert told["values"] == {"sink_rate": pytest.approx(10.0)}
 
@@ -74,4 +74,4 @@ def test_a_terminal_guard_without_a_failure_is_a_regular_end() -> None:
 def test_a_run_that_ends_before_has_nothing_to_tell() -> None:
     found = json.loads(run("the legs broke", "--no-record", "--json", "--until", "0.5").stdout)
     assert (found["outcome"], found["exit_status"]) == ("passed", 0)
-    assert "told" not in found
+    assert "reported" not in found

@@ -186,6 +186,7 @@ def test_keys_command_the_run_and_the_terminal_is_restored(going: Going) -> None
     assert going.process.wait(30) == 130
 
 
+@pytest.mark.sample(1)
 @pytest.mark.live
 @pytest.mark.parametrize("how", ["SIGTERM", "Ctrl-C", "the end"])
 def test_the_terminal_is_restored_after_each_kind_of_end(going: Going, how: str) -> None:

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import rtsim
 from frame_parts import DBC, frame_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl.buses import FrameLink, open_frame_link
-from rtsim.cli import main
 from rtsim.components.can_bus import (
     CanBus,
     PeriodicFrame,
@@ -546,10 +545,6 @@ def scenario(bitrate=500_000, buses=1):
         out.sensor("b", {"x": "car.x"}, period=0.002, transport=Loss(bus.frame(0x100), 0.1))
     return out
 """
-
-
-def rtsim(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 def test_check_shows_what_a_file_describes(tmp_path: Path) -> None:

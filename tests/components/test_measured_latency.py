@@ -310,6 +310,7 @@ def counted(reference: str, baud: int) -> tuple[NDArray[np.int64], NDArray[np.in
     return np.array(controller.exchange_ns), np.array(controller.took_ns), budget
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("reference", "baud"), SHIPPED)
 def test_the_model_is_near_what_is_counted(reference: str, baud: int) -> None:
     exchanges, took, budget = counted(reference, baud)

@@ -72,6 +72,7 @@ def some_values(scenario: Scenario, chance: random.Random) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_shipped_scenario(name: str) -> None:
     scenario, chance = load_scenario(name), random.Random(name)
@@ -180,6 +181,7 @@ def test_any_order_of_runs(
         assert outcome_of(run) == simulated(scenario, seed, until, values), values
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("compile", [True, False, "checked"])
 @pytest.mark.parametrize("engine", ["auto", "compiled", "interpreted"])
 def test_each_way_to_run(compile: Compilation, engine: str) -> None:
@@ -278,6 +280,21 @@ def test_the_scenario_stays_as_it_was() -> None:
     header = prepared.run(set={"tank.rate": 0.2}, seed=8).recording().header
     assert header["seed"] == 8
     assert header["scenario"]["parts"]["tank"]["parameters"]["rate"] == 0.2
+
+
+def test_a_latency_is_set_by_name() -> None:
+    prepared = prepare(load_scenario("unstable"))
+    for latency in (0.02, 0.0, 0.0123456789012):
+        run = partial(prepared.run, set={"controller.transport": latency}, until=2)
+        expected = load_scenario("unstable", {"latency": repr(latency)})
+        assert outcome_of(run) == simulated(expected, 0, 2, {})
+    scenario = load_scenario("unstable")
+    scenario.set("controller.compute", 0.03)
+    assert scenario.describe()["parts"]["controller"]["compute"] == repr(Fixed(0.03))
+    with pytest.raises(ScenarioError, match=r"compute = -1 s is outside its range"):
+        scenario.set("controller.compute", -1)
+    with pytest.raises(UnknownName, match="did you mean transport"):
+        scenario.set("controller.transprt", 0.01)
 
 
 @pytest.mark.parametrize("runs", [1, 3])

@@ -90,6 +90,7 @@ def test_a_base_installation_runs_replays_and_compares(folder: Path) -> None:
     assert "agree" in rtsim(folder, "compare", "run.mcap", "run.mcap")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -110,6 +111,7 @@ def test_each_command_has_a_help_page(folder: Path) -> None:
     assert [line for line in said if not line.startswith("0 ")] == []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
@@ -134,6 +136,7 @@ def test_a_command_says_which_extra_it_needs(
     assert f"pip install 'rtsim[{extra}]'" in said
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("line", "extra"),
     [
@@ -165,6 +168,7 @@ def scenario(solver="bdf"):
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("solver", ["bdf", "rodas5p"])
 def test_an_implicit_solver_says_that_it_needs_scipy(folder: Path, solver: str) -> None:
     (folder / "decay.py").write_text(MODEL, encoding="utf-8")

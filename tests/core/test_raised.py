@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import rtsim
 
 from rtsim import Fixed, Model, PythonController, Recording, Scenario, Signals, simulate
-from rtsim.cli import main
 from rtsim.core.errors import ControllerError, ModelError, RtsimError, ScenarioError
 from rtsim.core.raised import held_back, on_signals
 from rtsim.discrete import Processes
@@ -258,10 +257,6 @@ def scenario():
                    inputs={{"a": "box.a"}})
     return out
 """
-
-
-def rtsim(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
 
 
 @pytest.mark.parametrize(

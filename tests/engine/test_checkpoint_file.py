@@ -554,6 +554,7 @@ MISFITS = ("memory", "values", "plant")
 """Without these a system is refused; without the others it would run, otherwise."""
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("part", BROKEN)
 def test_a_part_left_out_of_a_checkpoint_changes_the_run(part: str, tmp_path: Path) -> None:
     """The check above can fail: once for each part of what is saved."""

@@ -87,6 +87,7 @@ def looped(solver: str) -> Recording:
     return ran(in_the_loop(solver), compile=True, engine="interpreted")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("solver", ["rk4", "abm4", "dp54"])
 def test_both_engines_and_plain_python(solver: str) -> None:
     interpreted = looped(solver)

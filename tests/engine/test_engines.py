@@ -86,6 +86,7 @@ def test_each_shipped_scenario_is_compared() -> None:
     assert set(SHIPPED) == set(known_scenarios())
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_scenarios_have_equal_rows(name: str) -> None:
     until, settings_ = SHIPPED[name]
@@ -101,6 +102,7 @@ def test_shipped_scenarios_have_equal_rows(name: str) -> None:
 EXAMPLES = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.py"))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("path", EXAMPLES, ids=[p.stem for p in EXAMPLES])
 def test_examples_have_equal_rows(path: Path) -> None:
     tags = check_equal(lambda: load_scenario(str(path)))
@@ -537,6 +539,7 @@ def refused(call: Callable[[], object], said: str) -> None:
     assert said in str(raised.value)
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("compile", [False, True])
 @pytest.mark.parametrize("name", sorted(SOLVERS))
 def test_a_stepper_refuses_a_vector_of_another_length(name: str, compile: bool) -> None:

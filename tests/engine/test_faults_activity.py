@@ -686,6 +686,7 @@ def compare(folder: Path, text: str, *options: str) -> Result:
     return CliRunner().invoke(main, [*line, "--faults", str(folder / "faults.toml"), *options])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("at", "count"), [(0.5, 1), (100.0, 0)])
 def test_strict_is_a_no_where_a_fault_never_acted(tmp_path: Path, at: float, count: int) -> None:
     text = f'[[fault]]\nname = "lost"\nwhere = "controller"\nkind = "drop"\nat = {at}\ncount = 2\n'

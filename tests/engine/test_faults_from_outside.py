@@ -139,6 +139,7 @@ NAMES = [*OWN_KINDS, *(kind.name for kind in OUTSIDE)]
 NAMES.remove("nan")  # a controller that is given NaN ends the run of the checks
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_kind_passes_the_checks(name: str) -> None:
     check_fault_kind(name, **NEEDED.get(name, {}))

@@ -216,6 +216,7 @@ def test_another_scenario_than_it_was_is_named_and_refused(stick: Path) -> None:
     assert "\nplant.step: 10000000 in the recording, 20000000 now" in result.stderr
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -82,7 +82,7 @@ def test_a_full_disk_is_told_of_once(
     assert f"{folder}/compiled ({os.strerror(number)})" in line
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [".nbi", ".nbc"])
 @pytest.mark.parametrize("damage", [b"", b"not what numba wrote", None])
 def test_numbas_files_heal(name: str, damage: bytes | None, folder: Path) -> None:

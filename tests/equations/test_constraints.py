@@ -58,6 +58,7 @@ def test_both_engines_give_equal_rows(solver: str) -> None:
     check_equal(lambda: tank(solver))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "radau", "ida"])
 def test_a_run_that_goes_on_from_a_checkpoint_is_equal_bit_for_bit(
     solver: str, tmp_path: Path
@@ -234,6 +235,7 @@ def fold(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:  # n
     r[1] = y[1] - y[0]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "bs32", "rodas5p", "radau", "ida"])
 def test_the_end_of_a_solution_is_told_with_its_time_and_a_remedy_that_can_help(
     solver: str,
@@ -252,6 +254,7 @@ def kepler(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:  #
     r[0] = y[0] - 0.3 * np.sin(y[0]) - t
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p", "radau", "ida"])
 @pytest.mark.parametrize("states", [(), ("x = 2",)], ids=["stateless", "still"])
 def test_a_model_of_constraints_alone_needs_no_derivative(

@@ -175,6 +175,7 @@ def equal_at(calls: tuple[Callable[..., Any], ...], x: np.ndarray[Any, Any]) -> 
     assert not different.any(), (x[:2].tolist(), np.flatnonzero(numbers)[different].tolist())
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("first", range(0, len(LIBRARY), 12))
 def test_each_allowed_operation_gives_equal_bits(first: int) -> None:
     lines = LIBRARY[first : first + 12]

@@ -3,7 +3,8 @@
  *
  *   level' = inflow - k level,  level(0) = 1,  y = gain level (gain: see the enumeration "mode")
  *
- * An event occurs when the level crosses 2 (count + 1), and at 0.5 s (timed = 1).
+ * An event occurs when the level crosses 2 (count + 1), and at 0.5 s (timed = 1).  With DRAIN, the
+ * level is then 1 again.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -42,7 +43,13 @@ static Tank start(int exchange) {
 static double slope(const Tank *m) { return (m->valve ? m->inflow : 0) - m->k * m->level; }
 static int events(Tank *m) {
     int above = m->level > 2;
-    if (above && !m->above) m->count++;
+    if (above && !m->above) {
+        m->count++;
+#ifdef DRAIN
+        m->level = 1;
+#endif
+    }
+    above = m->level > 2;
     m->above = above;
     if (m->t >= 0.5 - 1e-12) m->timed = 1;
     return 0;

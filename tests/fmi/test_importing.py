@@ -94,6 +94,49 @@ def test_model_exchange_has_its_events_at_the_exact_times(fmi: int) -> None:
     assert run["tank.events"][-1] == 2
 
 
+def test_an_event_that_moves_its_own_indicator_back_happens_once() -> None:
+    drained = Fmu(tank(2, "DRAIN"), kind=ME, in_process=True)
+    run = rt.simulate(plain(drained, until=3.0, solver="dp54"))
+    period = 2 * math.log(3 / 2)
+    times = [event.tag.ns / 1e9 for event in run.events]
+    assert times == pytest.approx([period, 2 * period, 3 * period], abs=1e-8)
+    assert run["tank.count"][-1] == 3
+
+
+def test_a_look_between_two_steps_changes_nothing() -> None:
+    def loop() -> rt.Scenario:
+        return filled(Fmu(tank(2), in_process=True))
+
+    whole = trace_of(loop())
+    with rt.Simulation(loop()) as stepped:
+        stepped.advance(0.405)
+        between = stepped["tank.out_y"]
+        stepped.advance(until=1)
+        assert stepped.result().recording().digest() == whole.digest()
+    alone = loop()
+    alone.until_ns = 405_000_000
+    assert rt.simulate(alone)["tank.out_y"][-1] == between
+
+
+def test_in_real_time_a_discarded_step_is_undone_and_without_states_none_is_taken() -> None:
+    levels = []
+    for saves in (True, False):
+        system = plain(Fmu(tank(2, saves=saves), in_process=True)).build()
+        (plant,) = system.plants
+        plant.begin_run(lambda: None, paced=True)
+        for limit in (10_000_000, 20_000_000):
+            plant.propagate(10**9)
+            plant.discard()
+            plant.propagate(limit - 4_000_000)
+            plant.commit()
+            plant.propagate(10**9)
+            plant.commit()
+            assert plant.ns == limit
+        levels.append(float(plant.y[0]))
+        system.close()
+    assert levels[0] == levels[1] == pytest.approx(exact(0.02), rel=1e-4)
+
+
 @pytest.mark.parametrize(("fmi", "kind"), [(2, CS), (3, ME)])
 def test_a_process_of_its_own_gives_the_same_bits(fmi: int, kind: str) -> None:
     one, other = (trace_of(filled(Fmu(tank(fmi), kind=kind, in_process=w))) for w in (True, False))

@@ -102,6 +102,7 @@ def test_over_tcp_clients_need_the_keys(tmp_path: Path, port: int) -> None:
         bare.close()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("at", ["tcp://127.0.0.1:5999", "tcp://192.0.2.1:5999", "tcp://*:5999"])
 def test_an_address_without_keys_is_refused_with_the_command_that_makes_them(at: str) -> None:
     command = [*RTSIM, "run", "unstable", "--no-record", "--control-at", at]
@@ -132,6 +133,7 @@ def taken() -> socket.socket:
     return end
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("options", "said"),
     [(["--control-at", "tcp://127.0.0.1:{port}", "--control-keys", "run.keys"],

@@ -151,6 +151,7 @@ def scenario():
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("until", "said"),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from hitl.building.build import PLAIN, Build, build
 from rtsim.components.controller import PythonController
@@ -73,10 +72,7 @@ def write_law(folder: Path, fault: int = NONE, type: str = "float64", period: st
 
 
 def built(folder: Path, fault: int = NONE, type: str = "float64", **more: str) -> Build:
-    """Compiled into a cache of the tests' own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(folder / "cache"))
-        return build(write_law(folder, fault, type, **more), PLAIN)
+    return build(write_law(folder, fault, type, **more), PLAIN)
 
 
 def design() -> PythonController:

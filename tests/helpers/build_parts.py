@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
+import pytest
+
 from hitl.building import store
-from hitl.building.build import Build
+from hitl.building.build import Build, build
 from hitl.building.toolchain import CompilerOutput, Toolchain
 
 SOURCE = """#include "gain.h"
@@ -71,6 +76,26 @@ def answer(made: Build, level: float = 1.0) -> float:
     assert library.rtsim_initialize(None) == 0
     assert library.rtsim_step(ctypes.byref(ctypes.c_double(level)), ctypes.byref(into)) == 0
     return into.value
+
+
+@cache
+def _compiled_own_code() -> Path:
+    """Compile rtsim's own C, and return the folder of the builds that all tests share."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        build(write_project(Path(elsewhere)))
+    return store.root()
+
+
+def use_own_cache(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make ``folder`` the cache folder, which holds rtsim's own C compiled, but no controller.
+
+    Tests that count builds or damage them have a cache of their own. Without the copied object
+    files, the compilation of rtsim's own C would take most of the time of these tests.
+    """
+    shared = _compiled_own_code()
+    patch.setenv("RTSIM_CACHE_DIR", str(folder))
+    for own in shared.glob("own-*"):
+        shutil.copytree(own, store.root() / own.name)
 
 
 def entries() -> list[str]:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import rtsim as rt
+from hitl.programs import Program
 from hitl.programs.library import ProgramError
-from hitl.programs.process import Datagram, VirtualProcess
+from hitl.programs.process import VirtualProcess
+from hitl.programs.started import Datagram
+from rtsim.record.reading import Recording
 
 MS = 1_000_000
 Compile = Callable[..., Path]
@@ -51,3 +56,36 @@ def run_to_end(
         output = process.output()
         process.close()
     return Ended(output, sent, process.notes, error)
+
+
+Make = Callable[..., Program]
+"""Makes the controller for a mode of answers.c."""
+FRAMES = """
+[sample.fields]
+time = { type = "float64", unit = "s" }
+value = { type = "float64" }
+[radio.fields]
+channel = { type = "float64" }
+[reply.fields]
+twice = { type = "float64" }
+echo = { type = "float64", unit = "s" }
+clock = { type = "float64", unit = "s" }
+radio = { type = "float64" }
+count = { type = "float64" }
+"""
+
+
+def loop_with(controller: Program, compute: float = 0.001, **options: Any) -> rt.Scenario:
+    loop = rt.Scenario("program", until=0.06)
+    loop.source("wanted", rt.Signals("value"))
+    loop.at(0.02, "wanted.value", 3.0)
+    loop.controller(
+        "node", controller, period=0.01, compute=rt.Fixed(compute),
+        inputs={"value": "wanted.value", "channel": 1.0}, **options,
+    )  # fmt: skip
+    return loop
+
+
+def events(recording: Recording, *kinds: str) -> list[str]:
+    """Return the texts of the events of ``kinds``."""
+    return [event.text for event in recording.events if event.kind in kinds]

@@ -135,12 +135,14 @@ def write_faulty(folder: Path) -> Path:
     return path
 
 
+_BUILT: dict[str, Build] = {}
+
+
 def built(factory: pytest.TempPathFactory, kind: str = PLAIN) -> Build:
-    """The faulty controller, compiled into a cache of the tests' own."""
-    folder = factory.mktemp(f"faulty-{kind}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(folder / "cache"))
-        return build(write_faulty(folder), kind)
+    """Return the build of the faulty controller, which all test files of a process share."""
+    if kind not in _BUILT:
+        _BUILT[kind] = build(write_faulty(factory.mktemp(f"faulty-{kind}")), kind)
+    return _BUILT[kind]
 
 
 def faulty_interface(folder: Path) -> Interface:

@@ -232,6 +232,7 @@ def lagging(period: float, gain: float) -> Scenario:
     return out
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("period", "gain"),
     [(0.05, 2.0), (0.02, 2.0), (0.05, 1.2), (0.002, 1.5), (0.001, 1.01)],
@@ -251,6 +252,7 @@ def test_the_search_for_a_delay_margin_goes_on_until_it_finds_it(
         assert loop.growth(found.seconds + 0.1 * period) > 0.0
 
 
+@pytest.mark.long
 def test_a_loop_with_a_small_gain_bears_each_delay_and_a_search_that_ends_says_where() -> None:
     assert open_loop(lagging(0.05, 0.9), "law.y").searched_delay_margin() == (None, np.inf)
     ended, searched = open_loop(lagging(0.05, 1.2), "law").searched_delay_margin(longest=2.0)
@@ -271,6 +273,7 @@ def integrating(gain: float) -> Scenario:
     return out
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("gain", [0.5, 1e-2, 1e-3, 1e-5, 1e-9])
 def test_a_crossover_far_below_the_sample_rate_is_found(gain: float) -> None:
     loop = open_loop(integrating(gain), "law.y")
@@ -357,7 +360,7 @@ def test_several_uses_in_a_period_are_inputs_of_their_own() -> None:
     loop = open_loop(two_rates(), "sensor.at", compile=False)
     assert loop.system.d.shape == (3, 3)
     assert loop.system.inputs.names == ("sensor_at_0", "sensor_at_1", "sensor_at_2")
-    with pytest.raises(ScenarioError, match="has 3 inputs and 3 outputs; margins are those of one"):
+    with pytest.raises(ScenarioError, match="has 3 inputs and 3 outputs; margins need one input"):
         margins(loop.system)
     assert isinstance(loop, Loop)
     assert loop.delay_margin(longest=0.01) is None
@@ -395,7 +398,7 @@ def nothing_sampled() -> Scenario:
     [
         (random_latency, "brake.force", r"the latency of topic brake is random .* declare Fixed"),
         (transport_delay, "brake.force", "late has delayed signals.*TransportDelay"),
-        (nothing_sampled, "cart.x", "samples nothing, so it has no sampled loop"),
+        (nothing_sampled, "cart.x", "no component of the scenario samples a signal"),
         (simple, "brakes.force", "unknown component 'brakes'.*did you mean brake"),
         (simple, "brake.force_", "unknown signal 'force_' in brake"),
     ],

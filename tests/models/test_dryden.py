@@ -142,6 +142,7 @@ def in_interval(values: Array, of: Spectrum, period: float, tests: int) -> bool:
     return True
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_the_spectrum_is_that_of_the_specification(name: str) -> None:
     assert in_interval(long_run(name), spectra()[name], 0.05, len(COMPONENTS))

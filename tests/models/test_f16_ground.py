@@ -180,7 +180,7 @@ def test_a_landing_from_final_stops_on_the_runway(
 ) -> None:
     result, pilot, recording = landing
     assert result.reason == "end"
-    (event,) = result.told
+    (event,) = result.reported
     print(event.tag.seconds, event.values, pilot.along, pilot.across)
     assert event.source == "f16.touchdown"
     assert 0.2 < event.values["sink_rate"] < 2.5  # type: ignore[operator]
@@ -215,7 +215,7 @@ def test_a_take_off_from_standstill() -> None:
     settings = {"start": "runway", "step": 0.01, "rate": 50.0}
     result, pilot = piloted(TakesOff, MemoryRecorder(), 24.0, **settings)
     assert result.reason == "end"
-    assert result.told == ()
+    assert result.reported == ()
     assert pilot.seen["height"] > 60.0
     load, speed = result["f16.wheel_load"], result["f16.equivalent_airspeed"] / KT
     lifts = speed[np.flatnonzero(load == 0.0)[0]]
@@ -250,7 +250,7 @@ def test_a_hard_landing_breaks_the_gear() -> None:
     result = flown(60.0, *script, start="final", step=0.01, rate=50.0)
     assert result.ending.failed
     assert result.ending.error.startswith(("f16.gear_collapse", "f16.crash"))
-    assert result.told[0].values["sink_rate"] > 4.0  # type: ignore[operator]
+    assert result.reported[0].values["sink_rate"] > 4.0  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("wheels", "broken"), [(3.05, False), (5.0, True)])
@@ -288,7 +288,7 @@ def test_a_guard_tells_only_discrete_signals_and_fails_only_as_the_end() -> None
     with pytest.raises(ModelError, match="reports nothing_there"):
         replace(
             PILOTED_F16,
-            guards=(Guard("touchdown", -1, told=("nothing_there",)), *PILOTED_F16.guards[1:]),
+            guards=(Guard("touchdown", -1, report=("nothing_there",)), *PILOTED_F16.guards[1:]),
         )
 
 
@@ -365,7 +365,7 @@ def test_turbulence_and_crosswind_landing_is_no_crash(tmp_path: Path) -> None:
     }  # fmt: skip
     path = tmp_path / "gusty.mcap"
     result, pilot = piloted(Lands, FileRecorder(path, stopwatch), 103.0, **settings)
-    print(result.told, pilot.along, pilot.across)
+    print(result.reported, pilot.along, pilot.across)
     assert result.ending.complete
     assert not result.ending.failed
     assert abs(pilot.across) < 25.0

@@ -60,6 +60,7 @@ PUBLISHED: tuple[tuple[str, str, Input, float], ...] = (
 )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("model", "formula", "given", "published"), PUBLISHED)
 def test_the_robustness_is_that_of_the_simulink_model(
     model: str, formula: str, given: Input, published: float

@@ -32,7 +32,6 @@ from rtsim.scenario.loading import load_scenario
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.tasks import check_task
 
-EARTH = 6371000.0
 ROWS = tuple((100.0 * k, 0.0, 50.0, 0.0) for k in (1, 2, 3))
 
 
@@ -238,6 +237,7 @@ def test_the_gates_of_a_flight_replay_bit_for_bit() -> None:
     assert rerun(recorded).digest() == recorded.digest()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", [Tracking, Gates, Approach, Formation])
 def test_every_kind_of_rtsim_passes_the_check(kind: type[Task]) -> None:
     short: dict[str, Any] = {"measured": 1.0, "begin": 0.2, "multiples": [1, 2, 3, 5, 8]}

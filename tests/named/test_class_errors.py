@@ -192,7 +192,7 @@ def test_a_field_of_a_wrong_role_or_name() -> None:
         class Bad(rt.Controller):
             x = rt.state()
 
-    with pytest.raises(ModelError, match=r"derivative has a meaning of its own"):
+    with pytest.raises(ModelError, match=r"derivative is a name that rtsim itself uses"):
 
         class Worse(rt.Plant):
             derivative = rt.state()

@@ -124,6 +124,7 @@ def test_a_method_that_changes_its_argument_is_not_given_a_state() -> None:
         A.model()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("compile", [False, True])
 def test_other_names_of_a_state_are_copies(compile: bool) -> None:
     class A(Two):

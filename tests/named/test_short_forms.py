@@ -156,7 +156,7 @@ def test_wrong_components_are_refused() -> None:
         ("cart.x", "brake", "target of the connection is the component brake.*or two components"),
         (cart, cart, "cannot be connected to itself"),
         (cart, "brak", "unknown component 'brak'.*did you mean brake"),
-        (cart, Brake(), r"Brake\(\) is no component of cart; give what plant\(\.\.\.\) or"),
+        (cart, Brake(), r"Brake\(\) is no component of cart; give the object that plant"),
     ]
     for source, target, message in wrong:
         with pytest.raises(ScenarioError, match=message):

@@ -310,6 +310,7 @@ def test_what_moves_a_value_is_told_from_the_mapping() -> None:
     assert "no joystick?" not in rows
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="a pseudo terminal")
 def test_in_a_real_terminal_it_is_live_and_leaves_it_as_it_was(tmp_path: Path) -> None:
     """Also with nothing plugged in: it says what is missing, and waits for it."""

@@ -181,6 +181,7 @@ def test_quiet(horn: Horn) -> None:
     assert (hand.felt, horn.said) == ([], [])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("pitch", "cue", "shaken", "sounded"),
     [(1.0, STALL, (15.9, 16.5), (18.9, 19.5)), (-1.0, PUSHED, (-6.5, -5.9), (-7.5, -6.9))],

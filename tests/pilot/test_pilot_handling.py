@@ -78,6 +78,7 @@ def second_order(t: Vector, omega: float, zeta: float, delay: float) -> Vector:
     return np.real(1.0 + (slow * np.exp(fast * t) - fast * np.exp(slow * t)) / (fast - slow))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("knots", "stick"), SPEEDS)
 def test_the_load_factor_follows_the_stick_as_level_1_demands(fly, knots, stick) -> None:  # type: ignore[no-untyped-def]
     script = [(PULLED, (stick, 0.0, 0.0, 0.3))]
@@ -150,6 +151,7 @@ FULL = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("way", "knots"),
     [

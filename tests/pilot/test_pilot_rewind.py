@@ -64,7 +64,7 @@ def legs(
 
         live = Connections(cockpit.pictures, observe, cockpit.inbox, FakeClock())
         recorder = FileRecorder(folder / "run.mcap", stopwatch)
-        asked = wanted or Wanted(None, (), told=True, viewed=True)
+        asked = wanted or Wanted(None, (), on_command=True, viewed=True)
         request = RunRequest(
             scenario, pace=Pace(1.0), until=until, output=Output(recorder), live=live
         )
@@ -136,7 +136,7 @@ def test_the_stick_is_where_it_is_after_a_rewind(tmp_path: Path) -> None:
 
 def test_back_to_the_checkpoint_that_was_kept(tmp_path: Path) -> None:
     """Not to the last one: of those the ring has one each 0.6 s."""
-    wanted = Wanted(None, (), told=True, rewind="60", viewed=True)
+    wanted = Wanted(None, (), on_command=True, rewind="60", viewed=True)
     flown, cockpit = legs(
         flight([], step=0.01), tmp_path,
         {0.1: order(shared.RETURN), 0.2: order(shared.CHECKPOINT), 1.5: order(shared.RETURN)},
@@ -191,7 +191,7 @@ def test_a_ring_that_was_asked_for_insists(tmp_path: Path, monkeypatch: pytest.M
         raise CheckpointError("no")
 
     monkeypatch.setattr("rtsim.runs.simulation.check_savable", unsavable)
-    wanted = Wanted(None, (), told=True, rewind="2", viewed=True)
+    wanted = Wanted(None, (), on_command=True, rewind="2", viewed=True)
     with pytest.raises(CheckpointError):
         legs(flight([]), tmp_path, {}, until=0.1, wanted=wanted)
 

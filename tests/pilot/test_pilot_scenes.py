@@ -236,6 +236,7 @@ def test_a_polygon_cut_to_nothing_and_not_cut() -> None:
 # -- whole pictures
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("view", [COCKPIT, CHASE])
 @pytest.mark.parametrize("size", [(1280, 720), (160, 120), (400, 900)])
 def test_a_picture_is_not_black_at_any_size(shown: Shown, view: str, size: tuple[int, int]) -> None:

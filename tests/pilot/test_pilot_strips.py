@@ -169,6 +169,7 @@ def test_a_moving_signal_is_drawn_where_it_was() -> None:
     assert left.min() > right.max() + 50
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [(1280, 720), (160, 120)])
 def test_every_signal_of_an_aircraft_is_on_some_page(size: tuple[int, int]) -> None:
     scene, surface = StripScene(), pygame.Surface(size)

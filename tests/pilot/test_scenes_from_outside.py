@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from rtsim import Body, Cue, Scenario
 from rtsim.cli import main
-from rtsim.cli.telemetry import told
+from rtsim.cli.telemetry import header_for_viewers
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.models.ball import BALL
 from rtsim.models.orbit import ORBIT
@@ -147,7 +147,7 @@ def test_one_declaration_serves_window_and_foxglove() -> None:
     scenario.show(body, cue, scene="meadow", colour=GREEN)
     scenario.show(scene="meadow", depth=3)
     assert (scenario.bodies, scenario.cues) == ((body,), (cue,))
-    assert told(scenario, ())["scene"] == [body.to_plain()]
+    assert header_for_viewers(scenario, ())["scene"] == [body.to_plain()]
     with Cockpit(scenario) as cockpit:
         about = cockpit.shared.schema.about
     window = {"scene": "meadow", "colour": list(GREEN), "depth": 3, "bodies": [body.to_plain()]}

@@ -299,6 +299,7 @@ def test_imports_point_one_way() -> None:
     assert told.returncode == 0, told.stdout + told.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("file", "line", "contract"),
     [

@@ -217,7 +217,8 @@ def run(folder: Path, test: str, **environment: str) -> tuple[int, str]:
     (folder / "test_it.py").write_text(test, encoding="utf-8")
     ours = ("RTSIM_STRICT", "PYTHONWARNINGS", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
     clean = {name: value for name, value in os.environ.items() if name not in ours}
-    path = os.pathsep.join((str(folder), str(ROOT)))  # conftest.py takes some of tools/
+    helpers = ROOT / "tests/helpers"  # conftest.py imports from there and from tools/
+    path = os.pathsep.join((str(folder), str(ROOT), str(helpers)))
     alone = {"PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py"],

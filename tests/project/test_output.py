@@ -40,6 +40,7 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 LOST = "Error: cannot write to standard output: No space left on device; the output of this"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", ["scenarios", "scenarios --json", "--help", "run --help"])
 def test_a_full_disk_is_an_error(arguments: str, tmp_path: Path) -> None:

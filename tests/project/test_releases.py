@@ -225,6 +225,7 @@ sys.exit(int(sys.argv[1]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="the program is a script with a first line")
 def test_a_trial_counts_what_passed_failed_and_could_not_be_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

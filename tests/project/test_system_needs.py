@@ -119,6 +119,7 @@ def test_what_was_installed_is_left_alone(calls: Calls) -> None:
         assert (len(calls.made), calls.fetches) == (2, 1), "pip, and the emulator"
     assert setup()("run") == 0
     assert (len(calls.made), calls.fetches) == (3, 1), "whoever only flies needs no emulator"
+    assert ["--no-compile" in call for call in calls.made] == [True, False, False]
 
 
 def test_an_emulator_that_could_not_be_fetched_is_fetched_the_next_time(

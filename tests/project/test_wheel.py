@@ -305,6 +305,7 @@ def test_installed_it_runs_a_scenario_and_reports(installed: Installed) -> None:
     assert "bit for bit" in installed.says("replay", "moon.mcap")
 
 
+@pytest.mark.long
 def test_installed_it_tests_a_controller_in_c(installed: Installed) -> None:
     installed.says("sil", "init", "motor")
     said = installed.says(
@@ -348,6 +349,7 @@ def test_installed_it_runs_a_controller_on_an_emulated_board(installed: Installe
     )
 
 
+@pytest.mark.long
 def test_installed_it_runs_a_study(installed: Installed) -> None:
     said = installed.says(
         "study", "start", "orbit", "--result", "x=max:moon.x", "--runs", "3", "-o", "study"

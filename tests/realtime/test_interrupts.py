@@ -36,7 +36,7 @@ print(out.reason, out.ended.ns, flush=True)
 """
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("engine", ["interpreted", "compiled"])
 @pytest.mark.parametrize("pace", ["max", "1.0"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

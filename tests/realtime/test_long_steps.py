@@ -49,7 +49,7 @@ print(result.reason, result.ending.reached_ns)
 """
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kind", "engine", "compile", "number"),
     [

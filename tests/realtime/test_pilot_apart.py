@@ -96,6 +96,7 @@ def test_a_window_that_is_opened_again_is_not_there_either(
     assert found == [{two[0]} if apart else set(two)]
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("command", "where"),

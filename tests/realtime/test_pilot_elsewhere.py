@@ -239,6 +239,7 @@ def test_a_run_is_served_to_another_machine(
     assert not entered(runtime)
 
 
+@pytest.mark.long
 def test_a_served_run_that_is_killed_leaves_nothing_and_its_windows_end_with_it(
     tmp_path: Path,
     keys: Path,

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hitl.building import store
 from rtsim.cli import main
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
@@ -32,8 +31,6 @@ SOON_S = 60.0
 @pytest.fixture
 def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example; we are in its folder."""
-    monkeypatch.setattr(store, "root", lambda: tmp_path / "cache")
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "motor"
     assert CliRunner().invoke(main, ["sil", "init", str(folder)]).exit_code == 0
     monkeypatch.chdir(folder)

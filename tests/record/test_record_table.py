@@ -303,6 +303,7 @@ def test_the_command_writes_signals_and_messages(recorded: Path, tmp_path: Path)
     assert "arrival" in out.read_text()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -562,6 +562,7 @@ def flushes(path: Path, wall_ms: int, simulated_s: float) -> int:
         return sent.count(FrameKind.FLUSH)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("wall_ms", "simulated_s", "expected"),
     [(20, 0.02, 10), (20, 1.0, 10), (20, 2.0, 20), (20, 10.0, 100), (20, 3600.0, 100),

@@ -140,6 +140,7 @@ def test_all_thirty_are_here(cases: dict[str, Case]) -> None:
     assert len(PROBLEMS) == 30
 
 
+@pytest.mark.sample(30)
 @decades(3, 6, 10)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_was_asked_of_the_end_is_kept(name: str, decade: int, cases: dict[str, Case]) -> None:
@@ -170,6 +171,7 @@ def test_what_a_plain_tolerance_buys(name: str, cases: dict[str, Case]) -> None:
     assert name not in CARRIED or max(WITHIN, 0.9 * carried) < worst
 
 
+@pytest.mark.sample(40)
 @decades(3, 5, 7, 10)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_a_plain_tolerance_costs(name: str, decade: int, cases: dict[str, Case]) -> None:

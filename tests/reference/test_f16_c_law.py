@@ -198,6 +198,7 @@ def test_with_other_parameters() -> None:
         assert_bits(found, design(inputs, parameters))
 
 
+@pytest.mark.long
 def test_with_other_parameters_it_is_nasas_definition() -> None:
     sizes = LAW_PARAMETERS.size, LAW_INPUTS.size, LAW_OUTPUTS.size
     parameters, inputs, expected = groups("f16_law_gains", *sizes)

@@ -55,6 +55,7 @@ def on_board(rate: str, until: float) -> tuple[Recording, BoardController]:
     return fly(rate, until, BoardController(LAW, url="board:pico"))
 
 
+@pytest.mark.sample(1)
 @flights
 def test_its_trajectory_is_that_of_the_hosts_build(rate: str, until: float) -> None:
     """Bit for bit: the commands, the trajectory, and all else that is recorded."""
@@ -76,6 +77,7 @@ def test_every_exchange_ends_within_its_period(rate: str, until: float) -> None:
     assert abs(controller.budget.answered_ns / max(controller.exchange_ns) - 1.0) < 0.02
 
 
+@pytest.mark.sample(1)
 @flights
 def test_two_flights_are_the_same_to_the_cycle(rate: str, until: float) -> None:
     (one, first), (two, second) = (

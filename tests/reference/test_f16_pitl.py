@@ -75,6 +75,7 @@ def commands(recording: Recording) -> np.ndarray[tuple[int, int], np.dtype[np.fl
 # -- board and host
 
 
+@pytest.mark.sample(1)
 @until
 @settings
 def test_its_commands_are_those_of_the_hosts_float_build(
@@ -144,6 +145,7 @@ def apart(until: float, rate: str, latency: float) -> np.ndarray[tuple[int], np.
     return np.asarray(far.max(axis=0))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("rate", "latency"), [SETTINGS[0], SETTINGS[2]])
 def test_tolerances_of_the_loop_follow_from_those_of_one_step(rate: str, latency: float) -> None:
     """0.053, 0.25, 0.13 deg and 0.045 % where no time passes; those of the flights keep them."""

@@ -239,6 +239,7 @@ def passes(flight: Columns, name: str) -> bool:
     return all(error < tolerance for error, tolerance in pairs)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", FILES)
 def test_flight_at_every_published_time(name: str) -> None:
     times = trajectory(FILES[name])["time"]
@@ -321,11 +322,13 @@ def test_wrong_aircraft_or_earth_is_caught(planted: Mapping[str, float]) -> None
     assert not passes(fly_case(wrong), "11")
 
 
+@pytest.mark.long
 def test_inertial_rates_in_the_aerodynamics_are_caught() -> None:
     found = errors(fly_case(case("11"), model=InertialRates.model()), "11")
     assert found[1] > 0.1
 
 
+@pytest.mark.long
 def test_law_of_the_wrong_trim_is_caught() -> None:
     """The pitch reference of NASA's file instead of the trim's own shows in the altitude."""
     own = errors(correct("13.1"), "13.1")

@@ -61,6 +61,7 @@ def in_c(rate: str, latency: float, variant: str = "") -> Recording:
     return trace_of(scenario)
 
 
+@pytest.mark.sample(1)
 @settings
 def test_the_c_flies_the_trajectory_of_the_design_bit_for_bit(rate: str, latency: float) -> None:
     flown = in_c(rate, latency)
@@ -68,6 +69,7 @@ def test_the_c_flies_the_trajectory_of_the_design_bit_for_bit(rate: str, latency
     assert len(flown.track("messages/autopilot")) >= 60 * int(rate)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("variant", ["", ":single"])
 @settings
 def test_within_tolerance_of_the_published_figures(rate: str, latency: float, variant: str) -> None:
@@ -85,6 +87,7 @@ def test_within_tolerance_at_every_published_time(rate: str, latency: float, var
     assert held[0].times == len(rows)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("rate", "latency", "kept"), [("50", 0.003, True), ("50", 0.004, False), ("50", 0.005, False)]
 )

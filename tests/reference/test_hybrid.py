@@ -63,6 +63,7 @@ def thrown(
     return scenario
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("solver", "step"), HOW)
 @pytest.mark.parametrize("name", BALLS)
 def test_all_impacts_of_a_bouncing_ball(name: str, solver: str | Solver, step: Any) -> None:

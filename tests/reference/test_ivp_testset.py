@@ -206,6 +206,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("rtol", "loose", "tight"), ROWS)
 @pytest.mark.parametrize("solver", [RADAU, BDF, LSODA, RODAS5P], ids=lambda s: s.name)
 @pytest.mark.parametrize(
@@ -271,6 +272,7 @@ def test_akzo_nobel_agrees_with_the_test_set() -> None:
     assert last(AKZO, "180", fast, 180) == pytest.approx(AKZO_END, rel=1e-8)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "radau"])
 def test_the_length_of_the_pendulum_drifts_as_stated(solver: str) -> None:
     """Index 1 fixes only the second derivative of the length: docs/equations.md has the drift."""

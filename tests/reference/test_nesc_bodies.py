@@ -237,6 +237,7 @@ SAME = {"altitude": 1e-6, "velocity_north": 1e-8, "velocity_east": 1e-8, "veloci
 """m, m/s, rad and kg/m3"""
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", TABLE)
 def test_every_quantity_agrees_at_every_published_time(name: str) -> None:
     found, theirs = ours(name), integrated(name)

@@ -53,6 +53,7 @@ def ishigami(x: dict[str, Any]) -> float:
     return math.sin(x1) * (1.0 + 0.1 * x3**4) + 7.0 * math.sin(x2) ** 2
 
 
+@pytest.mark.long
 def test_second_order_indices_of_the_ishigami_function(tmp_path: Path) -> None:
     """V = b^2 pi^8 / 18 + b pi^4 / 5 + a^2 / 8 + 1/2, V13 = 8 b^2 pi^8 / 225; all others are 0."""
     a, b = 7.0, 0.1

@@ -151,6 +151,7 @@ def compare_with_copies(monitor: Monitor, recording: Recording, until_s: float) 
     return found
 
 
+@pytest.mark.long
 def test_bounds_of_a_run_equal_those_of_copies_of_its_recording() -> None:
     """Plants, messages on their way, sampled inputs, sources and arrays; both engines."""
     texts = [f"R{k}: {text}" for k, text in enumerate(FORMULAS)]

@@ -69,6 +69,7 @@ def test_equal_runs_are_equal() -> None:
     assert "agree bit for bit from 0.5 to 1 s" in result.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("other", ["b.mcap", ""])
 def test_a_draw_in_the_derivative(other: str) -> None:
     fly("a.mcap", bug="draw")
@@ -97,6 +98,7 @@ def _about(ms: int) -> tuple[Tag, int]:
     return track.tag(row - 1), row
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("other", ["b.mcap", ""])
 def test_a_clock_of_the_wall(other: str) -> None:
     fly("a.mcap", bug="clock")
@@ -213,6 +215,7 @@ def test_the_text_names_the_first_difference() -> None:
 # -- memories and streams --------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("other", ["b.mcap", ""])
 def test_a_memory_that_parts_before_anything_recorded_does(other: str) -> None:
     fly("a.mcap", bug="memory")
@@ -329,6 +332,7 @@ def test_within_a_tag_what_comes_first_is_first() -> None:
 # -- checkpoints beside the recordings -------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("other", ["b.mcap", ""])
 def test_the_search_starts_at_the_nearest_checkpoint_that_agrees(
     other: str, monkeypatch: pytest.MonkeyPatch
@@ -347,6 +351,7 @@ def test_the_search_starts_at_the_nearest_checkpoint_that_agrees(
     assert len(flown) <= 6
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("bug", "at"), [("none", None), ("clock", 400), ("memory", 650)])
 def test_a_long_flight_is_flown_again_piece_by_piece(
     bug: str, at: int | None, monkeypatch: pytest.MonkeyPatch

@@ -149,6 +149,7 @@ def from_the_time(ns: int) -> Callable[[PlainStart], bool]:
     return lambda plain: plain._system.ns >= ns
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("solver", SOLVERS_WITH_EQUAL_BITS)
 def test_plain_python_machine_code_and_a_change_between_them_give_equal_rows(
     solver: str, monkeypatch: pytest.MonkeyPatch
@@ -321,6 +322,7 @@ def test_the_first_run_imports_no_compiler(tmp_path: Path) -> None:
     assert not Path(tmp_path, "cache", "compiled").exists()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", sorted(known_scenarios()))
 def test_shipped_scenarios_have_equal_rows_however_they_begin(name: str) -> None:
     until = min(load_scenario(name).until_ns / 1e9, 1.0)

@@ -132,6 +132,7 @@ def stops(given_at: Inputs, cuts: list[int]) -> list[int]:
     return sorted({*cuts, *(ms for ms, _ in given_at)})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.rule("stepped")
 @pytest.mark.parametrize("engine", ENGINES)
 @given(given_at=inputs, cuts=st.lists(times, max_size=6), look=st.booleans())
@@ -250,6 +251,7 @@ def test_the_result_is_that_of_a_run_that_ends_there() -> None:
         assert s["cart.x"] == result.final("cart.x") == whole.final("cart.x")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
 def test_values_are_those_of_the_moment_and_reading_changes_nothing(solver: str) -> None:
     whole = simulate(loop(solver), seed=3)

@@ -53,6 +53,7 @@ def texts(svg: str) -> list[str]:
     return [str(element.text) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_every_scenario_of_rtsim_is_drawn(name: str) -> None:
     scenario = load_scenario(name)

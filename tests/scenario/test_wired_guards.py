@@ -97,6 +97,7 @@ def test_a_sample_of_another_plant_moves_a_guard_across_zero(
         assert recording.at(4)["b.n"] == 11.0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("solver", ["rk4", "dp54", "rodas5p", "radau"])
 def test_each_solver_fires_a_guard_on_a_wire(solver: str) -> None:
     assert simulate(wired("1/80", "1/80", solver), compile=False)["b.n"][-1] == 11.0

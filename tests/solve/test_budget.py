@@ -155,7 +155,7 @@ def test_an_event_on_the_dense_output_is_as_exact_as_the_tolerance(
 
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
 def test_the_way_goes_on_from_an_event_on_the_dense_output(compile: bool) -> None:
-    """The slope that is known is that at the end of the leg, and not that at the event."""
+    """The known slope is the slope at the end of the internal step, not at the event."""
     ends = []
     for budget in (None, 100_000):
         bound = bind(replace(GUARDED, update=None), compile=compile)

@@ -427,6 +427,7 @@ def allowed(name: str) -> float:
     return H**solver.order + 1e-9
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_each_event_is_within_the_error_of_the_solver(name: str) -> None:
     for step in GRIDS[isinstance(SOLVERS[name], StepTolerance)]:

@@ -74,6 +74,7 @@ def crossed(recording: Recording) -> list[tuple[str, int]]:
 CIRCLE = Signals(Signal("x", initial=1.0), Signal("v"))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.rule("guards")
 @pytest.mark.parametrize("solver", TIGHT, ids=lambda s: s.name.partition("(")[0])
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
@@ -261,6 +262,7 @@ def test_one_of_a_model_with_a_delay_fires_once(solver: str, compile: bool) -> N
     assert crossed(flown(scenario, compile=compile)[0]) == [("nine", 9 * S)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
 def test_one_of_a_model_with_an_algebraic_variable_fires_once(compile: bool) -> None:
     def decays(t: float, x: Vector, y: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
@@ -460,6 +462,7 @@ def one_sided(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -
     g[0] = max(AT - x[0], 0.0)
 
 
+@pytest.mark.sample(25)
 @pytest.mark.rule("guards")
 @pytest.mark.parametrize("solver", ["euler", "rk4", "dp54", "radau", "lsoda"])
 @pytest.mark.parametrize("step", ["1/10", "1.2345678", "2"])

@@ -147,6 +147,7 @@ PLANTED: list[tuple[Any, str, str, str]] = [
 ]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("function", "states", "kind", "says"), PLANTED, ids=[one[0].__name__ for one in PLANTED]
 )
@@ -161,6 +162,7 @@ def test_a_step_that_is_too_hard_is_told_by_its_kind_and_no_other(
     assert f"plant (model {function.__name__}) between 0.000000000 s" in text
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("solver", "function", "kind"),
     [

@@ -143,6 +143,7 @@ FIXED, ADAPTIVE = ["euler", "midpoint", "rk4", "abm4"], ["bs32", "dp54", "rodas5
 OTHERS = ["dop853", "radau", "lsoda", "bdf"]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("name", "solver"),
     [

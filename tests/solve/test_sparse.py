@@ -331,6 +331,7 @@ def test_a_full_model_is_left_to_the_solver() -> None:
 # -- memory ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("solver", [RADAU, BDF], ids=lambda s: s.name)
 def test_memory_grows_with_the_non_zeros_and_not_with_the_tags(solver: SciPy) -> None:
     peaks = []

@@ -50,6 +50,7 @@ def _said(order: int) -> ExplicitRungeKutta:
     return ExplicitRungeKutta(replace(RK4.tableau, order=order))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("solver", "observed"),
     [
@@ -96,6 +97,7 @@ def test_a_tableau_that_is_not_what_it_says(solver: Adaptive) -> None:
                 check_solver(replace(solver, tableau=wrong))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "plain"])
 def test_a_pair_of_ones_own(compile: bool) -> None:
     """The midpoint rule with Euler's method in it; within a step the parabola of both slopes."""
@@ -191,6 +193,7 @@ class _Careless(_Around):
         return -1
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("around", "text"),
     [

@@ -59,6 +59,22 @@ class Falling(rt.Plant):
         self.speed = -0.7 * self.speed
 
 
+class Decay(rt.Plant):
+    """A decay without a solution for a negative rate."""
+
+    x = rt.state("1", 1)
+    rate = rt.parameter("1/s2", 4)
+
+    def derivative(self, d) -> None:  # type: ignore[no-untyped-def]
+        d.x = -((self.rate) ** 0.5) * self.x
+
+
+def decay() -> rt.Scenario:
+    out = rt.Scenario("decay", until=2)
+    out.plant(Decay(), step=0.02)
+    return out
+
+
 def mass() -> rt.Scenario:
     out = rt.Scenario("mass", until=5)
     out.plant(Mass(), step=0.02)

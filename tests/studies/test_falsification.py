@@ -170,6 +170,7 @@ def test_one_seed_gives_the_same_runs_after_an_interrupt(monkeypatch: pytest.Mon
     assert search(seed=6, runs=20).values != whole.values
 
 
+@pytest.mark.long
 @pytest.mark.live
 def test_two_workers_give_the_runs_of_one_process() -> None:
     search(folder="one", runs=48, stop=False)
@@ -235,6 +236,7 @@ def test_a_method_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"factors": {"push.force": (0, 1)}}, r"push\.force has an input signal and also a value"),
         ({"settings": {"push.force": 1}}, r"push\.force has an input signal and also a value"),
         ({"inputs": {**PUSH, **PUSH_FORCE}}, r"two input signals drive push\.force"),
+        ({"requirements": ["NEAR: always cart.x < 9 m"]}, "two requirements have the name NEAR"),
         ({"seconds": math.inf}, r"time of the search 'inf' is not a number"),
         ({"seconds": 1e300}, "time of the search .* exceeds the largest time"),
     ],
@@ -325,6 +327,17 @@ def test_the_command_without_a_violation(parsed: Any) -> None:
     assert "write --time 60s" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["notes.toml", "test_notes.py"])
+def test_force_spares_a_file_that_is_no_counterexample(name: str) -> None:
+    Path(name).write_text("# mine\n")
+    words = ["--requirement", "NEAR", "--input", "push=pieces:3,-1,1", "-o", "runs", "--force"]
+    done = rtsim(*words, "--save", "notes.toml")
+    assert done.exit_code == 2
+    assert f"{name} exists and contains no counterexample" in done.stderr
+    assert Path(name).read_text() == "# mine\n"
+    assert not Path("runs").exists()
+
+
 def test_an_option_that_is_given_twice_is_refused() -> None:
     for option, text in (("--input", "push=pieces:2,-1,1"), ("--factor", "cart.x=range:0,1")):
         done = rtsim("--requirement", "NEAR", option, text, option, text)
@@ -333,11 +346,27 @@ def test_an_option_that_is_given_twice_is_refused() -> None:
         assert f"{option} {name} is given twice; leave one of them out" in done.stderr
 
 
-def test_a_latency_is_an_argument_of_the_scenario() -> None:
+def test_the_option_latency_names_the_factor() -> None:
     done = rtsim("--latency", "0.1")
     assert done.exit_code == 2
-    assert "make the latency an argument of the scenario's function" in done.stderr
-    assert "--factor latency=range:0,0.2" in done.stderr
+    assert "--factor NAME.compute=range:0,0.2" in done.stderr
+
+
+def test_a_latency_is_a_variable_of_the_search() -> None:
+    found = falsify(
+        "unstable", requirements=["SMALL: always abs(plant.x) < 1.05 m"], runs=60,
+        factors={"controller.transport": (0.0, 0.3)}, until=4,
+    )  # fmt: skip
+    assert found.counterexample is not None
+    latency = found.values["controller.transport"]
+    assert 0.0 < float(latency) <= 0.3
+    found.counterexample.save(Path("late.counterexample.toml"))
+    words = ["run", "unstable", "--counterexample", "late.counterexample.toml", "-o", "late.mcap"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1, done.output
+    done = CliRunner().invoke(main, ["replay", "late.mcap"])
+    assert "SMALL is violated" in done.output
+    assert "the replay equals the recording" in done.output
 
 
 def test_an_unknown_name_stops_the_command() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fit_parts import falling, mass, motor, noisy
+from fit_parts import decay, falling, mass, motor, noisy
 from scipy.stats import binom
 
 import rtsim as rt
 from rtsim.cli.fit import fit as command
-from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
+from rtsim.core.errors import ModelError, RecordingError, ScenarioError, UnknownName
 from rtsim.studies.fitting import fit
 from rtsim.studies.measurements import Measurements
 
@@ -92,6 +92,20 @@ def test_a_wrong_model_and_a_bound_are_reported() -> None:
     said = "; ".join(found.warnings)
     assert "motor.gain is at the bound 3.4 of its range" in said
     assert "the residuals of motor.speed are not independent" in said
+
+
+def test_the_search_turns_back_where_the_model_has_no_solution() -> None:
+    found = fit(decay(), noisy(decay(), {"decay.rate": 0.04}, {"decay.x": 0.01}, 1), ["decay.rate"])
+    assert abs(found["decay.rate"].value - 0.04) < 4 * found["decay.rate"].error
+    with pytest.raises(ModelError, match=r"(?s)nan.*in the run with decay.rate = -1"):
+        fit(decay(), noisy(decay(), {}, {"decay.x": 0.1}, 1), {"decay.rate": "range:-2,0"})
+
+
+def test_a_value_that_the_data_hardly_determine_is_named() -> None:
+    data = noisy(motor(), {"motor.lag": 0.4}, {"motor.speed": 5000.0}, 1)
+    found = fit(motor(), data, ["motor.lag"])
+    assert found.status == 1
+    assert "the data hardly determine motor.lag" in found.warnings[0]
 
 
 def test_measured_inputs_drive_the_sources(tmp_path: Path) -> None:

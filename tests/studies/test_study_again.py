@@ -42,6 +42,7 @@ def parsed(done: Result) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_run_is_repeated_in_a_window_and_stays_what_it_is() -> None:
     pytest.importorskip("pygame")
     seen = parsed(

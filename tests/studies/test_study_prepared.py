@@ -155,6 +155,7 @@ def test_a_result_that_reads_the_recording(file: str) -> None:
         assert first.state == ("error" if first.order.factors["tank.wrong"] else "ok"), first
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["unstable", "valves", "queue", "f16-by-hand"])
 def test_shipped_scenarios(name: str) -> None:
     signal = {"queue": "queue.waiting", "f16-by-hand": "f16.altitude"}.get(name)

@@ -109,6 +109,7 @@ def test_a_worker_that_starts_again_refuses_an_edited_file(file: str) -> None:
         Runner(job, checked=True)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["law.py", "gains.py"])
 def test_trust_does_not_let_edited_code_continue_a_study(file: str, name: str) -> None:
     folder = start(file, "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,11 +18,12 @@ from rtsim.studies.campaign import Batch, Campaign, InProcess, Outcome
 from rtsim.studies.designs import MonteCarlo
 from rtsim.studies.folder import Folder
 from rtsim.studies.one_run import check_worker, run_batch
-from rtsim.studies.plan import Job, Orders, Plan
+from rtsim.studies.plan import Job, Ordered, Orders, Plan, orders_of_text, text_of_orders
 from rtsim.studies.progress import Tally
 from rtsim.studies.reductions import Last
 from rtsim.studies.running import carry_out, pool_of
 from rtsim.studies.study import Study
+from rtsim.studies.texts import Value
 from rtsim.studies.workers import Where
 
 RUNS = 40
@@ -164,6 +166,27 @@ def test_the_limit_of_a_run_begins_when_a_new_process_has_built_the_scenario(
     assert (limits, began) == ([60.0, 3.0, 3.0], [0, 1])
     run_batch(made.job.to_text(), orders, lambda: began.append(len(limits)))
     assert (limits[3:], began[2:]) == ([3.0, 3.0], [3])
+
+
+def test_the_text_of_a_batch_has_all_of_each_run() -> None:
+    values: dict[str, Value] = {"plant.x": 0.1, "hot": True, "way": "left; 'right'", "n": 2.0}
+    orders = [
+        Ordered(3, 2**63 - 1, values, {"generation": 4}),
+        Ordered(7, 0, {**values, "plant.x": -math.inf, "hot": False}, {"generation": 5}),
+    ]
+    text = text_of_orders(orders)
+    found = orders_of_text(text)
+    assert found == orders
+    assert [list(map(type, one.factors.values())) for one in found] == [
+        [float, bool, str, float]
+    ] * 2
+    assert orders_of_text(text_of_orders([Ordered(0, 1, {}, {})])) == [Ordered(0, 1, {}, {})]
+
+
+def test_a_run_takes_few_bytes_of_the_message_to_a_worker() -> None:
+    """Dask's scheduler keeps the last 1000 messages to each worker."""
+    orders = Orders(plan())
+    assert len(text_of_orders([orders[k] for k in range(RUNS)])) < 60 * RUNS
 
 
 def test_a_wrong_number_of_workers_is_refused() -> None:

@@ -54,6 +54,7 @@ _MODULES = (
     "start",
     "frame",
     "step",
+    "fmu",
     "speed",
     "rate",
     "rows",
@@ -71,6 +72,7 @@ _MODULES = (
     "prepared",
     "bodies",
     "study",
+    "federate",
 )
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,

@@ -8,7 +8,7 @@ simulation is the F-16 by hand, recorded, its stick moved 20 times a second by a
 rounds, ``count`` that of the overruns.  At 100 Hz no overrun may be added in all rounds together.
 At 1 kHz the overruns are held against those of a loop beside other work: a program that computes
 as long as the window, as often and on the same processor, and shares nothing with the loop
-(decision 174).  Counts that differ by one a round are not told apart.  Two rows more say what a
+(decision 058).  Counts that differ by one a round are not told apart.  Two rows more say what a
 difference is made of: how much of it something on this system made, by computing or by standing in
 line for a processor (:mod:`rtsim.timing.pacing`), and not the machine, which as a virtual one wakes
 a loop late whenever its host is busy, with a window and without; and, where the kernel tells whom

@@ -145,7 +145,6 @@ class Dimmer(rt.Controller):
 
 
 def knob(until: float = 2.0) -> rt.Scenario:
-    """Return a scenario that turns a knob in five steps."""
     out = rt.Scenario("knob", until=until)
     knob = out.source("knob", rt.Signals("voltage [V]"))
     for k in range(1, 6):

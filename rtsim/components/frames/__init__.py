@@ -42,8 +42,8 @@ FRAME_FILES: ExtensionPoint[Reader] = ExtensionPoint(
 def read_frames(path: str | Path, overflow: str = OVERFLOW[0]) -> Frames:
     """Return the codecs of all frames that the file ``path`` describes.
 
-    ``overflow``: what happens with a value that its frame cannot hold: ``"error"``, or
-    ``"saturate"`` for the nearest value that it can hold.  Raises :class:`ScenarioError`.
+    ``overflow``: action for a value outside the range of its raw type: ``"error"``, or
+    ``"saturate"`` to send the nearest value in the range. Raises :class:`ScenarioError`.
     """
     path = Path(path)
     if overflow not in OVERFLOW:

@@ -133,7 +133,6 @@ class RawType:
         return min(ends), max(ends)
 
     def value(self, raw: float) -> float:
-        """Return the value of a raw number."""
         return raw * self.scale + self.bias
 
     def raw(self, value: float) -> int | float:
@@ -164,7 +163,6 @@ class RawType:
         )
 
     def _float(self, value: float, exact: float) -> float:
-        """Round ``exact`` to the raw float type, which has 32 or 64 bits."""
         most = 3.4028235677973366e38 if self.float_bits == 32 else math.inf
         if abs(exact) < most:
             return struct.unpack("f", struct.pack("f", exact))[0] if most < math.inf else exact
@@ -176,6 +174,5 @@ class RawType:
 def integer(
     name: str, bits: int, signed: bool, scale: float, bias: float, overflow: str
 ) -> RawType:
-    """Return the raw type of an integer of ``bits`` bits."""
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     return RawType(name, low, high, 0, scale, bias, overflow)

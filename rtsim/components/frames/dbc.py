@@ -70,7 +70,7 @@ class DbcCodec:
             raise FrameError(f"frame {self.name}: {error}") from None
 
     def _sent(self, at: int, values: Vector, known: dict[int, Any]) -> bool:
-        """Return whether the frame has signal ``at``; store raw multiplexer values in ``known``."""
+        """Return whether the frame carries signal ``at``; ``known`` caches multiplexer values."""
         chosen = self._chosen_by[at]
         if chosen is None:
             return True
@@ -107,7 +107,6 @@ class DbcCodec:
 
     @property
     def raw_types(self) -> tuple[RawType, ...]:
-        """The raw type of each signal."""
         return self._raw
 
     def __eq__(self, other: object) -> bool:
@@ -154,7 +153,6 @@ def read_dbc(path: Path, overflow: str = "error") -> dict[str, DbcCodec]:
 
 @contextmanager
 def _errors_only(package: str) -> Iterator[None]:
-    """Let a package log errors only meanwhile."""
     logger = getLogger(package)
     before = logger.level
     logger.setLevel(ERROR)
@@ -173,7 +171,6 @@ def _raw_type(message: str, signal: Any, overflow: str) -> RawType:
 
 
 def _signal(signal: Any, raw: RawType) -> Signal:
-    """Return the signal with its unit and its initial value (raw 0 if the file declares none)."""
     given = signal.raw_initial
     initial = Undeclared(raw.value(0.0)) if given is None else raw.value(float(given))
     return Signal(signal.name, signal.unit or "1", initial=initial)

@@ -19,10 +19,12 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rtsim.components.frames.contract import FrameError, RawType, check_identifiers, integer
 from rtsim.core.errors import ScenarioError
@@ -31,6 +33,7 @@ from rtsim.core.tag import to_ns
 from rtsim.core.toml import (
     Entries,
     Key,
+    Place,
     choice,
     flag,
     named,
@@ -59,6 +62,7 @@ _FIELD = {
     "overflow": text(None),
     "value": Key(default=None),
     "initial": number(default=None),
+    "optional": flag(),
     "description": text("", empty=True),
 }
 _EXAMPLE = 'lines such as roll = { type = "int16", scale = 0.01 }'
@@ -108,6 +112,16 @@ class StructCodec:
             problem = f"the frame has {self.length} bytes; a datagram has at most {MOST_BYTES}"
             raise frame.error("fields", problem)
 
+        self._doubles = self._as_doubles(_ENDIAN[frame["endian"]])
+
+    def _as_doubles(self, order: str) -> tuple[np.dtype[np.float64], Vector, Vector] | None:
+        """Return type, scales and biases of a frame that contains only float64, or None."""
+        raws = [raw for field in self._fields for raw in [field.raw] * field.count]
+        if any(f.code != "d" or f.value is not None for f in self._fields):
+            return None
+        pairs = np.array([(raw.scale, raw.bias) for raw in raws if raw is not None])
+        return np.dtype(f"{order}f8"), pairs[:, 0].copy(), pairs[:, 1].copy()
+
     def _field(self, name: str, row: Entries, overflow: str) -> tuple[_Field, Signal | None]:
         kind, count = row["type"], row["count"] or 1
         if kind == PADDING:
@@ -122,10 +136,18 @@ class StructCodec:
         shape = () if row["count"] is None else (count,)
         start: float | tuple[float, ...] = (initial,) * count if shape else initial
         with row.checking():
-            signal = Signal(name, row["unit"] or "1", shape=shape, initial=start)
+            signal = Signal(
+                name, row["unit"] or "1", shape=shape, initial=start, optional=row["optional"]
+            )
         return _Field(raw, count, _CODES[kind]), signal
 
     def encode(self, values: Vector) -> bytes:
+        if self._doubles is not None:
+            kind, scales, biases = self._doubles
+            with np.errstate(over="ignore"):  # the numbers one by one give the error
+                numbers = (values - biases) / scales
+            if np.isfinite(numbers).all():
+                return numbers.astype(kind).tobytes()
         at, out = 0, []
         for field in self._fields:
             if field.raw is None:
@@ -171,7 +193,6 @@ class StructCodec:
 
     @property
     def raw_types(self) -> tuple[RawType, ...]:
-        """The raw type of each signal."""
         return tuple(f.raw for f in self._fields if f.raw is not None and f.value is None)
 
     def __eq__(self, other: object) -> bool:
@@ -191,17 +212,32 @@ def read_structs(path: Path, overflow: str = "error") -> dict[str, StructCodec]:
     Raises :class:`ScenarioError` for a mistake in the file.
     """
     file = open_toml(path, "a file of frames", "frames.toml")
-    frames = read(file.data, dict.fromkeys(file.data, _FILE), file.place)
     source = f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    return described_structs(file.data, source, overflow, file.place)
+
+
+def described_structs(
+    data: Mapping[str, Any], source: str, overflow: str = "error", place: Place | None = None
+) -> dict[str, StructCodec]:
+    """Return the codecs of all frames in ``data``, a table with the contents of a TOML file.
+
+    ``source`` identifies the table in recordings. Raises :class:`ScenarioError` for a mistake in
+    ``data``.
+    """
+    place = Place(source) if place is None else place
+    frames = read(data, dict.fromkeys(data, _FILE), place)
     out = {}
     for name, frame in frames.items():
         if not name.isidentifier():
             raise frame.error("", "the name of a frame must have letters, digits and _ only")
         out[name] = StructCodec(name, frame, overflow, source)
     if not out:
-        raise ScenarioError(f"{path} describes no frames; write a table [NAME.fields] for each")
+        raise ScenarioError(
+            f"{place.file} describes no frames; write a table [NAME.fields] for each"
+        )
     check_identifiers(
-        path, (out[name] for name, frame in frames.items() if "identifier" in frame.given)
+        Path(place.file),
+        (out[name] for name, frame in frames.items() if "identifier" in frame.given),
     )
     return out
 

@@ -85,7 +85,7 @@ class ListeningSocket:
         return self
 
     def _admit_only(self, keys: Keys) -> None:
-        """Admit only the client's key; else any holder of the server's public key could connect."""
+        """Admit only the client's key, not every holder of the server's public key."""
         if not keys.client:
             raise ScenarioError(
                 "the key file of the server contains no client key; make new keys: rtsim keys FILE"
@@ -199,8 +199,7 @@ class Broadcast:
     def send(self, topic: str, data: bytes) -> bool:
         """Publish a message to all subscribers.
 
-        If the queue of any subscriber is full, no subscriber gets the message, and the method
-        returns False.
+        Returns False if the queue of a subscriber is full; then no subscriber gets the message.
         """
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
@@ -253,7 +252,6 @@ class _Only:
 
 
 def _bound(socket: zmq.Socket[bytes]) -> None:
-    """Limit the memory that a peer can occupy through this socket."""
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MOST_BYTES)
     socket.setsockopt(zmq.RCVHWM, MOST_QUEUED)

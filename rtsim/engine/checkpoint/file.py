@@ -155,8 +155,7 @@ def _refuse_to_overwrite(path: Path) -> None:
         )
 
 
-def _others(path: Path) -> str:
-    """Return a hint that lists other checkpoints of the same run, or an empty text."""
+def _hint_to_other_checkpoints(path: Path) -> str:
     flight, at, _ = path.name.rpartition("@")
     there = [p.name for p in path.parent.glob(f"*{SUFFIX}")] if at else []
     beside = sorted((n for n in there if n.startswith(f"{flight}@")), key=lambda n: (len(n), n))
@@ -192,7 +191,9 @@ def _body(path: Path) -> bytes:
                 raise CheckpointError(f"{path} is cut off: only {there} of {size} bytes remain")
             body = file.read(size)
     except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror}{_others(path)}") from error
+        raise CheckpointError(
+            f"cannot read {path}: {error.strerror}{_hint_to_other_checkpoints(path)}"
+        ) from error
     if hashlib.sha256(body).digest() != digest:
         raise CheckpointError(f"{path} is damaged: its checksum does not match")
     return body
@@ -273,7 +274,6 @@ class Files:
         self._waiting.append(checkpoint)
 
     def finish(self) -> None:
-        """Write the files of all stored checkpoints."""
         waiting, self._waiting = self._waiting, []
         for checkpoint in waiting:
             path = path_beside(self._recording, checkpoint.ns)
@@ -302,13 +302,11 @@ def _at(checkpoint: Checkpoint) -> int:
 
 
 def path_beside(recording: Path, ns: int) -> Path:
-    """Return the path of the checkpoint at ``ns`` of the run that is recorded in ``recording``."""
     decimals = f"{ns % NS_PER_S:09d}".rstrip("0").ljust(3, "0")
     return recording.with_name(f"{recording.stem}@{ns // NS_PER_S}.{decimals}{SUFFIX}")
 
 
 def beside(recording: Path) -> list[Path]:
-    """Return the checkpoint files next to ``recording``, unsorted."""
     start = f"{recording.stem}@"
     folder = recording.parent
     if not folder.is_dir():
@@ -356,18 +354,16 @@ class CheckpointHistory:
         self._start = start
 
     def add(self, files: Files) -> None:
-        """Add the checkpoint files of a new segment."""
         self._files.append(files)
 
     def begin(self, ns: int) -> None:
-        """Begin a segment at ``ns``, and forget the checkpoints after ``ns``."""
         if self.ring is not None:
             self.ring.forget_after(ns)
         for files in self._files:
             files.forget_after(ns)
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """Add ``checkpoint`` to a ring in memory; store it as the first one if that is missing."""
+        """Add ``checkpoint`` to the ring in memory; keep the first one as the initial state."""
         if self.lacks_first:
             self._start, self.lacks_first = checkpoint, False
         if self.ring is not None:

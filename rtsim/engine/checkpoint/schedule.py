@@ -102,7 +102,7 @@ class CheckpointSchedule:
     ) -> None:
         """Prepare for a run from ``ns`` to ``until_ns``.
 
-        ``clock`` (ns) measures how long a checkpoint takes.
+        ``clock`` returns a time in ns, from which the duration of a checkpoint is computed.
         """
         most = None if self.keeper is None else self.keeper.most
         every = self._every

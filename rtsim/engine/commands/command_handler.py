@@ -223,10 +223,7 @@ class CommandHandler:
     # Between tags.
 
     def quiet_until(self) -> int:
-        """Return the time before which no command acts, ns.
-
-        Returns -1 if the loop must check for commands at the next tag.
-        """
+        """Return the time before which no command acts, ns."""
         self.inbox.poll()
         standing = self._standing or self._tags or self._until_ns is not None
         if standing or (self.inbox.trouble and not self._alone):
@@ -245,7 +242,6 @@ class CommandHandler:
             self._stand(ns, next_ns)
 
     def after(self, ns: int) -> None:
-        """Pause after the tag at ``ns`` if a command requested a pause."""
         if self._tags:
             self._tags -= 1
             self._standing = self._standing or self._tags == 0
@@ -258,7 +254,8 @@ class CommandHandler:
     def execute_in_wait(self, ns: int, next_ns: int) -> bool:
         """In a long wait after the tag at ``ns``, execute commands; return True to end the wait.
 
-        A command that acts at a tag is only checked in the wait, and takes effect at ``next_ns``.
+        During the wait, a command that acts at a tag is only checked; the command takes effect at
+        ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
@@ -314,7 +311,7 @@ class CommandHandler:
             if not inbox.waiting:
                 left = pacer.patience_left_ns() / NS_PER_S if pacer.frozen else _LOOK_S
                 inbox.after(ns, standing=True)
-                self._rest(min(_LOOK_S, left))
+                self._wait_for_command(min(_LOOK_S, left))
                 continue
             waiting = inbox.waiting.popleft()
             if waiting.command.kind in AT_A_TAG:
@@ -326,8 +323,7 @@ class CommandHandler:
                     self.checkpoints.write()
         self._keep(later)
 
-    def _rest(self, seconds: float) -> None:
-        """Wait at most ``seconds`` for a command, or until a signal ends the run."""
+    def _wait_for_command(self, seconds: float) -> None:
         self.resting = True
         try:
             self.inbox.wait(seconds)
@@ -345,7 +341,6 @@ class CommandHandler:
     def _put_off(
         self, waiting: PendingCommand, tag: Tag, next_ns: int = NEXT_TAG
     ) -> list[PendingCommand]:
-        """Check a command that came between two tags; return it for the next tag if it is valid."""
         command, wrong = waiting.command, ""
         try:
             if command.kind == "set":

@@ -111,7 +111,7 @@ def _rate(value: object) -> Argument:
 
 
 def _values(value: object) -> Argument:
-    """Return a number or a list of numbers; the signal later checks range and shape."""
+    """Return a number or a list of numbers, whose range and shape are checked later."""
     if isinstance(value, list | tuple):
         if not 1 <= len(value) <= MOST_NUMBERS:
             raise CommandError(f"expected 1 to {MOST_NUMBERS} numbers, got {len(value)}")
@@ -211,7 +211,6 @@ def _read(command: str, name: str, read: Callable[[object], Argument], value: ob
 
 
 def from_json(text: str) -> Command:
-    """Return the command from the output of :meth:`Command.to_json`."""
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -294,10 +293,10 @@ class Inbox:
         """Read new commands, for example from a pipe; the loop calls this method at each tag."""
 
     def goes_on(self, **about: object) -> None:
-        """Report that the run was restored and continues, with the new properties ``about``."""
+        """Report that the run continues from a checkpoint, with the properties ``about``."""
 
     def lose_recording(self, since: str) -> None:
-        """Store that the recording has stopped, so that clients can be informed."""
+        """Store for the clients that the recording has stopped."""
         self.unrecorded = since
 
     def watched(self, found: Sequence[Mapping[str, Any]]) -> None:

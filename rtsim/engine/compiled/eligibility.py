@@ -48,7 +48,7 @@ def examine(
 ) -> Eligibility:
     """Return which parts of the run up to ``until_ns`` can be compiled.
 
-    ``engine`` is one of :data:`ENGINES`. ``loaded`` is true if this process has already loaded the
+    ``engine`` is one of :data:`ENGINES`. Set ``loaded`` if this process has already loaded the
     compiled engine.
     """
     found = Eligibility()
@@ -76,13 +76,12 @@ def examine(
             found.reactions[task.name] = reaction
         else:
             found.interpreted.append(reaction)
-    if engine == AUTO and not found.why_not and (why := _too_short(system, until_ns, loaded)):
+    if engine == AUTO and not found.why_not and (why := _why_too_short(system, until_ns, loaded)):
         found.why_not.append(why)
     return found
 
 
-def _too_short(system: System, until_ns: int, loaded: bool) -> str:
-    """Return why the run is too short for the compiled engine, or an empty text."""
+def _why_too_short(system: System, until_ns: int, loaded: bool) -> str:
     steps = (until_ns - system.ns) / min(p.step.ns for p in system.plants)
     if steps < _SHORT:
         return "the run is short"
@@ -100,7 +99,6 @@ def why_unpaceable(system: System, pacer: Pacer) -> str:
 
 
 def _reaction(task: Task, system: System, trace: Trace) -> CompiledReaction | str:
-    """Return the compiled reaction of ``task``, or the reason why it has none."""
     reacts, described = _owner(task, "react"), _owner(task, "compiled")
     if described is None or reacts is not described:  # a subclass reacts in its own way
         return f"{task.name} reacts in Python"
@@ -131,5 +129,4 @@ def _owner(task: Task, method: str) -> type | None:
 
 
 def _exact(period: Period) -> bool:
-    """Return whether the ticks of ``period`` can be computed in 64 bits."""
     return max(period.ratio) < 2**40

@@ -224,7 +224,6 @@ class CompiledEngine:
         return tags
 
     def _goes_on(self, table: Table, loop: Loop) -> bool:
-        """Return whether compiled code must be called again."""
         state, frames = table.state, table.frames
         full = state["rolled"] or state["answer"] == AGAIN
         if state["in_tag"] or not full:
@@ -409,7 +408,6 @@ class WholeRun:
 
 
 def _changing(table: Table) -> list[Vector]:
-    """Return the vectors that a run changes, and the vectors of values that users can set."""
     system = table.system
     found = chain(
         table.span_list,

@@ -91,8 +91,8 @@ _AT = GUARD_TABLE.at
 def stretch(w: Any) -> int:
     """Run the tags before ``limit``; return how many were run.
 
-    The only element of ``w`` is the address of the header. The names below are fields of the header
-    and of its state:
+    ``w`` has one element, the address of the header. The names below are fields of the header and
+    of its state:
 
     - If ``last`` is 1, the call also runs a tag at the time ``limit``.
     - If the field ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
@@ -635,7 +635,8 @@ def _guards_stay(plant: Any, ns: int) -> bool:
 
     Return False if a guard is not a number, or crosses or leaves zero in a direction that it
     detects. Also return False if a guard fired and is at zero, or if a reset stopped or reversed
-    a guard beyond zero. These cases are rare, and only the interpreter handles them.
+    the motion of a guard that had crossed zero. These cases are rare, and only the interpreter
+    handles them.
     """
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)

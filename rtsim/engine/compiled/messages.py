@@ -1,8 +1,8 @@
 """Messages and recorded rows of the compiled engine.
 
 As in :class:`rtsim.components.bus.Bus`, messages in transit are a binary heap, ordered by arrival,
-sender, topic and sequence number. Payloads are stored in slots, which are used in turn. If the tag
-is undone, the payload of an arrived message is therefore still available.
+sender, topic and sequence number. Each payload has a slot, and slots are used in turn.
+After a tag is undone, the payloads of its arrived messages are therefore still available.
 
 In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
 contains the addresses of the other records.
@@ -84,7 +84,6 @@ def ticked(t: Any, i: int, ns: int) -> None:
 
 @compiled
 def gather(t: Any, copies: Any) -> None:
-    """Copy the values of the wires in the range ``copies``."""
     for i in range(copies.count):
         wire = records_of(t.wires, COPY)[copies.first + i]
         into, source = vector_of(wire.into), vector_of(wire.source)
@@ -151,7 +150,7 @@ def _copy_words(t: Any, count: int) -> None:
 
 @compiled
 def draw(t: Any, row: int) -> int:
-    """Take the next numbers of ``t.draws[row]``; return the index of the first, or NOTHING."""
+    """Take the next numbers of ``t.draws[row]``; return the index of the first one, or NOTHING."""
     drawn, state = records_of(t.draws, DRAW)[row], records_of(t.draw_states, DRAW_STATE)[row]
     i = state.next
     if (i + 1) * drawn.width > drawn.values.length:
@@ -226,7 +225,6 @@ def _sink(t: Any, count: int) -> None:
 
 @compiled
 def arrives(t: Any, ns: int, step: int) -> bool:
-    """Return whether a message arrives at the tag or before it."""
     first = records_of(t.flight, MESSAGE)[0]
     waiting = state_of(t).in_flight > 0
     return bool(waiting and (first.ns < ns or (first.ns == ns and first.step <= step)))
@@ -262,7 +260,7 @@ def deliver(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def answer_in_order(t: Any, ns: int, step: int) -> None:
-    """Deliver answers without delay to the later controllers in the declared order."""
+    """Deliver answers of zero latency to the controllers that follow in the declared order."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]

@@ -1,7 +1,7 @@
 """Functions with which compiled code waits for the tags of a paced run and measures frames.
 
-Their reference is :class:`rtsim.timing.pacing.Pacer` with a policy that catches up after late tags.
-In all functions, ``p`` is a record of type :data:`~rtsim.engine.compiled.records.PACE`.
+The functions must agree with ``rtsim.timing.pacing.Pacer`` under a policy that catches up after
+late tags. In all functions, ``p`` is a record of type :data:`~rtsim.engine.compiled.records.PACE`.
 :class:`PacedFrames` copies the state of the pacer and its clock into this record, and back.
 """
 
@@ -157,7 +157,6 @@ def _python_is_needed(p: Any, arrived: int, late: int) -> bool:
 
 @compiled
 def _commanded(p: Any) -> bool:
-    """Return whether a command waits in memory or at a socket."""
     if p.given.length and words_of(p.given)[0] != p.given_seen:
         return True
     if p.socket < 0:
@@ -288,7 +287,6 @@ def _count(spread: Any, sample: int) -> None:
 
 @compiled
 def _longest_job(p: Any) -> int:
-    """Return the job as :meth:`rtsim.timing.frames.Frame.longest_job` does."""
     jobs = words_of(p.jobs)
     longest, total, most = REST_JOB, 0, 0
     for i in range(jobs.size):  # in the order of a frame: tasks, recording, the step
@@ -447,7 +445,7 @@ def _lent(pacer: Pacer) -> Wait | None:
 
 
 class PacedFrames:
-    """The state of the pacer as a record, for waits in compiled code."""
+    """A copy of the pacer's state that compiled code can read and change."""
 
     def __init__(
         self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None
@@ -577,7 +575,8 @@ class PacedFrames:
     def copy_out(self, undone: bool) -> None:
         """Copy the frame back to the pacer.
 
-        ``undone`` is true if the frame's tag was undone after the run had waited for the tag.
+        Set ``undone`` if the run waited for the tag of the frame, and the tag was undone
+        afterwards.
         """
         self.take()
         pacer, frame, p = self._pacer, self._pacer.frame, self.words

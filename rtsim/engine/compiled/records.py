@@ -5,8 +5,8 @@ contains the addresses of all other records. Each kind of object (plants, tasks,
 one array of constant records and one of changing records, with equal indices.
 
 One block of memory contains the changing records, the slots of payloads, and the messages in
-transit. At the beginning of each tag, compiled code copies those words of the block that the
-tag can change. The copy allows the tag to be undone.
+transit. At the beginning of each tag, compiled code copies the words that the tag can change, so
+that the tag can be undone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def in_order(kind: np.dtype[np.void]) -> Callable[[Mapping[str, Any]], tuple[Any
 
 
 def by_name(records: NDArray[np.void]) -> list[dict[str, Any]]:
-    """Return each record as a dictionary of Python numbers."""
     names = records.dtype.names or ()
     return [dict(zip(names, row, strict=True)) for row in records.tolist()]
 

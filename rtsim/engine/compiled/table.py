@@ -69,7 +69,6 @@ class Draws:
         self._before: Any = None
 
     def fill(self, count: int) -> None:
-        """Draw the numbers for ``count`` uses."""
         generator = self._streams.stream(self._stream)
         self._before = generator.bit_generator.state
         self.values = np.ascontiguousarray(self._make(generator, count)).reshape(-1)
@@ -97,8 +96,8 @@ def normals(size: int) -> Make:
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
     """Return a function that draws delays in ns; the value for a lost message is :data:`LOST`.
 
-    At a message with several copies or an invalid delay, the function returns only the delays
-    before this message. The interpreter then draws the delays of this message.
+    The result ends before the first message with several copies or an invalid delay; the
+    interpreter draws the delays of that message.
     """
 
     def make(_: np.random.Generator, count: int) -> NDArray[np.int64]:
@@ -354,7 +353,6 @@ class Table:
         row["held"], row["held_early"] = self._held[name]
 
     def _draw(self, what: str, name: str) -> int:
-        """Return the index of ``(what, name)`` in ``draw_list``, or NOTHING."""
         return self._draw_numbers.get((what, name), NOTHING)
 
     def _all_spans(self) -> list[NDArray[np.float64]]:

@@ -139,7 +139,7 @@ def note_rows(table: Table) -> None:
 def _written(table: Table) -> Iterator[tuple[int, bool, Track]]:
     """Return (row, rolled, track) for each track.
 
-    ``row`` is the index of the next row; ``rolled`` is true if that row is in the spare block.
+    ``row`` is the index of the next row, which is in the spare block if ``rolled`` is true.
     """
     rows, rolled = table.track_states["row"].tolist(), table.track_states["rolled"].tolist()
     return zip(rows, map(bool, rolled), table.track_list, strict=True)
@@ -165,7 +165,6 @@ def _count(table: Table, track: Track, rows: int, rolled: bool) -> None:
 
 
 def _lent(track: Track) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the records TRACK and TRACK_STATE for the buffers of a track."""
     lent = track.lend()
     block, spare = ((address, lent.block.size) for address in lent.addresses)
     return (lent.width, lent.capacity), (lent.row, 0, block, spare)
@@ -203,7 +202,7 @@ def undo(table: Table) -> None:
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
     """Copy the values of ``table`` into the system, without the provisional steps of plants.
 
-    ``undone`` is true if the last tag was begun and then undone.
+    Set ``undone`` if compiled code undid the last tag.
     """
     if table.frames is not None:
         table.frames.copy_out(undone)

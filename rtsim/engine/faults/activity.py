@@ -20,7 +20,7 @@ _NEVER = -1
 
 
 class Activity:
-    """The state of one fault: active or not."""
+    """The present state of one fault, active or inactive."""
 
     def __init__(
         self,
@@ -55,7 +55,6 @@ class Activity:
         """True if a command cleared the fault and no later command started it again."""
 
     def strikes(self, ns: int) -> bool:
-        """Return True if the fault acts on the item at ``ns``."""
         self.begins, self.ended = False, 0
         holds = self._now_holds(ns)
         if self.began != _NEVER and self._over(ns, holds):
@@ -108,7 +107,6 @@ class Activity:
         return fault.when is not None and fault.count is None and not holds
 
     def _triggered(self, ns: int, holds: bool) -> int:
-        """If the fault is triggered at ``ns``, return the start of the activation, else -1."""
         fault = self.fault
         rising, self._held = holds and not self._held, holds
         if self._asked != _NEVER:

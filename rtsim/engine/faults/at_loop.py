@@ -1,8 +1,8 @@
 """Timing faults, which make the loop late or make a task miss a tick.
 
 A timing fault acts on items: a tag of the loop, one execution of a job, the end of a wait, or a
-tick of a task.  A lost tick changes the results, so a replay loses the tick again.  The other
-faults take wall-clock time.  A replay, which has no clock, only repeats the events of these faults.
+tick of a task. A lost tick changes the results, so a replay skips the same tick. All other timing
+faults take wall-clock time, which a replay does not have; a replay repeats only their events.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class LoopFault(FaultKind):
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return the delay (ns of the run's clock) of one frame, wait or job due to the fault."""
+        """Return the delay (ns of the clock) that the fault causes in one frame, wait or job."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -206,7 +206,6 @@ class LoopFaults:
         return amount
 
     def lose(self, task: str, ns: int) -> bool:
-        """Return True if the tick of ``task`` at ``ns`` is lost."""
         lost = False
         if task not in self._tasks:
             return lost  # the task of a fault has no faults itself

@@ -27,6 +27,8 @@ from rtsim.engine.faults.kind import (
 if TYPE_CHECKING:
     from rtsim.engine.faults.kind import Fault
 
+PACKETS = ("to_program", "from_program")
+"""Ends of a controller whose packets can have faults of messages, as ``NAME.to_program``."""
 Delays = tuple[int, ...]
 """Delays in ns, one for each copy of a message; empty for a lost message."""
 
@@ -47,15 +49,21 @@ class MessageFault(FaultKind):
 
     @classmethod
     def check_where(cls, where: str) -> None:
-        if not where.isidentifier():
+        part, dot, end = where.partition(".")
+        if not part.isidentifier() or (dot and (end not in PACKETS or cls.needs_medium)):
+            packets = "" if cls.needs_medium else f", or on packets: where = '{part}.{PACKETS[0]}'"
             text = (
-                f"where = {where!r}; {cls.name} acts on the messages of a component: {cls.wanted()}"
+                f"where = {where!r}; {cls.name} acts on the messages of a component: "
+                f"{cls.wanted()}{packets}"
             )
             raise FaultError.of("where", text)
 
     @classmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        places.at_messages(fault, cls)
+        if fault.signal:
+            places.at_line(fault)
+        else:
+            places.at_messages(fault, cls)
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
@@ -162,6 +170,7 @@ class FaultyTransport:
         self._faults = tuple(faults)
         self._present = present
         self._sequence = 0
+        self._latest_ns = 0
         self._held_back = False
         self.failures = 0
         """Number of transmissions of the latest message that will fail on its medium."""
@@ -172,9 +181,20 @@ class FaultyTransport:
         return self.inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        delays = self.inner.delays(stream, size_bytes)
+        return self._spoiled(self.inner.delays(stream, size_bytes), self._present.ns)
+
+    def arrivals(self, ns: int) -> tuple[int, ...]:
+        """Return the times of arrival (ns) of a packet that is sent at ``ns``, without ``inner``.
+
+        A packet does not overtake an earlier one, except one that a fault lets be overtaken.
+        """
+        arrivals = tuple(max(ns + d, self._latest_ns) for d in self._spoiled((0,), ns))
+        if arrivals and not self._held_back:
+            self._latest_ns = max(arrivals)
+        return arrivals
+
+    def _spoiled(self, delays: Delays, ns: int) -> Delays:
         self._held_back, self.failures = False, 0
-        ns = self._present.ns
         for fault in self._faults:
             activity = fault.activity
             struck = activity.strikes(ns)

@@ -348,7 +348,6 @@ def _refuse_to_overwrite(path: Path) -> None:
 
 
 def _decimal(value: Any) -> Any:
-    """Return an exact time as a decimal number if possible, such as "0.03" for "3/100"."""
     if not isinstance(value, str):
         return value
     try:

@@ -152,7 +152,7 @@ class Parameter:
 class Fault:
     """A fault with checked entries.
 
-    Times are in ns, and ``parameters`` in the units of the signal.
+    Times are in ns. ``parameters`` have the units of the signal.
     """
 
     name: str
@@ -188,7 +188,6 @@ class Fault:
         return FaultError(f"{before}fault {self.name}: {problem}")
 
     def describe(self) -> dict[str, Any]:
-        """Return plain data for the recording, which :func:`fault_of` can read."""
         return dict(self.given)
 
 
@@ -290,7 +289,7 @@ class Present:
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
-        """Record an activation's end, except with one item and a ``count`` if not :func:`lasts`."""
+        """Record an activation's end, unless the activation was limited to a single item."""
         if items > 1 or fault.count is None or lasts(fault.given):
             text = f"{fault.kind.name} at {fault.where} is over"
             self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})

@@ -11,8 +11,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+from rtsim.components.latency import ZERO
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.engine.faults.activity import Activity
+from rtsim.engine.faults.at_messages import FaultyTransport, MessageFault
 from rtsim.engine.faults.kind import (
     FaultError,
     FaultKind,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Timed = tuple[int, int]
 """A byte on the line: (time in ticks of the link's own time, value)."""
 _BITS_PER_BYTE = 10
+BOARD_ENDS = ("to_board", "from_board", "board")
+"""Places of faults at a controller on a board."""
 
 
 class _AtLine(FaultKind):
@@ -107,10 +111,7 @@ class LineFault(_AtLine):
         """
 
     def struck(self, ticks: int) -> bool:
-        """Return True if the fault acts on the byte or frame at ``ticks``.
-
-        The end of an activation that began with an earlier byte or frame is also recorded.
-        """
+        """Return True if the fault acts on the byte or frame at ``ticks``."""
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
             self._line.ended(self.activity)
@@ -256,13 +257,38 @@ class BoardReset(BoardFault):
         link.reset()
 
 
-LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset)
+class Kill(BoardFault):
+    """Fault that ends a program, as the signal SIGKILL does."""
+
+    name = "kill"
+    does = "is killed"
+    example = "controller.program"
+    ends = ("program",)
+    needs = "kill"
+
+    @classmethod
+    def strike(cls, link: Any) -> None:
+        link.kill()
+
+
+class Stop(Kill):
+    """Fault that stops a program, as the signal SIGSTOP does."""
+
+    name = "stop"
+    does = "is stopped"
+    needs = "stop"
+
+    @classmethod
+    def strike(cls, link: Any) -> None:
+        link.stop()
+
+
+LINE_KINDS = (BitFlip, Truncation, LineNoise, Silence, SlowLine, BoardReset, Kill, Stop)
 
 
 def faults_at(
     end: str, line: LineFaults, ns_at: Callable[[int], int], rate: int
 ) -> list[LineFault]:
-    """Return the faults at the end ``end`` of the line, in the order in which they are applied."""
     out = []
     for activity in line.at(end):
         kind = activity.fault.kind
@@ -276,10 +302,13 @@ def faults_at(
 
 @runtime_checkable
 class HasLine(Protocol):
-    """A controller with a serial line.  Faults can corrupt the bytes on the line."""
+    """A controller with a line.  Faults can corrupt what the line carries.
+
+    A controller without a board has an attribute ``ends``, the places of its faults.
+    """
 
     def spoil(self, line: LineFaults) -> None:
-        """Apply the faults in ``line`` to all later bytes."""
+        """Apply the faults in ``line`` to all that the line carries later."""
         ...
 
 
@@ -291,12 +320,20 @@ class LineFaults:
         self._present = present
 
     def at(self, end: str) -> tuple[Activity, ...]:
-        """Return the faults at ``end``, which is ``to_board``, ``from_board`` or ``board``."""
         return tuple(a for a in self._activities if a.fault.signal == end)
+
+    def transport(self, end: str) -> FaultyTransport:
+        """Return the faults of messages at ``end``, for packets in the order of their times."""
+        faults = []
+        for activity in self.at(end):
+            kind = activity.fault.kind
+            assert issubclass(kind, MessageFault)
+            faults.append(kind(activity))
+        return FaultyTransport(ZERO, faults, self._present)
 
     @property
     def now_ns(self) -> int:
-        """Present simulated time, ns.  Before the run, the time is -1, and no fault is active."""
+        """Present simulated time, ns."""
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:

@@ -21,7 +21,7 @@ from rtsim.engine.faults.at_loop import UNPACED, LoopFault, LoopFaults
 from rtsim.engine.faults.at_messages import FaultyTransport, MessageFault
 from rtsim.engine.faults.at_signals import FaultyWiring, SignalFault
 from rtsim.engine.faults.kind import EventSink, Fault, FaultError, Places, Present
-from rtsim.engine.faults.line_kinds import HasLine, LineFaults
+from rtsim.engine.faults.line_kinds import BOARD_ENDS, HasLine, LineFaults
 from rtsim.record.events import FAULT_IDLE, Event
 
 _More = ParamSpec("_More")
@@ -101,6 +101,8 @@ class Schedule:
         """Names of the ports whose readers receive changed values."""
         self.transports: dict[str, FaultyTransport] = {}
         self.lines: dict[str, LineFaults] = {}
+        self.at_lines: set[str] = set()
+        """Names of the faults on lines."""
         self.tasks: list[FaultTask] = []
         self.activities: dict[str, Activity] = {}
         self.own_streams: dict[str, RandomStreams] = {}
@@ -117,7 +119,7 @@ class Schedule:
         return {f.name: self.activities[f.name].activations for f in self.faults}
 
     def check(self, name: str) -> Activity:
-        """Return the activity of the fault ``name``; raise an error if the fault cannot act."""
+        """Return the activity of the fault ``name``; reject a fault without effect."""
         if name not in self.activities:
             raise UnknownName("fault", name, self.activities, "this run")
         if name in self.idle and self._fed is None:
@@ -149,7 +151,7 @@ class Schedule:
 
         For line faults and faults that take wall-clock time, a replay only repeats the events.
         """
-        gone = {fault.name for fault in self.faults if fault.kind.level == "line"}
+        gone = set(self.at_lines)
         if self.loop is not None:
             self.loop.told_again = True
             gone |= {fault.name for fault in self.loop.late}
@@ -200,7 +202,6 @@ class Schedule:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the state that :meth:`save` returned for the same faults."""
         self.present.ns = saved["ns"]
         for fault, state in zip(self.signals, saved["signals"], strict=True):
             fault.restore(state)
@@ -280,6 +281,7 @@ class Installer(Places):
         if fault.part not in self._controllers:
             raise UnknownName("controller", fault.part, sorted(self._controllers))
         self._lines[fault.part].append(self._activity(fault))
+        self._schedule.at_lines.add(fault.name)
 
     def _activity(self, fault: Fault) -> Activity:
         streams = self._streams
@@ -324,7 +326,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Add a task at the fault's ticks if plants read the signal, as plants read irregularly."""
+        """Add a task at the fault's ticks for a signal that plants read, at irregular times."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period
@@ -344,14 +346,18 @@ class Installer(Places):
     def _line(
         self, name: str, controller: ControllerProtocol, activities: Sequence[Activity]
     ) -> None:
-        if isinstance(controller, HasLine):
-            line = LineFaults(activities, self.present)
-            self._schedule.lines[name] = line
-            controller.spoil(line)
-            return
+        line = controller if isinstance(controller, HasLine) else None
+        ends = () if line is None else getattr(line, "ends", BOARD_ENDS)
+        fit = [activity for activity in activities if activity.fault.signal in ends]
         for activity in activities:
-            reason = f"{name} has no line here: {activity.fault.kind.name} acts on a board's bytes"
-            self._schedule.idle[activity.fault.name] = reason
+            if activity not in fit:
+                kind = activity.fault.kind.name
+                what = "packets" if "program" in activity.fault.signal else "a board's bytes"
+                reason = f"{name} has no line here: {kind} acts on {what}"
+                self._schedule.idle[activity.fault.name] = reason
+        if fit and line is not None:
+            self._schedule.lines[name] = LineFaults(fit, self.present)
+            line.spoil(self._schedule.lines[name])
 
 
 def _names(signals: Signals, name: str) -> bool:

@@ -92,7 +92,6 @@ def _values(about: About, look: Look, topic: str) -> str:
 
 
 def values_html(about: About, values: Mapping[str, float]) -> str:
-    """Return the present values of signals as a table."""
     rows = [(n, f"{v:.6g}", about.signals.get(n, "")) for n, v in values.items()]
     return _table(("signal", "value", "unit"), rows)
 
@@ -104,7 +103,8 @@ _VERDICTS = {"failed": "violated", "passed": "holds"}
 def requirements_html(about: About, look: Look) -> str:
     """Return each requirement with its verdict and its robustness so far.
 
-    The rows of violated requirements are red. A tooltip shows the formula and the text.
+    The rows of violated requirements are red. A tooltip shows the formula and the text of each
+    requirement.
     """
     watched = {str(one["name"]): one for one in look.watched}
     rows = []
@@ -128,7 +128,6 @@ def requirements_html(about: About, look: Look) -> str:
 
 
 def _margin(low: float | None, high: float | None) -> str:
-    """Return the bounds of a robustness, in which None is infinite."""
     if low is None and high is None:
         return ""
     if low == high:
@@ -143,7 +142,6 @@ def _seconds(ns: int | None) -> str:
 
 
 def note_html(text: str) -> str:
-    """Return a note, such as the reason why something is not shown."""
     return f"<div style='font-size:0.8em;{_PADDED}'>{escape(text)}</div>"
 
 
@@ -193,7 +191,6 @@ class Commands:
             self._waiting[key] = (kind, arguments)
 
     def take(self) -> list[Command]:
-        """Remove and return the waiting commands, in order."""
         with self._lock:
             found, self._waiting = list(self._waiting.values()), {}
         return found
@@ -415,7 +412,6 @@ class Parameters:
             self.wrong = "there is no change to undo"
 
     def refused(self, name: str) -> None:
-        """Show the present value again, because the run refused the new value."""
         if self._undo:
             self._undo[-1].pop(name, None)
             self._undo = [one for one in self._undo if one]

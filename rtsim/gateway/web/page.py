@@ -109,7 +109,7 @@ class Chart:
 
     def _data(self, past: Past) -> tuple[Vector, ...]:
         seconds, points = _published(self._view.published, past.seconds)
-        curves = [_finite(past.values[name]) for name in self._drawn]
+        curves = [_with_gaps(past.values[name]) for name in self._drawn]
         if points:
             curves = [np.interp(seconds, past.seconds, curve) for curve in curves]
         if self._view.band is not None:
@@ -118,7 +118,7 @@ class Chart:
         return (seconds, *curves, *points)
 
     def _fix_range(self, curves: Sequence[Vector]) -> None:
-        """Set the vertical range if a curve has gaps, because the chart library cannot find it.
+        """Set the vertical range if a curve has gaps, because the chart library needs a range.
 
         The range is kept while all values are inside, because a new range resets the user's zoom.
         """
@@ -141,8 +141,8 @@ class Chart:
     def _svg(self, across: Vector, values: Mapping[str, Vector]) -> str:
         """Return the curves as SVG; the chart library needs horizontal values that only rise."""
         over = str(self._view.over)
-        curves = [_finite(values[name]) for name in self._drawn if name in values]
-        x, lines = _finite(across), []
+        curves = [_with_gaps(values[name]) for name in self._drawn if name in values]
+        x, lines = _with_gaps(across), []
         known = [np.isfinite(x) & np.isfinite(y) for y in curves]
         if any(ok.any() for ok in known):
             whole = np.concatenate([x[ok] for ok in known])
@@ -260,8 +260,7 @@ def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector,
     return (whole if points else seconds), points
 
 
-def _finite(values: Vector) -> Vector:
-    """Return ``values`` with NaN, a gap in a curve, in place of infinite numbers."""
+def _with_gaps(values: Vector) -> Vector:
     out: Vector = np.where(np.isfinite(values), values, np.nan)
     return out
 
@@ -487,14 +486,12 @@ class Page:
         return (ns - before[0]) / (self._rate_from[1] - before[1])
 
     def say(self, text: str) -> None:
-        """Show ``text``, such as the reason why a run ended, above the last state."""
         if self._last is None:
             self._state.content = note_html(text)
         else:
             self._state.content = state_html(self._last, None, self._about.title, self._said, text)
 
     def end(self, why: str) -> None:
-        """Show why the run or the page ended, above the last state and in a notification."""
         said = f"{why}. The last state is shown."
         self.say(said)
         for client in self._server.get_clients().values():

@@ -39,7 +39,7 @@ class LiveRun:
     """A run in progress, read through the Python client of its gateway.
 
     Only one request is pending at a time, and the gateway answers with the latest sample. A slow
-    page process therefore builds up no queue.
+    page process therefore causes no queue of requests.
     """
 
     def __init__(self, run: Run, off: OffTheLoop | None = None) -> None:

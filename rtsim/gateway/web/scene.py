@@ -276,7 +276,7 @@ class PageScene:
     def show_tracks(self) -> None:
         """Draw the tracks.
 
-        Call :meth:`show_tracks` less often than :meth:`show`, because tracks contain more data.
+        Draw the tracks; call this method less often than ``show``, because tracks are large.
         """
         for k, track in enumerate(self._tracks):
             position = np.array(self._frames[k].position) / self._scale

@@ -234,7 +234,6 @@ class RecordedRun:
         return Look(self._state(ns), values, stamps)
 
     def _state(self, ns: int) -> StateTable:
-        """Return the state at ``ns``, with the rate of the playback."""
         many = {kind: int(np.searchsorted(at, ns, "right")) for kind, at in self._events.items()}
         compute = int(np.searchsorted(self._computed, ns, "right"))
         frame = int(np.searchsorted(self._frames, ns, "right"))
@@ -263,7 +262,6 @@ class RecordedRun:
         return out
 
     def _row(self, track: str, ns: int) -> tuple[Signals, Vector] | None:
-        """Return the signals and values of ``track`` at ``ns``, after the discrete changes."""
         data = self._tracks[track]
         if "arrival" in data.integers:
             row = self._arrived(track, ns)
@@ -272,7 +270,6 @@ class RecordedRun:
         return (data.signals, data.values(row)) if row >= 0 else None
 
     def _arrived(self, track: str, ns: int) -> int:
-        """Return the row of the latest message that has arrived by ``ns``, or -1."""
         data, behind = self._tracks[track], int(np.searchsorted(self._times[track], ns, "right"))
         first = max(0, behind - _BACK)
         words = np.asarray(data.words[first:behind])

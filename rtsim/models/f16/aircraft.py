@@ -36,14 +36,14 @@ import numpy as np
 
 import rtsim as rt
 from rtsim.equations.compiling import compiled
-from rtsim.equations.earth import to_ned
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import STILL_AIR
 from rtsim.models.f16.aerodynamics import AREA
 from rtsim.models.f16.plant import AT_ONCE, STANDARD_GRAVITY, Aircraft
 from rtsim.models.f16.stevens_lewis import power_rate
-from rtsim.models.terrain import HIGHEST, RUNWAY_LENGTH, along_runway, cover, local, terrain
+from rtsim.models.terrain import HIGHEST, RUNWAY_LENGTH, along_runway, cover, terrain
 from rtsim.models.units import DEG
+from rtsim.models.vehicle import AboveTerrain
 from rtsim.models.wind import MOVING_AIR, MovingAir
 from rtsim.scenario.body import ROAD, RUNWAY, WATER
 
@@ -99,7 +99,6 @@ Plane = tuple[float, float, float, float]
 
 @compiled
 def _share(speed: float, slow: float) -> float:
-    """Return a smooth sign of ``speed`` (m/s), from -1 to 1, with 0.7 at ``slow``."""
     return speed / math.sqrt(speed * speed + slow * slow)
 
 
@@ -233,7 +232,6 @@ _NEAR = HIGHEST + 100.0
 _NO_DANGER, _REACTION, _MOST_PULL, _LEAST_PULL, _LIFT_MOST = 1000.0, 1.5, 3.0, 0.3, 1.0
 _SINKS = 6.0
 
-Below = tuple[float, float, float, float, float, float, float]
 Added = tuple[float, float, float, float, float, float, float, float]
 
 
@@ -277,7 +275,7 @@ def pull_up_height(
     return found
 
 
-class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
+class FlownAircraft(AboveTerrain, MovingAir, Aircraft, name="f16_flown"):
     """The F-16 with actuators, engine lag, drag rise and landing gear, above the terrain."""
 
     elevator_angle = rt.state("deg", low=-ELEVATOR_MOST, high=ELEVATOR_MOST)
@@ -315,38 +313,6 @@ class FlownAircraft(MovingAir, Aircraft, name="f16_flown"):
         "the lift has no ground effect, and does not depend on the Mach number",
         "tyres have no spin-up: they roll at once",
     )
-
-    def ground_below(
-        self,
-        c11: float, c12: float, c13: float,
-        c21: float, c22: float, c23: float,
-        c31: float, c32: float, c33: float,
-    ) -> Below:  # fmt: skip
-        """Return the plane of the ground below the centre of mass, and the aircraft's position.
-
-        The result contains the upward normal of the ground in body axes. Four lengths (m) follow:
-        the distance from the plane along the normal, the height above the ground, and the position
-        north and east of the middle of the runway.
-        """
-        sin_lat, cos_lat, altitude = self.place()
-        celestial = math.atan2(self.position[1], self.position[0])
-        sin_lon, cos_lon = math.sin(celestial), math.cos(celestial)
-        longitude = celestial - self.earth_angle - self.earth_rate * self.t
-        north, east = local(math.atan2(sin_lat, cos_lat), longitude)
-        height, to_north, to_east = terrain(north, east)
-        scale = 1.0 / math.sqrt(1.0 + to_north * to_north + to_east * to_east)
-        b11, b12, b13 = to_ned(c11, c12, c13, sin_lat, cos_lat, sin_lon, cos_lon)
-        b21, b22, b23 = to_ned(c21, c22, c23, sin_lat, cos_lat, sin_lon, cos_lon)
-        b31, b32, b33 = to_ned(c31, c32, c33, sin_lat, cos_lat, sin_lon, cos_lon)
-        return (
-            -scale * (b11 * to_north + b12 * to_east + b13),
-            -scale * (b21 * to_north + b22 * to_east + b23),
-            -scale * (b31 * to_north + b32 * to_east + b33),
-            scale * (altitude - height),
-            altitude - height,
-            north,
-            east,
-        )
 
     def added_loads(
         self,

@@ -89,7 +89,6 @@ class GroundAvoidance(rt.Controller, compile=True):
     deck = rt.parameter("ft", 1000.0, description="altitude below which a dive ends the standby")
 
     def decide(self) -> None:
-        """Change the mode."""
         turns = self.roll / (2.0 * math.pi)
         bank = 2.0 * math.pi * (turns - math.floor(turns + 0.5))
         climbs = self.flight_path > 0.0

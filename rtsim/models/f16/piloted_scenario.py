@@ -128,7 +128,6 @@ class Beginning:
         return outputs["load_factor"] / math.cos(outputs["pitch"])
 
     def outputs(self) -> dict[str, float]:
-        """Return the initial outputs of the aircraft by name."""
         model: Any = PILOTED_F16
         x, z = model.states.initial(self.states), model.discrete.initial()
         u, p, y = model.inputs.initial(), model.parameters.initial(), model.outputs.initial()
@@ -174,7 +173,6 @@ def _in_flight(
 
 
 def _more_power(power: float, force: float, altitude: float, mach: float) -> float:
-    """Return the power (%) for ``force`` N more thrust than at ``power``; at most 100."""
     wanted = thrust_lbf(power, altitude / FT, mach) + force / LBF
     low, high = power, 100.0
     for _ in range(40):

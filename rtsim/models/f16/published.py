@@ -107,7 +107,6 @@ class Comparison(Judged):
 
     @property
     def in_words(self) -> str:
-        """Largest difference and its limit, in words."""
         return (
             f"{self.quantity}: {self.worst:.6g} {self.unit} at {self.at_s:g} s, allowed "
             f"{self.allowed:.6g}; compared up to {self.until_s:g} s"

@@ -40,7 +40,6 @@ def throttle_gearing(throttle: float) -> float:
 
 @compiled
 def throttle_for(power: float) -> float:
-    """Return the throttle position, from 0 to 1, that commands ``power`` in %."""
     if power <= 50.0:
         return power / 64.94
     return (power + 117.38) / 217.38

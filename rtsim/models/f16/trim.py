@@ -14,14 +14,11 @@ from rtsim.core.signals import Vector
 from rtsim.equations.model import BoundModel, bind
 from rtsim.linear.plants import Point
 from rtsim.linear.trimming import trim as find_trim
-from rtsim.models.body import BODY_STATES, direction_cosines, initial_state
+from rtsim.models.body import BODY_STATES, acceleration_over_earth, initial_state
 from rtsim.models.f16.plant import CONTROLS, F16
 
-_cosines = getattr(direction_cosines, "py_func", direction_cosines)
-"""The plain Python function, because compiling it in each process would take longer."""
 Solution = tuple[float, float, float]
 """Pitch angle (rad), elevator (deg) and power (%)."""
-_PARTS = [BODY_STATES.slice(name) for name in ("position", "velocity", "attitude", "rates")]
 _STEADY = 1e-8
 """Largest acceleration (m/s2, rad/s2) of a trimmed flight."""
 
@@ -169,13 +166,7 @@ def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) ->
 
 def _accelerations(x: Vector, dx: Vector, rate: float, theta: float) -> Vector:
     """Return the accelerations of :func:`_unsteadiness` for the state derivative ``dx`` (13,)."""
-    position, velocity, attitude, rates = (x[part] for part in _PARTS)
-    _, change, _, turning = (dx[part] for part in _PARTS)
-    to_body = np.array(_cosines(*map(float, attitude))).reshape(3, 3)
-    spin = np.array([0.0, 0.0, rate])
-    over_earth = to_body @ (velocity - np.cross(spin, position))
-    acceleration = to_body @ (change - np.cross(spin, velocity))
-    ahead, _, downward = acceleration - np.cross(rates, over_earth)
+    ahead, _, downward = acceleration_over_earth(x, dx, rate)
     sine, cosine = math.sin(theta), math.cos(theta)
-    _, pitching, _ = turning
+    _, pitching, _ = dx[BODY_STATES.slice("rates")]
     return np.array([cosine * ahead + sine * downward, cosine * downward - sine * ahead, pitching])

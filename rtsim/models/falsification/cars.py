@@ -44,7 +44,6 @@ def margin(gap: float, mode: float) -> float:
 
 @rt.compiled
 def after(gap: float, mode: float) -> float:
-    """Return the mode of a car at the end of ``mode``."""
     if mode == CHASE:
         return KEEP
     return BRAKE if mode == KEEP and gap < 10.0 else CHASE

@@ -97,7 +97,6 @@ def segment(x: float, axis: Axis) -> int:
 
 @rt.compiled
 def linear(x: float, axis: Axis, values: Axis) -> float:
-    """Interpolate or extrapolate ``values`` over ``axis`` at ``x``."""
     i = segment(x, axis)
     f = (x - axis[i]) / (axis[i + 1] - axis[i])
     return values[i] + f * (values[i + 1] - values[i])  # type: ignore[no-any-return]

@@ -182,7 +182,7 @@ class _Nested(TableKey):
     """A table whose keys can contain dots, which TOML reads as nested tables: ``f16.cg``."""
 
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
-        flat = dict(_flat("", given)) if isinstance(given, Mapping) else given
+        flat = dict(_with_dotted_names("", given)) if isinstance(given, Mapping) else given
         return super().value(flat, place, name, element)
 
 
@@ -249,7 +249,6 @@ class Experiment:
 
     @property
     def cells(self) -> list[dict[str, Value]]:
-        """All combinations of the conditions' values."""
         names = list(self.conditions)
         return [
             dict(zip(names, values, strict=True))
@@ -327,12 +326,11 @@ def _experiment(top: Entries, text: str) -> Experiment:
     return found
 
 
-def _flat(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the entries of nested tables with dotted names, such as ``f16.cg``."""
+def _with_dotted_names(prefix: str, found: Mapping[str, Any]) -> list[tuple[str, Any]]:
     out: list[tuple[str, Any]] = []
     for key, value in found.items():
         if isinstance(value, Mapping):
-            out += _flat(f"{prefix}{key}.", value)
+            out += _with_dotted_names(f"{prefix}{key}.", value)
         else:
             out.append((f"{prefix}{key}", value))
     return out
@@ -377,7 +375,6 @@ class ExperimentFolder:
         return self.path / "results" / f"{trial.name}.json"
 
     def new_recording(self, trial: Trial) -> Path:
-        """Return the path for the recording of the next attempt at ``trial``."""
         folder, attempt = self.path / "recordings", 1
         while True:
             name = trial.name if attempt == 1 else f"{trial.name}-attempt{attempt}"
@@ -386,11 +383,9 @@ class ExperimentFolder:
             attempt += 1
 
     def done(self, participant: str) -> list[Trial]:
-        """Return the trials of ``participant`` that have a result."""
         return [t for t in self.experiment.trials(participant) if self.result_path(t).is_file()]
 
     def left(self, participant: str) -> list[Trial]:
-        """Return the trials of ``participant`` that have no result, in their order."""
         return [t for t in self.experiment.trials(participant) if not self.result_path(t).is_file()]
 
     def keep(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -486,7 +481,6 @@ def _row(trial: Trial, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of numbers, or of texts if any value is a text."""
     if any(isinstance(v, str) for v in values):
         return np.array(["" if v is None else str(v) for v in values], object)
     if all(isinstance(v, int) for v in values):

@@ -81,7 +81,6 @@ class TaskError(RtsimError):
 
 
 def with_values(plant: type[rt.Plant], **values: float | Sequence[float]) -> rt.Model:
-    """Return the model of ``plant``, with ``values`` as initial values of its parameters."""
     model = plant.model()
     begin = {
         name: float(value) if isinstance(value, float | int) else tuple(map(float, value))
@@ -92,7 +91,6 @@ def with_values(plant: type[rt.Plant], **values: float | Sequence[float]) -> rt.
 
 
 def parameters_of(recording: Recording, name: str) -> dict[str, Any]:
-    """Return the parameters of the plant ``name`` at the start of the recording."""
     found: dict[str, Any] = recording.header["scenario"]["parts"][name]["parameters"]
     return found
 
@@ -104,7 +102,6 @@ def source_of(recording: Recording, name: str, signal: str) -> str:
 
 
 def last_values(recording: Recording, name: str) -> dict[str, float]:
-    """Return the last recorded value of each column of the plant ``name``."""
     track = recording.track(name)
     return {c: float(track.column(c)[-1]) for c in track.signals.columns}
 
@@ -138,5 +135,4 @@ class TaskData:
         return ""
 
     def shown(self) -> Mapping[str, Any]:
-        """Return the options of the scene."""
         return {}

@@ -198,7 +198,8 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
     for name in models:
         if name not in stick:
             raise ScenarioError(
-                f"the pilot is to move {name!r}, but the stick has {', '.join(stick.names)}"
+                f"the stick has no signal {name!r}, which the pilot moves; choose one of "
+                f"{', '.join(stick.names)}"
             )
     parameters = [Signal("period", "s", initial=period)]
     states, samples = [], []

@@ -328,7 +328,6 @@ def _add_script(
     signals: Mapping[str, str],
     period: Period,
 ) -> None:
-    """Add a scripted pilot as the controller ``stick``, and its remnant as noise."""
     axes = () if task is None else getattr(task, "axes", ())
     models = {axis: flying.models[axis] for axis in axes if axis in flying.models}
     if task is None or not models:

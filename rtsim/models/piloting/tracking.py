@@ -216,7 +216,7 @@ def target(t: float, axis: int, axes: int, p: Vector) -> float:
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Set ``dx`` (axes,) to the squared error in the measured interval, and to 0 outside."""
+    """Set ``dx`` (axes,) to the squared tracking error, or to 0 outside the measured interval."""
     on = p[0] <= t < p[0] + p[2]
     for i in range(u.size):
         error = target(t, i, u.size, p) - u[i]

@@ -218,7 +218,6 @@ def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
 
 
 def _fitted(w: Vector, measured: Spectrum, weight: Vector, leads: bool, lags: bool) -> PilotFit:
-    """Return the best pilot of one structure, from several starting points."""
     with needs("scipy", "the identification of a pilot"):
         from scipy.optimize import least_squares
     sign = 1.0 if np.cos(np.angle(measured[0])) >= 0.0 else -1.0
@@ -316,7 +315,6 @@ def oscillations(
 def _marked(
     run: list[int], time: Vector, error: Vector, stick: Vector, answer: Vector
 ) -> list[Oscillation]:
-    """Return an oscillation with the extremes ``run``, or an empty list if ``run`` is too short."""
     if len(run) - 1 < HALF_PERIODS:
         return []
     first, last = run[0], run[-1] + 1
@@ -377,7 +375,11 @@ _HIGH = 300
 def axis_charts(axis: TrackedAxis) -> list[Chart]:
     """Return charts of target, error and stick over time, and of the open loop over frequency."""
     found = axis.found
-    loop = [] if found is None or not found.trusted.any() else [_gain(axis), _lag(axis)]
+    loop = (
+        []
+        if found is None or not found.trusted.any()
+        else [_gain_chart(axis), _phase_lag_chart(axis)]
+    )
     return [_error(axis), _stick(axis), *loop]
 
 
@@ -400,8 +402,7 @@ def _stick(axis: TrackedAxis) -> Chart:
     return Chart(f"{axis.name}: stick", [line], height=_HIGH)
 
 
-def _gain(axis: TrackedAxis) -> Chart:
-    """Return a chart of the open loop's magnitude: the measurement and the crossover model."""
+def _gain_chart(axis: TrackedAxis) -> Chart:
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
@@ -412,8 +413,7 @@ def _gain(axis: TrackedAxis) -> Chart:
     return Chart(title, lines, "frequency [rad/s]", log=True, timed=False, height=_HIGH)
 
 
-def _lag(axis: TrackedAxis) -> Chart:
-    """Return a chart of the open loop's phase lag: the measurement and the crossover model."""
+def _phase_lag_chart(axis: TrackedAxis) -> Chart:
     found = axis.found
     assert found is not None
     w, loop = found.frequencies[found.trusted], found.open_loop[found.trusted]
@@ -466,7 +466,6 @@ _SAMPLED = "messages/link.inputs"
 
 
 def _stick_of(recording: Recording, axis: str) -> str:
-    """Return the stick signal that moves ``axis``: the signal of this name, or the only signal."""
     track = recording.tracks.get(_SAMPLED)
     names = [] if track is None else list(track.signals.columns)
     if axis in names:
@@ -532,7 +531,6 @@ def _axis(
 
 
 def _travel(recording: Recording, stick: str) -> tuple[float, float]:
-    """Return the ends of the stick's travel, or -1 and 1 if the signal declares no limits."""
     found = recording.track(_SAMPLED).signals[stick.rpartition(".")[2]]
     finite = math.isfinite(found.low) and math.isfinite(found.high)
     return (found.low, found.high) if finite else (-1.0, 1.0)
@@ -568,7 +566,6 @@ def latency_rows(recording: Recording, end: float = math.inf) -> tuple[list[Row]
 
 
 def tracked(recording: Recording, name: str) -> Findings:
-    """Return the findings of the tracking task ``name`` in ``recording``."""
     axes, complete = tracked_axes(recording, name)
     p = parameters_of(recording, name)
     rows: list[Row] = []

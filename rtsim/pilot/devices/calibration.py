@@ -100,12 +100,10 @@ class Calibration:
 
     @property
     def step(self) -> tuple[str, str]:
-        """Kind of the present calibration step, and name of its value."""
         return self._steps[self._at]
 
     @property
     def count(self) -> tuple[int, int]:
-        """The number of the present calibration step, from 1, and the number of all steps."""
         return self._at + 1, len(self._steps)
 
     @property
@@ -280,7 +278,6 @@ def own_tables(stick: Signals) -> dict[str, Any]:
 
 
 def own_mapping(stick: Signals) -> DeviceMapping:
-    """Return rtsim's default mapping for ``stick``."""
     return mapping_of(own_tables(stick), stick, str(OWN_MAPPING))
 
 

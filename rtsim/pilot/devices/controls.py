@@ -13,8 +13,8 @@ moves to its fail-safe value within another second. The value keeps the fail-saf
 device, a key or the mouse moves the value.
 
 If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
-the axis, the person must first press a button on one of them. Without this button press, the pitch
-could follow a throttle quadrant that rtsim found before the stick.
+the axis, the person must first press a button on one of them. Otherwise, a throttle quadrant that
+rtsim finds before the stick could move the pitch.
 """
 
 from __future__ import annotations
@@ -128,7 +128,6 @@ def _first(current: int, fitting: Sequence[int]) -> int | None:
 
 
 def _named(numbers: Sequence[int], sticks: Mapping[int, Stick]) -> list[str]:
-    """Return the names of devices, and add a number to each name that occurs more than once."""
     names = [sticks[n].name for n in numbers if n in sticks]
     return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
 
@@ -150,7 +149,7 @@ class Lever:
         self._before = 0.0
 
     def reaches(self, number: int, name: str, lever: float, value: float) -> bool:
-        """Return whether the lever of device ``number`` has reached the value and so moves it.
+        """Return whether the lever of device ``number`` has reached the value, and moves the value.
 
         ``lever`` and ``value`` are positions, -1 to 1.
         """
@@ -164,11 +163,10 @@ class Lever:
         return self.held_by == number
 
     def release(self) -> None:
-        """Require the lever to reach the value again after another source has changed the value."""
+        """Ignore the lever until it reaches the value, which another source has changed."""
         self.held_by = self._number = -1
 
     def look(self, sticks: Container[int]) -> None:
-        """Forget the device if it was unplugged."""
         if self._number not in sticks:
             self.release()
             self.device = ""
@@ -244,7 +242,6 @@ class Controls:
 
     @property
     def lost(self) -> list[str]:
-        """Sentences about the devices that were unplugged while they controlled values."""
         found: dict[tuple[str, bool], list[str]] = {}
         for mover in self._movers:
             if mover.lost:
@@ -307,7 +304,6 @@ class _Mover:
 
     @property
     def to_reach(self) -> str:
-        """Instruction to the person to move a lever to the present value, or an empty text."""
         if not self._lever.device:
             return ""
         share = round(50.0 * (self._position + 1.0))

@@ -108,7 +108,6 @@ class Stream:
 
     @property
     def dry(self) -> bool:
-        """True if nothing is playing, so that the next block starts after silence."""
         return not self._channel.get_busy()
 
     @property

@@ -262,7 +262,6 @@ def _points(row: Entries, found: Points) -> Points:
 
 
 def _detents(row: Entries, span: tuple[float, float]) -> tuple[tuple[float, ...], float]:
-    """Return the detents as deflections from -1 to 1, and half the width of a detent."""
     values, width = row["detents"], row["detent_width"]
     low, high = span
     for value in values:

@@ -204,7 +204,6 @@ class Devices:
         self.news.append(f"{self._plugged[number].name} was plugged in")
 
     def _described(self, joystick: Any, gamepad: Any) -> _Plugged:
-        """Return the new device, with the lowest number that is free for its model."""
         name, guid = joystick.get_name() or "joystick", joystick.get_guid()
         taken = {p.order for p in self._plugged.values() if (p.name, p.guid) == (name, guid)}
         order = next(k for k in range(1, MOST_STICKS + 1) if k not in taken)

@@ -164,7 +164,6 @@ class Value:
     def raw(
         self, position: float, source: AxisSource = _ANY_AXIS, trim: float | None = None
     ) -> float:
-        """Return the raw position, -1 to 1, for which :meth:`shape` returns ``position``."""
         if self.shape(0.0, source, trim) == position:
             return 0.0
         low, high = -1.0, 1.0
@@ -179,7 +178,8 @@ class Value:
 def travel(signal: Signal) -> tuple[float, float]:
     """Return the lowest and the highest value to which a control can move a signal.
 
-    If a bound of the signal is missing, neither value is more than 1 away from the initial value.
+    If a bound of the signal is missing, each returned value differs from the initial value by at
+    most 1.
     """
     initial = float(np.ravel(signal.initial)[0])
     low, high = signal.low, signal.high

@@ -225,7 +225,6 @@ class BodyScene:
             draw_lines(surface, camera, ends, [(_ORANGE, 2)] * len(ends))
 
     def _numbers(self, surface: pygame.Surface, followed: _Seen, values: Vector) -> None:
-        """Draw the declared numbers, or else speed and height of the followed body."""
         name = followed.body.name if len(self._bodies) > 1 else ""
         if self._hud:
             shown = [

@@ -47,7 +47,6 @@ class Camera:
 
     @cached_property
     def focal(self) -> float:
-        """Focal length, pixels."""
         return 0.5 * self.width / math.tan(0.5 * self.field)
 
     def turned(self, yaw: float, pitch: float) -> Camera:
@@ -55,7 +54,6 @@ class Camera:
         return replace(self, axes=axes_of(0.0, pitch, yaw) @ self.axes)
 
     def seen(self, world: Points) -> Points:
-        """Return the camera coordinates of world points (..., 3)."""
         # a single matrix product for all lines is faster
         flat = (world - self.position).reshape(-1, 3)
         return np.asarray(flat @ self.axes.T).reshape(world.shape)

@@ -63,7 +63,6 @@ def _pictures(
 
 @contextmanager
 def _read_only(moment: SceneMoment) -> Iterator[None]:
-    """Make the arrays of ``moment`` read-only while a scene is drawn."""
     arrays: list[NDArray[Any]] = [
         array for plant in moment.plants.values() for array in (plant.values, plant.slope)
     ]

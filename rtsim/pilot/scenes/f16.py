@@ -76,7 +76,6 @@ def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: 
 
 
 def gear_text(extension: float, brake: float) -> str:
-    """Return the state of gear and brakes as text."""
     gear = "UP" if extension < _MOVES else "DOWN" if extension >= _DOWN else "MOVES"
     return f"GEAR {gear}" + ("  BRAKE" if brake > _MOVES else "")
 
@@ -149,7 +148,7 @@ def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[fl
 
 
 def _slip_ball(surface: pygame.Surface, side: float, size: int) -> None:
-    """Draw a ball in a tube. A load to the right (``side``, g) moves the ball to the left."""
+    """Draw a ball in a tube; a lateral load factor ``side`` (g) to the right moves it left."""
     width, height = surface.get_size()
     x, y, half = width / 2.0, 0.915 * height, 3.2 * size
     tube = pygame.Rect(0, 0, round(2.0 * half + size), round(0.9 * size))
@@ -171,9 +170,9 @@ _NAME = "task"
 class TaskDrawing:
     """Draws the plant ``task`` of a moment. ``heading`` is the runway's heading, rad.
 
-    The optional entry ``gates`` in the mapping ``about`` has a row for each gate: distance along
-    and across ``heading`` and height, all in m, and turn in deg. The optional entry ``half`` is
-    half the side of a gate, m.
+    The optional entry ``gates`` in the mapping ``about`` has a row for each gate: the distances
+    along and across ``heading`` and the height, in m, and the turn in deg. The optional entry
+    ``half`` is half the side of a gate, m.
     """
 
     def __init__(self, about: Mapping[str, Any], heading: float) -> None:
@@ -212,7 +211,6 @@ class TaskDrawing:
         ]
 
     def text(self, moment: SceneMoment) -> str:
-        """Return one line about the task for the head-up display; empty without a task."""
         course, task = self.course, moment.plants.get(_NAME)
         if course.gates:
             missed = f", missed {course.missed}" if course.missed else ""
@@ -250,7 +248,6 @@ class F16Scene:
         self._name = str(about.get("plant", "f16"))
 
     def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
-        """Return the declared ground, with its origin at the runway if it has no latitude."""
         declared = Declared.from_plain(plain)
         if declared.latitude is None or declared.longitude is None:
             return Relief(declared.grid)

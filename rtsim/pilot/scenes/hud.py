@@ -380,13 +380,12 @@ class Readout:
 
 
 def declared(number: Hud, value: float) -> Readout:
-    """Return the readout for a declared ``number`` whose signal has the given ``value``."""
     text = number.text or number.signal.partition(".")[2]
     return Readout(text, number.factor * value, number.unit, number.digits, number.side)
 
 
 def draw_readouts(surface: pygame.Surface, readouts: Sequence[Readout]) -> None:
-    """Draw the numbers. On each side of the picture, the first number is larger and in a box."""
+    """Draw the numbers. The first number on each side of the picture is larger, and in a box."""
     width, height = surface.get_size()
     size = max(16, height // 30)
     big = round(1.5 * size)

@@ -173,7 +173,6 @@ SceneFactory = Callable[[Mapping[str, Any]], Scene]
 
 
 def known_scenes() -> dict[str, EntryPoint]:
-    """Return every installed scene by name."""
     found = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
     for entry in entry_points(group=GROUP):
         found.setdefault(entry.name, entry)

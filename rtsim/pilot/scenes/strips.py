@@ -103,7 +103,6 @@ def readable_views(plain: object) -> list[View]:
 
 
 def _of_view(view: View, plants: Mapping[str, Signals]) -> list[Strip]:
-    """Return strip charts for ``view``, separate for each plant, unit and kind of signal."""
     found: dict[tuple[str, str, str], tuple[Signal, list[int]]] = {}
     for name in view.signals:
         plant, _, column = name.rpartition(".")

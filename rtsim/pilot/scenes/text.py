@@ -24,7 +24,6 @@ def font(size: int) -> pygame.font.Font:
 
 @lru_cache(maxsize=1024)
 def rendered(text: str, size: int, colour: Colour) -> pygame.Surface:
-    """Return the text as a surface with a transparent background."""
     return font(size).render(text, True, colour)
 
 
@@ -41,7 +40,7 @@ def shade(surface: pygame.Surface, area: pygame.Rect, colour: tuple[int, int, in
 
 
 def no_picture(surface: pygame.Surface, why: str) -> None:
-    """Fill the surface, and write the reason why a scene cannot be drawn."""
+    """Write on the empty surface why the scene cannot be drawn."""
     surface.fill(_BLANK)
     at = surface.get_rect().center
     write(surface, f"no picture: {why}", at, 24, _SAID, "centre")

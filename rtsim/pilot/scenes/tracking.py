@@ -70,7 +70,6 @@ class TrackingScene:
     def _bar(
         self, surface: pygame.Surface, values: list[float], colour: Colour, thick: int
     ) -> None:
-        """Draw a bar, moved and turned by ``values``, one value for each axis."""
         width, height = surface.get_size()
         turn, moved = 0.0, [0.0, 0.0]
         plain = 0

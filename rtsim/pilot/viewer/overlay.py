@@ -113,7 +113,7 @@ def draw_help(
 ) -> None:
     """Draw the help text of :func:`help_rows`. If the run has no stick, ``movers`` is empty.
 
-    The help shrinks to fit above the status line, in two columns if the letters are then larger.
+    The help text fits above the status line, in two columns if this allows larger letters.
     """
     width, height = surface.get_size()
     rows = tuple(help_rows(movers, keys))
@@ -126,7 +126,7 @@ def draw_help(
 
 
 def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
-    """Return a pair: the letter size (at most ``_SIZE``) at which columns fit, and ``columns``."""
+    """Return the letter size, at most ``_SIZE``, at which the columns fit, and ``columns``."""
     deep = math.ceil(len(rows) / columns) * _LINE + 1.0
     wide = _column(rows) * columns
     return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / wide))), columns
@@ -273,7 +273,6 @@ class SceneWindow:
             self._surface = pygame.display.get_surface() or self._surface
 
     def note(self, text: str) -> None:
-        """Show ``text`` for 4 s, if it is not empty."""
         if text:
             self._notes.append((self._clock() + _NOTE_NS, text))
 
@@ -328,7 +327,6 @@ class SeekBar:
     end: int
 
     def line(self, size: tuple[int, int]) -> pygame.Rect:
-        """Return the rectangle of the bar on a surface of the given size."""
         width, height = size
         return pygame.Rect(_MARGIN, height - HEIGHT + 8, max(1, width - 2 * _MARGIN), 6)
 
@@ -343,7 +341,6 @@ class SeekBar:
         return self.first + round(share * (self.end - self.first))
 
     def x(self, size: tuple[int, int], ns: int) -> int:
-        """Return the pixel column of the time ``ns``."""
         line = self.line(size)
         share = (ns - self.first) / max(1, self.end - self.first)
         return line.left + round(share * line.width)

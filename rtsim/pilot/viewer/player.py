@@ -81,7 +81,6 @@ class Player(SceneWindow):
 
     @property
     def done(self) -> bool:
-        """True if the playback has reached the end in its direction."""
         return self.ns == (self._end if self.rate > 0 else self._first)
 
     def seek(self, ns: float) -> None:

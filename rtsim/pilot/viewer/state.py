@@ -42,7 +42,6 @@ class Picture:
 
     @property
     def complete(self) -> bool:
-        """True if a state of every plant has been read."""
         return len(self._pairs) == len(self._readers)
 
     def look(self) -> None:

@@ -87,7 +87,7 @@ def open_window(
 def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
     """Switch the window between full screen and ``size``, and return its new surface.
 
-    ``surface`` is the window's present surface, which is returned if SDL refuses the change.
+    If SDL refuses the change, the present surface ``surface`` is returned.
     """
     import pygame
 
@@ -106,7 +106,6 @@ def _errors_held_back() -> Iterator[None]:
     """Hold back what libraries write to standard error; forward it only if the block succeeds.
 
     If no window opens, the error :class:`NoWindow` explains the cause better than the libraries do.
-    Wayland's message names a variable, which does not help a person without a display.
     """
     try:
         before = os.dup(2)
@@ -125,7 +124,6 @@ def _errors_held_back() -> Iterator[None]:
 
 
 def close_window() -> None:
-    """Close the window that :func:`open_window` opened."""
     import pygame
 
     pygame.display.quit()

@@ -157,7 +157,6 @@ def _times(x: Vector) -> Mapping[str, Any]:
 
 
 def _values(y: Vector) -> Mapping[str, Any]:
-    """Return ``y`` as differences from its first finite value, in single precision."""
     finite = y[np.isfinite(y)]
     if finite.size and np.abs(finite).max() < _LARGEST:
         first = float(finite[0])

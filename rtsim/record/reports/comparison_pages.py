@@ -43,7 +43,6 @@ def comparison_page(
     candidate: Recording,
     say: Callable[[str], object] = lambda _: None,
 ) -> str:
-    """Return the page as text; call ``say`` with progress texts."""
     signals = [one for one in result.worst_first() if not one.stamp]
     stamps = [one for one in result.worst_first() if one.stamp]
     both = (baseline, candidate)
@@ -95,7 +94,6 @@ def _plots(
     candidate: Recording,
     say: Callable[[str], object],
 ) -> str:
-    """Return plots of the signals that differ most, or of the first signals if none differs."""
     runs = [(f"A: {_name(baseline)}", baseline), (f"B: {_name(candidate)}", candidate)]
     drawn = [one for one in results if _column(one, baseline)][:MOST_PLOTS]
     out: list[Chart] = []
@@ -170,7 +168,6 @@ def write_overlay(
 def render_overlay(
     recordings: Sequence[Recording], say: Say = unheard, first: Sequence[Section] = ()
 ) -> str:
-    """Return the page as text; the arguments are those of :func:`write_overlay`."""
     if not 2 <= len(recordings) <= MOST_RUNS:
         raise RecordingError(
             f"{len(recordings)} recordings were given; a page shows 2 to {MOST_RUNS} runs"
@@ -202,7 +199,6 @@ class _Overlay:
         self._drawers = [ViewCharts(run, columns) for _, run in runs]
 
     def charts(self, views: Sequence[View], say: Say) -> str:
-        """Return, for each view, a chart of the signals and a chart of the differences."""
         out: list[Chart] = []
         for number, view in enumerate(views, start=1):
             say(f"drawing view {number} of {len(views)} …")
@@ -213,7 +209,6 @@ class _Overlay:
         return grid(out)
 
     def _of(self, view: View, chart: Chart) -> list[Chart]:
-        """Return charts of each response, with all runs and the commands of the first run."""
         held = {line.name for line in chart.lines if line.stairs}
         commands = [name for name in view.signals[1:] if name in held]
         responses = [name for name in view.signals if name not in commands]

@@ -42,12 +42,10 @@ class Drawing:
 
     @property
     def mermaid(self) -> str:
-        """The drawing as Mermaid text, for Markdown pages."""
         return self.graph.mermaid()
 
     @property
     def dot(self) -> str:
-        """The drawing as Graphviz text."""
         return self.graph.dot()
 
     @cached_property
@@ -127,7 +125,6 @@ def laid_out(dot: str) -> bytes:
 
 
 def _svg(made: bytes, name_space: str = "", style: str = "") -> str:
-    """Return the SVG of Graphviz in the colour of the surrounding text, with names in bold."""
     top = ElementTree.fromstring(made)
     drawn = top.find(f"{{{_SVG}}}g")
     parts = [] if drawn is None else [_part(part) for part in drawn.iterfind(f"{{{_SVG}}}g")]
@@ -160,7 +157,6 @@ def _part(part: ElementTree.Element) -> str:
 
 
 def _short(numbers: str) -> str:
-    """Return coordinates with one decimal."""
     return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), numbers)
 
 
@@ -187,7 +183,7 @@ def graph(scenario: Mapping[str, Any]) -> Graph:
     Arrows show signals and latencies; boxes show steps and periods.
     """
     parts = {str(name): mapping(part) for name, part in mapping(scenario.get("parts")).items()}
-    edges = tuple(edge for name, part in parts.items() for edge in _edges(name, part, parts))
+    edges = tuple(edge for name, part in parts.items() for edge in _arrows(name, part, parts))
     missing = sorted({edge.source for edge in edges} - parts.keys())
     nodes = [_node(name, part) for name, part in parts.items()]
     nodes += [Node(name, (_cut(name), "not declared")) for name in missing]
@@ -195,7 +191,6 @@ def graph(scenario: Mapping[str, Any]) -> Graph:
 
 
 def component_table(scenario: object) -> str:
-    """Return the components of a scenario's description as an HTML table."""
     parts = mapping(mapping(scenario).get("parts"))
     rows = []
     for name, part in parts.items():
@@ -233,7 +228,6 @@ def _node(name: str, part: Mapping[str, Any]) -> Node:
 
 
 def _what(part: Mapping[str, Any]) -> str:
-    """Return the kind of a component, and for a plant its model and solver."""
     kind = str(part.get("kind", ""))
     if "model" in part:
         return ", ".join([f"{kind} {part['model']}", str(part.get("solver", ""))])
@@ -243,7 +237,6 @@ def _what(part: Mapping[str, Any]) -> str:
 
 
 def _times(part: Mapping[str, Any]) -> str:
-    """Return the step or period of a component, or the events for which it waits."""
     said = []
     if "step" in part:
         said.append(f"step {_duration(part['step'])}")
@@ -277,15 +270,13 @@ def _delay(stated: object) -> str:
 
 
 def _duration(ns: object) -> str:
-    """Return a duration in ns as text.  The number may be a fraction such as ``50000000/3``."""
     try:
         return markup.duration(float(Fraction(str(ns))))
     except (ValueError, ZeroDivisionError, OverflowError):
         return _cut(str(ns))
 
 
-def _edges(name: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[Edge]:
-    """Yield one arrow for all signals that a component reads from another component."""
+def _arrows(name: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[Edge]:
     found: dict[tuple[str, bool], list[str]] = {}
     for wanted, source, event in _sources(part):
         owner, _, signal = source.partition(".")
@@ -306,7 +297,6 @@ def _edges(name: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iter
 
 
 def _sources(part: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
-    """Yield each input of a component, its source, and whether the source is an event."""
     for group in part.values():
         for key, value in mapping(group).items():
             if isinstance(value, str) and _SOURCE.match(value):

@@ -72,7 +72,6 @@ class Suite:
         ET.SubElement(case, "skipped", message=_clean(text))
 
     def remark(self, case: ET.Element, text: str) -> None:
-        """Add a remark to a test case that passes."""
         ET.SubElement(case, "system-out").text = _clean(text)
 
     def done(self) -> None:

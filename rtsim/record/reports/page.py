@@ -42,7 +42,6 @@ def page(
 
 
 def _scripts(body: str) -> tuple[str, str]:
-    """Return the scripts that ``body`` needs, for the head of the page and for its end."""
     first = charts.scripts() if charts.MARK in body else ""
     if PLOT not in body:
         return first, ""

@@ -43,7 +43,6 @@ def differences(runs: Sequence[Recording]) -> list[Difference]:
 
 
 def differences_table(names: Sequence[str], runs: Sequence[Recording]) -> str:
-    """Return the differences as HTML; ``names`` are the titles of the runs."""
     found = differences(runs)
     if not found:
         return "<p>The runs have the same settings, seed, code and machine.</p>"

@@ -143,7 +143,6 @@ def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
 def _samples_of(
     recording: Recording, certificate: Mapping[str, Any]
 ) -> dict[str, tuple[Vector, Vector]]:
-    """Return timing samples by name, from the timing track or else from the certificate."""
     track = recording.tracks.get("timing")
     out: dict[str, tuple[Vector, Vector]] = {}
     if track is not None and len(track):
@@ -169,6 +168,7 @@ _WRONG = {
     "Late": "late answers",
     "Missed": "missed requests",
     "Failed": "failed controllers",
+    "Restarted": "restarts of controllers",
     "Overrun": "overruns",
     "Unbounded": "solver steps without an error bound",
 }
@@ -214,7 +214,6 @@ def render(
     after: Duration = 0,
     first: Sequence[Section] = (),
 ) -> str:
-    """Return the page as text; the arguments are those of :func:`write_report`."""
     sections = [
         *first,
         ("views", "Views", _views(recording, say)),
@@ -259,7 +258,8 @@ def _head(recording: Recording) -> str:
 def verdict(recording: Recording, run: str = "The run") -> str:
     """Return one HTML line about the end of the run and any problems; requirements do not count.
 
-    The line begins with ``run``.  Without problems and with an unknown end, the text is empty.
+    The line begins with ``run``. The text is empty if there are no problems and the end of the run
+    is unknown.
     """
     ending = RunEnding.of(recording)
     wrong = [
@@ -385,7 +385,6 @@ def _views(recording: Recording, say: Say) -> str:
 
 
 def _sampled(recording: Recording, drawer: ViewCharts) -> str:
-    """Return collapsed HTML sections with charts of the inputs that each controller sampled."""
     out = []
     for track in recording.tracks.values():
         if track.name.endswith(SAMPLED) and len(track) and track.signals.size:

@@ -62,7 +62,6 @@ class ViewCharts:
         """True if a chart omits points."""
 
     def chart(self, view: View) -> Chart | None:
-        """Return the chart of ``view``, or None if the recording has none of its signals."""
         there = {name: self._places[name] for name in view.signals if self.place(name)}
         if not there:
             return None
@@ -80,7 +79,6 @@ class ViewCharts:
         )  # fmt: skip
 
     def missing(self, views: Iterable[View]) -> list[str]:
-        """Return the signals of ``views`` that the recording does not contain."""
         return [n for view in views for n in view.names() if n not in self._places]
 
     def unit(self, view: View) -> str:
@@ -197,7 +195,6 @@ class _Points:
         self.thins = self._thinning.thins
 
     def all(self, column: str) -> Vector:
-        """Return all values of ``column`` (n,)."""
         found: Vector = self._track.column(column)[self._order]
         return found
 
@@ -230,7 +227,6 @@ class Values(NamedTuple):
 
     @property
     def points(self) -> tuple[Vector, Vector]:
-        """Times in s, and values."""
         return self.ns / NS_PER_S, self.values
 
 

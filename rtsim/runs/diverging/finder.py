@@ -180,7 +180,6 @@ class _Search:
         """Return the second recording, and the time (ns) up to which both runs can be compared.
 
         If the two runs have different requested ends, the last tag of the shorter run is ignored.
-        The longer run may have no tag at the shorter run's end.
         """
         a, b = self._a.recording, self._b.recording
         untils = [int(r.header["until"]) for r in (a, b)]
@@ -190,7 +189,7 @@ class _Search:
         return b, until
 
     def _run_again(self) -> tuple[Recording, int]:
-        """Repeat the run in pieces until a row differs; return a pair as :meth:`_both` does."""
+        """Repeat the run in pieces until a row differs; the result is like that of ``_both``."""
         run, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
         pieces = 1 if run.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)
@@ -229,7 +228,6 @@ def _ended(recording: Recording) -> int:
 
 
 def _asked_otherwise(a: Recording, b: Recording) -> list[str]:
-    """Return one line for each setting in which two recordings differ."""
     out = []
     for key in ("scenario", "seed", "compile", "fingerprint"):
         for pair in walk(key, a.header.get(key), b.header.get(key)):
@@ -269,7 +267,6 @@ class Verdict(Judged):
 
     @property
     def equal(self) -> bool:
-        """True if no difference was found."""
         return self.place is None
 
     def _judge(self) -> Outcome:
@@ -279,7 +276,6 @@ class Verdict(Judged):
 
     @property
     def in_words(self) -> str:
-        """The first difference, or why the outcome is undecided, or how far the runs are equal."""
         if self.place is not None:
             return f"{self.a} and {self.b} differ first in {self.place.name} at {self.place.tag}"
         return self.undecided or f"{self.a} and {self.b} are equal up to {self.ended}"

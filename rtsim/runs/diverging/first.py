@@ -33,7 +33,6 @@ Value: TypeAlias = float | int | str | None
 
 
 def bits(value: float) -> int:
-    """Return the bits of a double as an unsigned 64-bit integer."""
     word: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     return word
 
@@ -46,7 +45,6 @@ def same(a: Value, b: Value) -> bool:
 
 
 def in_full(value: Value) -> str:
-    """Return a value as text; the text of a float shows all bits."""
     if isinstance(value, float):
         return f"{value!r} (0x{bits(value):016x})"
     return "not known" if value is None else str(value)
@@ -142,7 +140,7 @@ def drawn(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
     """Return the index of the first of ``times`` at which two runs differ; ``len(times)`` if none.
 
-    The search is a bisection: runs that have begun to differ are assumed to stay different.
+    The search is a bisection, which assumes that runs stay different once they differ.
     """
     low, high = 0, len(times)
     while low < high:
@@ -214,7 +212,7 @@ def _text(value: Any) -> str:
 What: TypeAlias = Literal["plant", "input", "request", "message", "event", "memory", "layout"]
 
 ABSENT = "absent"
-_OF_CONTROLLERS = ("Late", "Discarded", "Missed", "Failed")
+_OF_CONTROLLERS = ("Late", "Discarded", "Missed", "Failed", "Restarted")
 _TOLD = (INSERTED, CHANGE, *_OF_CONTROLLERS, FAULT, FAULT_ENDED)
 _DECIDED_WHEN_SENT = frozenset(("arrival", "arrival_step", "status"))
 _STATUS: Mapping[Value, str] = {DELIVERED: "delivered", LOST: "lost", COPY: "a copy"}
@@ -298,7 +296,6 @@ def _in_track(
 
 
 def _but(columns: Sequence[str], others: Sequence[str]) -> str:
-    """Return the ``columns`` not in ``others``, or all ``columns`` if only the order differs."""
     shown = columns if set(columns) == set(others) else [c for c in columns if c not in others]
     return ", ".join(shown) or ABSENT
 
@@ -388,7 +385,7 @@ def _in_words(pair: ValuePair) -> ValuePair:
 # -- events ---------------------------------------------------------------------------------------
 
 
-def told(recording: Recording) -> list[Event]:
+def compared_events(recording: Recording) -> list[Event]:
     """Return the events that a replay repeats, in a total order."""
     return sorted(
         (
@@ -418,7 +415,7 @@ def in_words(event: Event) -> str:
 
 
 def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
-    mine, theirs = told(a), told(b)
+    mine, theirs = compared_events(a), compared_events(b)
     n = min(len(mine), len(theirs))
     row = next((i for i in range(n) if _what_it_is(mine[i]) != _what_it_is(theirs[i])), n)
     one = mine[row] if row < len(mine) else None
@@ -442,8 +439,9 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 def failure(a: Recording, b: Recording) -> Place | None:
     """Return the place at which the errors of two runs with equal rows differ, or ``None``.
 
-    The tag of the place is the first recorded time after the earlier error, or else the tag of that
-    error.  Overruns of the wall clock and missing devices or files do not count as errors.
+    The returned place has the first recorded time after the earlier of the two errors, or else the
+    tag of that error. Overruns of the wall clock and missing devices or files do not count as
+    errors.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):
@@ -463,7 +461,6 @@ def failure(a: Recording, b: Recording) -> Place | None:
 
 
 def last_before(recordings: Sequence[Recording], tag: Tag) -> Tag | None:
-    """Return the last tag before ``tag`` with a recorded row or event, or ``None``."""
     best: Tag | None = None
     for recording in recordings:
         for track in recording.tracks.values():

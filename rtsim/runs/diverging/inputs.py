@@ -13,7 +13,15 @@ from rtsim.core.tag import Tag
 from rtsim.engine.trace import request_topic
 from rtsim.record.events import CHANGE
 from rtsim.record.reading import Recording, TrackData
-from rtsim.runs.diverging.first import Order, Place, Value, ValuePair, columns, in_words, told
+from rtsim.runs.diverging.first import (
+    Order,
+    Place,
+    Value,
+    ValuePair,
+    columns,
+    compared_events,
+    in_words,
+)
 
 Named = dict[str, tuple[Value, str]]
 """Values by name, each with its source."""
@@ -47,14 +55,13 @@ class Teller:
     def _said(
         self, source: str, tag: Tag, reader: str, first: float | list[float] | None
     ) -> list[tuple[str, Value]]:
-        """Return the values that ``reader`` read from ``source``; ``first`` is the initial one."""
         try:
             return [(source, float(source))]  # a constant
         except ValueError:
             part, _, signal = source.partition(".")
         kind = self.part(part).get("kind")
         if kind == "source":
-            return self._settled(part, signal, tag)
+            return self._value_of_source_or_parameter(part, signal, tag)
         if kind == "noise":
             return self._held(source)
         if kind == "inlet":
@@ -65,8 +72,9 @@ class Teller:
         arrived = self._arrived_last(part, tag, reader)
         return self._in_row(f"messages/{part}", source, arrived, first)
 
-    def _settled(self, part: str, signal: str, tag: Tag) -> list[tuple[str, Value]]:
-        """Return a source's or parameter's value: its last change, or else the declared value."""
+    def _value_of_source_or_parameter(
+        self, part: str, signal: str, tag: Tag
+    ) -> list[tuple[str, Value]]:
         name = f"{part}.{signal}"
         about = self.part(part)
         given = (about.get("values") or about.get("parameters") or {}).get(signal)
@@ -78,7 +86,6 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, values, strict=True)]
 
     def _held(self, source: str) -> list[tuple[str, Value]]:
-        """Return the value of a noise in the repeated run; ``None`` if the value is not known."""
         part, _, _ = source.partition(".")
         values = [] if self._before is None else self._before["ports"].get(part, [])
         if len(values) != 1:
@@ -120,7 +127,6 @@ class Teller:
     def _in_row(
         self, name: str, source: str, row: int | None, first: float | list[float] | None = None
     ) -> list[tuple[str, Value]]:
-        """Return the values of ``source`` in row number ``row``, or initial values for ``None``."""
         track = self._track(name)
         part, _, signal = source.partition(".")
         if track is None or signal not in track.signals:
@@ -142,7 +148,7 @@ class Teller:
         return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
 
     def row_at(self, plant: str, tag: Tag, known: frozenset[str]) -> Named:
-        """Return a plant's values (x-) at ``tag``, without the columns in the set ``known``."""
+        """Return the values of a plant (x-) at ``tag``, except for the columns in ``known``."""
         track, row = self._track(plant), self._row(plant, tag, False)
         if track is None or row is None:
             return {}
@@ -158,14 +164,12 @@ class Teller:
         }
 
     def are_outputs(self, plant: str, columns: frozenset[str]) -> bool:
-        """Return True if all ``columns`` are outputs, which the plant computes from its state."""
         track, part = self._track(plant), self.part(plant)
         known = {} if track is None else _signals(track)
         held = {n for kind in ("states", "discrete", "inputs") for n in part.get(kind, ())}
         return columns <= known.keys() and not held & {known[column] for column in columns}
 
     def request(self, controller: str, tag: Tag) -> Named:
-        """Return the inputs that a controller sampled at ``tag``."""
         track = self._track(f"messages/{request_topic(controller)}")
         if track is None:
             return {}
@@ -185,11 +189,10 @@ class Teller:
         return {
             column: (value, "parameter")
             for name in given
-            for column, value in self._settled(part, name, tag)
+            for column, value in self._value_of_source_or_parameter(part, name, tag)
         }
 
     def arrived(self, tag: Tag) -> list[str]:
-        """Return the messages that arrived at the instant of ``tag``."""
         out = []
         for name, track in sorted(self.recording.tracks.items()):
             topic = name.removeprefix("messages/")
@@ -201,7 +204,9 @@ class Teller:
 
     def happened(self, tag: Tag) -> list[str]:
         """Return commands, changes, faults and controller failures at the instant of ``tag``."""
-        return [in_words(event) for event in told(self.recording) if event.tag.ns == tag.ns]
+        return [
+            in_words(event) for event in compared_events(self.recording) if event.tag.ns == tag.ns
+        ]
 
 
 @dataclass(frozen=True)
@@ -275,5 +280,4 @@ def _of(place: Place, run: Teller) -> tuple[Tag, str, Named]:
 
 
 def _signals(track: TrackData) -> dict[str, str]:
-    """Return the name of the signal of each column, in order."""
     return {column: signal.name for signal in track.signals for column in signal.columns}

@@ -1,8 +1,8 @@
 """Find the first tag at which unrecorded states differ: memories, streams, messages in transit.
 
-Saved states contain these data.  Bisection finds the last pair of saved states that agrees.  Both
-runs are repeated from the last agreeing pair, with more saved states.  The search ends when no tag
-lies between the last agreeing pair and the first differing pair.
+Saved states contain these data. Bisection finds the last pair of saved states that agrees. Both
+runs are then repeated from this pair, and their states are saved at shorter intervals. The search
+ends when no tag lies between the last agreeing pair and the first differing pair.
 """
 
 from __future__ import annotations
@@ -165,7 +165,6 @@ class RecordedRun:
         return watch
 
     def _joined(self, start: Checkpoint | None, again: Recording) -> Recording:
-        """Return the new recording, preceded by the rows that were recorded before ``start``."""
         mine = self.recording
         if start is None:
             return replace(again, source=f"{mine.source} (run again)")
@@ -201,7 +200,6 @@ class RecordedRun:
         return sorted(self._files)
 
     def opened(self, ns: int) -> Checkpoint | None:
-        """Return the checkpoint at ``ns``; ``None`` if it is missing or of another run."""
         self.checkpoints()
         assert self._files is not None
         try:
@@ -242,7 +240,10 @@ class Around:
 
 
 class Narrowing:
-    """Search for the first differing states of two runs; ``kept`` has a re-run's states by ns."""
+    """Search for the first difference between the states of two runs.
+
+    If the second run is a re-run of the first, ``kept`` maps times (ns) to its states.
+    """
 
     def __init__(
         self, a: RecordedRun, b: RecordedRun, begins: Both, kept: Mapping[int, Checkpoint] | None

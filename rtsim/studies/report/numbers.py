@@ -168,8 +168,8 @@ class Quantile:
 def quantiles_of(series: Series, name: str, level: float = LEVEL) -> list[Quantile]:
     """Return quantiles of a result, with intervals if all runs have the same weight.
 
-    Infinite results count, and NaN is left out. Quantiles and ends of intervals may therefore be
-    infinite. An end of an interval is NaN if there are too few runs to compute it. A search has no
+    Infinite results are included, so quantiles and ends of intervals may be infinite; NaN is left
+    out. An end of an interval is NaN if there are too few runs to compute it. A search has no
     quantiles.
     """
     values = numbers(series.columns[name])
@@ -203,7 +203,7 @@ def infinite(runs: Runs, name: str) -> tuple[int, int]:
 def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
     """Return the empirical distribution: values (m,) and cumulative shares (m,), m <= ``most``.
 
-    Infinite values affect the shares, but are not returned. NaN is left out.
+    NaN is left out.
     """
     values = numbers(series.columns[name])
     known = ~np.isnan(values)
@@ -222,7 +222,7 @@ def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Estimates and their intervals as functions of the number of ``runs`` (n,)."""
+    """Estimates (n,) and their intervals after the first ``runs`` (n,) runs."""
 
     title: str
     label: str

@@ -13,6 +13,7 @@ from hitl.boards.emulators import FILES, find_node, library
 CHECK = Path(__file__).parents[2] / "helpers" / "avr8js_timers.cjs"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_random_programs_see_what_avr8js_shows_by_itself(seed: int) -> None:
     """Modes, dividers, compare values and counts written at any moment, all three timers."""

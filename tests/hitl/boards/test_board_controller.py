@@ -603,6 +603,7 @@ def test_the_first_step_on_an_uno_is_that_of_the_interface_file() -> None:
     assert abs(found.first_step_us - interface.language.clock.first_step_us) < MOVED_US
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("pico")
 def test_the_clock_of_a_pico_has_no_steps_of_a_ms() -> None:
     done = CliRunner().invoke(

@@ -293,6 +293,7 @@ def ran(installed: Path, *checks: str) -> None:
     assert done.stdout.split()[1::2] == list(checks)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("check", ["listed", "url", "flash", "checked"])
 def test_a_wheel_adds_a_board(installed: Path, check: str) -> None:
     ran(installed, check)

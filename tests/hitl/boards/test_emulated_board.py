@@ -58,6 +58,7 @@ def test_one_slice_of_a_second_is_a_thousand_of_a_millisecond(backend: str) -> N
     assert whole.bytes
 
 
+@pytest.mark.sample(2)
 @on_each
 @pytest.mark.parametrize("image", ["echo_115200", "slow_echo", "interrupt_echo_busy", "pins"])
 def test_slices_of_any_size_change_nothing(image: str, backend: str) -> None:

@@ -233,6 +233,7 @@ def test_the_servers_process_is_not_in_the_way_of_ctrl_c() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("url", "image", "said"),
     [

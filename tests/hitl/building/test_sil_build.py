@@ -13,7 +13,15 @@ from pathlib import Path
 
 import c_parts
 import pytest
-from build_parts import Counting, answer, edit, entries, ignore, write_project
+from build_parts import (
+    Counting,
+    answer,
+    edit,
+    entries,
+    ignore,
+    use_own_cache,
+    write_project,
+)
 
 from hitl.building import build as building
 from hitl.building import store, unit
@@ -33,8 +41,16 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> Toolchain:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A controller, and a cache of its own."""
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     return write_project(tmp_path)
+
+
+@pytest.fixture
+def empty_cache(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a folder without rtsim's own C the cache folder of ``project``."""
+    folder = project.parents[1] / "empty"
+    monkeypatch.setenv("RTSIM_CACHE_DIR", str(folder))
+    return folder
 
 
 # ---------------------------------------------------------------- what makes another build
@@ -50,6 +66,7 @@ CHANGES: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.usefixtures("empty_cache")
 def test_a_build_that_is_there_asks_no_compiler(project: Path, toolchain: Toolchain) -> None:
     first = build(project, toolchain=toolchain)
     runs = 11 + 2 * sys.platform.startswith("linux")  # the library of the link
@@ -405,7 +422,7 @@ NOT_BY_ZIG = (
 """Forms of flags that the compiler of ziglang refuses."""
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "what", [pytest.param(w, marks=[c_parts.with_gcc] if w in NOT_BY_ZIG else []) for w in READ]
 )
@@ -611,6 +628,7 @@ def test_processes_that_build_at_once_agree(project: Path) -> None:
     assert [Path(f).name for f in folders] == entries()
 
 
+@pytest.mark.usefixtures("empty_cache")
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("at", [1, 3, 5, 7, 9])
 def test_an_interrupted_build_leaves_nothing(

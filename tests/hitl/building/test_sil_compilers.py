@@ -20,9 +20,10 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from build_parts import Counting, answer, edit, ignore, write_project
+from build_parts import Counting, answer, edit, ignore, use_own_cache, write_project
 from c_parts import with_gcc
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from command_line import rtsim
 from emulated_board_parts import need
 from junit_schema import valid
 
@@ -34,7 +35,6 @@ from hitl.controllers.sil import SilController
 from hitl.firmware import firmware
 from hitl.interface import InterfaceError
 from hitl.results.page import MARK
-from rtsim.cli import main
 from rtsim.core.tag import Tag
 
 
@@ -49,7 +49,7 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> Toolchain:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A controller, and a cache of its own."""
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     return write_project(tmp_path)
 
 
@@ -316,10 +316,6 @@ def test_it_keeps_its_files_in_the_cache_folder(
 
 
 UNUSED = "unused variable"
-
-
-def rtsim(*arguments: object) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from build_parts import entries
+from build_parts import entries, use_own_cache
 from c_parts import with_gcc
 
 from hitl.building import coverage as module
@@ -67,7 +67,7 @@ limited = {}
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+    use_own_cache(tmp_path / "cache", monkeypatch)
     monkeypatch.delenv("GCOV_PREFIX", raising=False)
     for name, text in (("limit.c", SOURCE), ("limit.h", HEADER), ("limit.toml", INTERFACE)):
         (tmp_path / name).write_text(text)

@@ -94,6 +94,7 @@ def _changed(text: str) -> Iterator[str]:
                 yield f"{text[: found.start()]}{number}{text[found.end() :]}"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", READERS)
 def test_a_number_that_no_field_holds_is_one_error_in_words(name: str, tmp_path: Path) -> None:
     path = _place_of(name, tmp_path)

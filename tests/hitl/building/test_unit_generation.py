@@ -218,6 +218,7 @@ def test_a_fault_in_a_source_stays_the_compilers(tmp_path: Path) -> None:
 # -- names and places
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["u", "y", "p", "v", "k", "to", "from", "index", "y0", "gamma"])
 def test_signals_may_have_the_names_of_others_variables(tmp_path: Path, name: str) -> None:
     """Of the generated functions, and of what the C library declares."""

@@ -394,9 +394,7 @@ def test_the_tolerance_of_the_interface_file_is_the_default(tmp_path: Path) -> N
     path = write_law(tmp_path / "law", type="float32")
     strict = '[tolerance]\n"*force" = 1e-12\n'
     path.write_text(path.read_text() + strict, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
-        law = build(path)
+    law = build(path)
     result = held(law)
     assert {s.tolerance for s in result.open["controller"].signals} == {(1e-12, 0.0)}
     assert not result.open["controller"].ok

@@ -76,6 +76,7 @@ def test_outputs_that_show_nothing_are_undecided(law: str, told: str) -> None:
     assert "5 of 5 steps" in text
 
 
+@pytest.mark.long
 def test_an_output_beside_one_that_moved_is_reserved() -> None:
     need("rp2040js")
     status, data, text = compared(written("y = same(a); z = still(a)", outputs="y, z"))
@@ -187,6 +188,7 @@ def test_random_inputs_are_within_the_type_and_the_range(
     assert not whole or np.array_equal(table, np.round(table))
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["console", "button", "dimmer", "thermostat"])
 def test_the_arduino_examples_take_random_inputs(name: str) -> None:

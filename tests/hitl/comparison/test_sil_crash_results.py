@@ -16,7 +16,6 @@ from click.testing import CliRunner, Result
 from junit_schema import valid
 from rich.console import Console
 
-from hitl.building import store
 from hitl.comparison.back_to_back import back_to_back
 from hitl.comparison.verdict import BackToBack
 from hitl.results.table import Tables
@@ -172,7 +171,6 @@ def test_each_controller_has_one_line_and_each_crash_its_own_text() -> None:
 @pytest.fixture
 def motor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example with a C that writes behind its array at step 4; we are in its folder."""
-    monkeypatch.setattr(store, "root", lambda: tmp_path / "cache")
     folder = tmp_path / "motor"
     assert CliRunner().invoke(main, ["sil", "init", str(folder)]).exit_code == 0
     monkeypatch.chdir(folder)

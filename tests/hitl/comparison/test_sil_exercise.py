@@ -54,6 +54,7 @@ def test_outputs_that_never_moved_are_no_pass() -> None:
     assert any("never moves voltage" in (e.text or "") for e in root.iter("error"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("motor")
 def test_answers_that_never_took_effect_are_no_pass_in_the_loop() -> None:
     result = sil_test("--latency", 0.2, "--until", 0.15, "--json")

@@ -372,9 +372,7 @@ def test_an_initialize_that_aborts_is_the_cs(tmp_path: Path) -> None:
     path = write_law(tmp_path)
     source = tmp_path / "law.c"
     source.write_text(source.read_text().replace("c->sum = 0.0;", "abort();"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
-        law = SilController(path, cases=None)
+    law = SilController(path, cases=None)
     result = back_to_back(scenario(), {"controller": law}, until=1)
     assert result.outcome is Outcome.FAILED
     assert "failed in its initialize" in result.in_words

@@ -83,6 +83,7 @@ def _requirement(folder: Path) -> Requirement:
     return load_scenario(str(folder / "scenario.py")).requirements[0]
 
 
+@pytest.mark.long
 def test_the_bug_shows_only_after_two_reversals(motor: Path, mended: Path) -> None:
     runs, rng = Runs(), np.random.default_rng(0)
     inputs: list[list[tuple[float, float]]] = [[(0.0, v)] for v in (-200.0, -15.0, 15.0, 200.0)]
@@ -106,6 +107,7 @@ def test_the_comparison_with_its_reference_model_does_not_find_it(motor: Path) -
     assert "the C does not do what its reference model does" in found.output
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_search_finds_it_and_three_pieces_remain(motor: Path, seed: int) -> None:
@@ -150,6 +152,7 @@ def test_the_saved_test_fails_until_the_bug_is_mended(motor: Path, mended: Path)
     assert pytest_in(mended, "--in-c", "motor.toml").returncode == 0
 
 
+@pytest.mark.long
 def test_the_saved_test_fails_on_the_emulated_board(motor: Path, mended: Path) -> None:
     need("rp2040js")
     found = pytest_in(motor, "--in-c", "motor.toml", "--board", BOARD)

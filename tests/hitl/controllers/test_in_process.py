@@ -303,6 +303,7 @@ def test_only_an_emulator_that_compiles_while_it_runs_warms_up() -> None:
     assert [warms_up(url) for url in urls] == [True, False, False, False]
 
 
+@pytest.mark.long
 @pytest.mark.live
 @pytest.mark.usefixtures("pico")
 def test_no_step_is_left_in_the_controller_of_a_pico_in_real_time(

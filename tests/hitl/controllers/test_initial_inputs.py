@@ -53,11 +53,6 @@ def motor() -> rt.Scenario:
     return loop
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
-
-
 def made(kind: str) -> ControllerProtocol:
     return SilController(MOTOR) if kind == "a process" else InProcess(MOTOR)
 

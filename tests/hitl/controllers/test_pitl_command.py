@@ -88,6 +88,7 @@ def test_a_period_shorter_than_an_exchange_is_a_reservation_that_strict_refuses(
         assert "longer than its period of 1 ms" in verdict
 
 
+@pytest.mark.long
 def test_the_rate_of_a_pico_is_that_of_its_own_uart() -> None:
     need("rp2040js")
     result = run("unstable", "--board", "board:pico", "--until", 0.05, "--latency", 0.002)

@@ -178,6 +178,7 @@ def test_the_aircraft_is_where_held_commands_take_it(kind: str, until: float) ->
     assert commands.tobytes() == board.track(f"messages/{NAME}").rows.floats.tobytes()
 
 
+@pytest.mark.sample(2)
 @until
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_tick_without_a_command_is_told_once(kind: str, until: float) -> None:
@@ -321,6 +322,7 @@ def ended(scenario: Scenario, until: float) -> tuple[Recording, str]:
     return recorder.recording(), str(error.value)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kind", "policy", "why"),
     [

@@ -7,16 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import rtsim
 
 from hitl.contexts import back_to_back
 from hitl.plants import plant
-from rtsim.cli import main
 from rtsim.scenario.loading import load_scenario
-
-
-def rtsim(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +21,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert told.exit_code == 0, told.output
     assert "rtsim sil test scenario.py:level -c level.toml" in told.output
     return out
-
-
-@pytest.fixture(autouse=True)
-def _cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = tmp_path_factory.getbasetemp() / "processor-cache"
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(cache))
 
 
 @pytest.mark.sample(2)

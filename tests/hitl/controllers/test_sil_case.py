@@ -23,11 +23,8 @@ from rtsim.core.tag import Tag
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Build]:
-    one = built(tmp_path_factory)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RTSIM_CACHE_DIR", str(one.folder.parents[1]))
-        yield one
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return built(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from c_parts import with_gcc
-from click.testing import CliRunner, Result
+from command_line import rtsim
 
 from hitl.boards.avr import UNO
 from hitl.building.build import build
@@ -22,7 +22,6 @@ from hitl.building.toolchain import Toolchain, find_toolchain, named
 from hitl.building.unit import SUPPORT, check
 from hitl.cli.common import in_c, parse_controllers
 from hitl.interface import Interface, InterfaceError, load_interface
-from rtsim.cli import main
 from rtsim.core.errors import ScenarioError
 from rtsim.models.orbit import ORBIT
 from rtsim.models.unstable import controller
@@ -41,10 +40,6 @@ def two() -> rt.Scenario:
     loop.connect(second.voltage, other.voltage)
     return loop
 """
-
-
-def rtsim(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
 @pytest.fixture

@@ -204,6 +204,7 @@ def test_integers_pass_up_to_their_ends(start: Start, name: str) -> None:
         assert passed(controller, name, max(-(2.0**53), low)) == max(-(2.0**53), low)
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("beyond", ["low", "high", "nan", "inf", "-inf"])
 def test_integers_refuse_what_lies_beyond(start: Start, name: str, beyond: str) -> None:

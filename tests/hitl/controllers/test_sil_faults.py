@@ -72,6 +72,7 @@ def test_when_an_error_is_told(fault: str, latency: float, plain: Build, tmp_pat
     assert asked == [ms * MS for ms in range(0, FAULT_MS + 1, 20 if latency > 0.01 else 10)]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("fault", CRASHES)
 def test_a_fault_ends_the_run(fault: str, plain: Build, tmp_path: Path) -> None:
     recording, error = flown(
@@ -91,6 +92,7 @@ def test_a_fault_ends_the_run(fault: str, plain: Build, tmp_path: Path) -> None:
     assert recording.track("messages/c.inputs").ns.tolist() == [k * 10 * MS for k in range(5)]
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("latency", [0.0, 0.004, 0.02])
 @pytest.mark.parametrize("fault", CRASHES)
 def test_a_fault_under_hold(fault: str, latency: float, plain: Build, tmp_path: Path) -> None:

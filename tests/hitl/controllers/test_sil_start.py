@@ -88,8 +88,7 @@ def written(
 
 
 @pytest.fixture(autouse=True)
-def _cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RTSIM_CACHE_DIR", str(tmp_path / "cache"))
+def _in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 

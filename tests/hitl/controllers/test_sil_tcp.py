@@ -296,9 +296,8 @@ def test_the_command(plain: Build, tmp_path: Path) -> None:
     endpoint = free_endpoint()
     rtsim = Path(sys.executable).with_name("rtsim")
     command = [str(rtsim), "sil", "serve", str(plain.interface.path), "--bind", endpoint]
-    environment = {**os.environ, "RTSIM_CACHE_DIR": str(plain.folder.parents[1])}
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
         ExitStack() as undo,
     ):
         undo.callback(server.kill)

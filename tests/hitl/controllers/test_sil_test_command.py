@@ -12,7 +12,6 @@ from back_to_back_parts import CRASH, FAULT_STEP, NONE, SIGN, write_law
 from click.testing import CliRunner, Result
 from junit_schema import valid
 
-from hitl.building import store
 from rtsim.cli import main
 from rtsim.record.reading import Recording
 
@@ -21,9 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 @pytest.fixture
 def law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Writes the C; the command builds it into a cache of the test's own."""
+    """Return what writes the C."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(store, "root", lambda: tmp_path / "cache")
     return lambda fault=NONE, type="float64": write_law(tmp_path / "law", fault, type)
 
 
@@ -61,6 +59,7 @@ def test_the_command_says_no_with_status_1(law: Callable[..., Path]) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.long
 def test_tolerances_of_all_signals_take_the_place_of_the_defaults(law: Callable[..., Path]) -> None:
     path = law(NONE, "float32")
     for arguments, status in (((), 0), (("--abs", 0), 1), (("--rel", 1e-3, "--abs", 1e-3), 0)):
@@ -79,6 +78,7 @@ def test_a_crash_is_no_traceback(law: Callable[..., Path]) -> None:
     assert "Closed loop" not in result.output
 
 
+@pytest.mark.long
 def test_a_recording_and_settings_reach_the_command(law: Callable[..., Path]) -> None:
     path = law()
     flight = ("--set", "plant.x=2", "--until", 2)
@@ -149,6 +149,7 @@ def test_requirements_of_the_runs_decide_with_the_comparison(law: Callable[..., 
     assert "the run with the C does not decide LONG" in result.output
 
 
+@pytest.mark.long
 def test_a_requirement_that_only_the_c_violates_fails(law: Callable[..., Path]) -> None:
     wide = ("--tol", "*=1e9", "--until", 3)
     path = law(SIGN)

@@ -91,6 +91,7 @@ LIES = {
 }
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("behaviour", LIES)
 def test_a_lie_is_told(behaviour: str, interface: Interface, tmp_path: Path) -> None:
     _, error = flown(loop(pretender(behaviour, interface, tmp_path)))

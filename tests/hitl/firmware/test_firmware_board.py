@@ -163,6 +163,7 @@ def ratio(t: Talk, step: Stepped, request: int, reply: int, slot: int) -> float:
     return (t.heard[-1][0] - t.sent_at) / (wire + step.cycles)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("baud", SLOTS)
 def test_an_exchange_takes_little_more_than_wire_and_execution(baud: int) -> None:
     """Of the F-16: 90 bytes and 28.  Each request follows the reply before at once."""

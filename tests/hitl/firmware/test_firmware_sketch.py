@@ -266,6 +266,7 @@ def _rebuilt(image: Shipped) -> object:
     return pytest.param(image, id=image.file, marks=marks)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("image", [_rebuilt(image) for image in manifest()])
 def test_a_build_of_today_does_the_same(image: Shipped) -> None:
     """The same replies, to the byte; the same image, where the compiler is the same."""

@@ -93,7 +93,7 @@ def hosted(reference: str, folder: Path) -> Iterator[Hosted]:
     assert (out.process.returncode, said) == (0, "")
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("reference", [*EXAMPLES, *CORE, f"{CORE[0]}:single"])
 def test_it_answers_as_the_hosts_unit_does(reference: str, tmp_path: Path) -> None:
     interface = load_interface(reference)

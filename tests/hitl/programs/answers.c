@@ -36,6 +36,8 @@ int main(int count, char **given) {
         reply.count++, reply.twice = 2 * sample.value, reply.time = sample.time;
         reply.clock = (double)(t.tv_sec - 1) + (double)t.tv_nsec * 1e-9;
         if (!strcmp(mode, "dies") && reply.count > number) return 3;
+        if (!strcmp(mode, "hangs") && reply.count > number)
+            for (;;) sample.value += 1;
         if (!strcmp(mode, "silent") && reply.count > number) continue;
         if (!strcmp(mode, "slow")) usleep((useconds_t)number);
         if (!strcmp(mode, "slow-once") && reply.count == 3) usleep((useconds_t)number);

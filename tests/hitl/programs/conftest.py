@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from program_runs import Compile
+from program_runs import FRAMES, Compile, Make
 
 from hitl.building.toolchain import CannotBuild, find_toolchain
+from hitl.programs import Program, ProgramPort
 
 _HERE = Path(__file__).parent
 
@@ -36,3 +38,22 @@ def compiled_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
         return made
 
     return compile_program
+
+
+@pytest.fixture
+def program(compiled_program: Compile, tmp_path: Path) -> Make:
+    """Return a function that makes the controller for a mode of ``answers.c``."""
+    frames = tmp_path / "frames.toml"
+    frames.write_text(FRAMES)
+
+    def make(*mode: str, **options: Any) -> Program:
+        options = {
+            "frames": frames,
+            "send": {"sample": 4000, "radio": ProgramPort(4001, every=2)},
+            "receive": {"reply": 5000},
+            "clock_fields": ["time"],
+            **options,
+        }
+        return Program([compiled_program("answers.c"), *mode], **options)
+
+    return make

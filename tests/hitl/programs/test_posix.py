@@ -7,7 +7,7 @@ import re
 import pytest
 from program_runs import MS, Compile, run_to_end
 
-from hitl.programs.process import Datagram
+from hitl.programs.started import Datagram
 
 _SUBJECTS = (
     "clocks", "sleeps", "conditions", "mutexes", "fairness", "rwlocks", "semaphores", "barriers",

@@ -2,75 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from program_runs import Compile
+from program_runs import Compile, Make, events, loop_with
 
 import rtsim as rt
 from hitl.programs import Program, ProgramPort
 from hitl.programs.library import ProgramError
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.tag import Tag
+from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
-_FRAMES = """
-[sample.fields]
-time = { type = "float64", unit = "s" }
-value = { type = "float64" }
-[radio.fields]
-channel = { type = "float64" }
-[reply.fields]
-twice = { type = "float64" }
-echo = { type = "float64", unit = "s" }
-clock = { type = "float64", unit = "s" }
-radio = { type = "float64" }
-count = { type = "float64" }
-"""
-Make = Callable[..., Program]
-
-
-@pytest.fixture
-def program(compiled_program: Compile, tmp_path: Path) -> Make:
-    """Return a function that makes the controller for a mode of ``answers.c``."""
-    frames = tmp_path / "frames.toml"
-    frames.write_text(_FRAMES)
-
-    def make(*mode: str, **options: Any) -> Program:
-        options = {
-            "frames": frames,
-            "send": {"sample": 4000, "radio": ProgramPort(4001, every=2)},
-            "receive": {"reply": 5000},
-            "clock_fields": ["time"],
-            **options,
-        }
-        return Program([compiled_program("answers.c"), *mode], **options)
-
-    return make
-
-
-def _scenario(controller: Program, compute: float = 0.001, **options: Any) -> rt.Scenario:
-    loop = rt.Scenario("program", until=0.06)
-    loop.source("wanted", rt.Signals("value"))
-    loop.at(0.02, "wanted.value", 3.0)
-    loop.controller(
-        "node", controller, period=0.01, compute=rt.Fixed(compute),
-        inputs={"value": "wanted.value", "channel": 1.0}, **options,
-    )  # fmt: skip
-    return loop
-
 
 def _ran(controller: Program, *args: Any, **options: Any) -> Recording:
-    return rt.simulate(_scenario(controller, *args, **options)).recording()
-
-
-def _events(recording: Recording, kind: str) -> list[str]:
-    return [event.text for event in recording.events if event.kind == kind]
+    return rt.simulate(loop_with(controller, *args, **options)).recording()
 
 
 def test_latest_answers(program: Make) -> None:
@@ -91,7 +42,7 @@ def test_frames_that_are_sent_at_each_second_tick(program: Make) -> None:
 
 
 def test_two_programs_have_the_same_ports_in_one_run(program: Make) -> None:
-    loop = _scenario(program("plain"))
+    loop = loop_with(program("plain"))
     loop.controller(
         "other", program("plain"), period=0.01, compute=rt.Fixed(0.001),
         inputs={"value": "node.twice", "channel": 1.0},
@@ -112,7 +63,7 @@ def test_two_runs_are_equal_and_the_replay_needs_no_program(
     first, second = _ran(controller), _ran(controller)
     assert first.digest() == second.digest()
     path.unlink()
-    assert compare_exact(first, rerun(first, _scenario(controller))) is None
+    assert compare_exact(first, rerun(first, loop_with(controller))) is None
 
 
 @pytest.mark.parametrize("compute", [0.001, 0.0])
@@ -124,9 +75,9 @@ def test_awaited_answers(program: Make, compute: float) -> None:
 
 def test_a_late_answer_is_held(program: Make) -> None:
     recording = _ran(program("slow-once", "5000", answer="awaited"), late="hold")
-    (late,) = _events(recording, "Late")
+    (late,) = events(recording, "Late")
     assert late == "node: no answer after 1000000 ns, allowed 1000000 ns"
-    assert _events(recording, "Discarded") == ["the answer of 0.020000000 s was late"]
+    assert events(recording, "Discarded") == ["the answer of 0.020000000 s was late"]
     assert recording.messages["node"]["count"].tolist() == [1, 2, 4, 5, 6]
 
 
@@ -137,7 +88,7 @@ def test_a_late_answer_ends_the_run(program: Make) -> None:
 
 def test_a_late_answer_stops_the_clock_of_the_run(program: Make) -> None:
     recording = _ran(program("slow-once", "5000", answer="awaited"), late="stretch")
-    assert len(_events(recording, "Late")) == 1
+    assert len(events(recording, "Late")) == 1
     messages = recording.messages["node"]
     assert messages["count"].tolist() == [1, 2, 3, 4, 5, 6]
     ahead = (messages["clock"] - messages["echo"]).round(4)
@@ -153,7 +104,7 @@ def test_a_program_that_stops_to_answer(program: Make, late: str) -> None:
         return
     recording = _ran(controller, late=late)
     assert recording.messages["node"]["count"].tolist() == [1, 2]
-    assert len(_events(recording, "Missed")) == 4
+    assert len(events(recording, "Missed")) == 4
 
 
 def test_malformed_frames_are_counted(program: Make) -> None:
@@ -162,7 +113,7 @@ def test_malformed_frames_are_counted(program: Make) -> None:
         controller.send(Tag(0, 0), np.array([1.0, 1.0]))
         answer = controller.receive(Tag(0, 0), 0.001)
         assert answer is not None
-        assert answer[-1] == 1
+        assert answer[-2] == 1
         ((reason, times),) = controller.malformed.items()
         assert "3" in reason
         assert times == 1
@@ -174,25 +125,32 @@ def test_a_program_that_dies(program: Make) -> None:
     with pytest.raises(ControllerError, match=r"answers has ended with exit status 3, at 1\.02"):
         _ran(program("dies", "2"))
     recording = _ran(program("dies", "2"), failure="hold")
-    (failed,) = _events(recording, "Failed")
+    (failed,) = events(recording, "Failed")
     assert "answers has ended with exit status 3" in failed
     assert "its last output:\nmode dies" in failed
     assert recording.messages["node"]["count"].tolist() == [1, 2]
-    assert len(_events(recording, "Missed")) == 4
+    assert len(events(recording, "Missed")) == 4
 
 
-def test_files_log_and_environment(program: Make, tmp_path: Path) -> None:
+def test_files_output_and_environment(program: Make, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "parameters").write_text("x")
-    log = tmp_path / "log"
-    controller = program("plain", folder=folder, log=log, environment={"GAIN": "2"}).fresh()
+    options: dict[str, Any] = {"folder": folder, "environment": {"GAIN": "2"}, "keep": ["par*"]}
+    controller = program("plain", **options).fresh()
     assert controller.process is not None
-    assert (Path(controller._work) / "parameters").is_file()
-    assert b"GAIN=2" in Path(f"/proc/{controller.process._process.pid}/environ").read_bytes()
+    assert controller._work is not None
+    work = controller._work
+    assert b"GAIN=2" in Path(f"/proc/{controller.process._running.pid}/environ").read_bytes()
     controller.close()
-    assert log.read_text() == "mode plain\n"
-    assert not Path(controller._work).exists()
+    assert not work.exists()
+    with FileRecorder(tmp_path / "run.mcap") as recorder:
+        rt.simulate(loop_with(program("plain", **options)), recorder=recorder)
+    kept = tmp_path / "run.mcap.files" / "node"
+    assert {path.name: path.read_text() for path in kept.iterdir()} == {
+        "output.txt": "mode plain\n",
+        "parameters": "x",
+    }
 
 
 @pytest.mark.parametrize(
@@ -202,6 +160,7 @@ def test_files_log_and_environment(program: Make, tmp_path: Path) -> None:
         ({"receive": {}, "answer": "awaited"}, ScenarioError, "waits for frames; give receive="),
         ({"send": {"none": 4000}}, UnknownName, "none"),
         ({"clock_fields": ["speed"]}, UnknownName, "speed"),
+        ({"clock": "wall"}, ScenarioError, "clock is 'wall'; choose 'virtual' or 'real'"),
         ({"look": 0.0}, ScenarioError, "look is 0.0 s; give a time above 0"),
         ({"send": {"sample": 70000}}, ScenarioError, "port 70000 is not between 1 and 65535"),
         ({"send": {"sample": ProgramPort(1, 0)}}, ScenarioError, "every=0 of sample; give 1"),
@@ -225,6 +184,7 @@ def test_the_description_names_the_program(program: Make, compiled_program: Comp
     assert described["command"] == [str(compiled_program("answers.c")), "plain"]
     assert len(str(described["sha256"])) == 64
     assert described["sends"] == {"sample": [4000, 1], "radio": [4001, 2]}
+    assert described["receives"] == {"reply": [5000, 1]}
 
 
 def test_a_frame_for_a_port_that_the_program_does_not_open(program: Make) -> None:
@@ -244,14 +204,14 @@ def test_latest_answers_need_a_compute_latency(program: Make) -> None:
 
 
 def test_notes_of_a_program_are_warnings_of_the_run(program: Make) -> None:
-    result = rt.simulate(_scenario(program("asks")))
+    result = rt.simulate(loop_with(program("asks")))
     assert result.warnings == ["node: getpid(): the number of the process differs between two runs"]
 
 
 def test_malformed_and_missing_frames_are_warnings_of_the_run(program: Make) -> None:
-    short = rt.simulate(_scenario(program("short"))).warnings
+    short = rt.simulate(loop_with(program("short"))).warnings
     assert len(short) == 1
     assert short[0].startswith("node: malformed frames: 6, frame reply has 3 bytes")
-    silent = rt.simulate(_scenario(program("silent", "0")))
+    silent = rt.simulate(loop_with(program("silent", "0")))
     assert silent.warnings == ["node: the program sent no frame reply"]
-    assert rt.simulate(_scenario(program("plain"))).warnings == []
+    assert rt.simulate(loop_with(program("plain"))).warnings == []

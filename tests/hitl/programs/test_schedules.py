@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from program_runs import MS, Compile, Ended, run_to_end
 
-from hitl.programs.process import Datagram
+from hitl.programs.started import Datagram
 
 _FEW, _ALL = 24, 10_000
 

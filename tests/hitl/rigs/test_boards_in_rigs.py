@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import rtsim
 from emulated_board_parts import need
 from rig_parts import changed
 from rtsim_mega import MEGA
@@ -20,7 +20,6 @@ from hitl.interface import InterfaceError
 from hitl.rigs.file import load_rig
 from hitl.rigs.rig import NODE
 from hitl.rigs.wiring import WiredBoards
-from rtsim.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
 ECHO = ROOT / "firmware/tests/echo_500000.hex"
@@ -31,10 +30,6 @@ PID = f"{ROOT / 'firmware/core/pid.toml'}:single"
 def _none_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BOARDS, "_added", {})
     add_board(replace(MEGA, emulators=UNO.emulators, uart=UNO.uart))
-
-
-def rtsim(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 def test_an_io_node_is_a_board_that_its_firmware_runs_on(tmp_path: Path) -> None:

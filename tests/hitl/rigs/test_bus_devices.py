@@ -479,6 +479,7 @@ def test_a_line_that_falls_within_a_transfer(name: str) -> None:
         assert on.transfer(0x68, b"\x75", 1)[0] == LOST
 
 
+@pytest.mark.sample(1)
 @each
 def test_two_runs_are_equal_to_the_cycle(name: str) -> None:
     first, again = conversation(name), conversation(name)

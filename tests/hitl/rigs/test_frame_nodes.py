@@ -293,7 +293,7 @@ def flood(folder: Path, frames: int) -> tuple[Traffic, Traffic]:
     """Take ``frames`` random frames on a CAN bus and as many datagrams; return both sides."""
     dbc, toml = frame_files(folder)
     nodes = [
-        Traffic(_Nowhere(addressed), Layout.of(()), Layout.of(list(codecs.values()), prefix=True))
+        Traffic(_Nowhere(addressed), Layout.of(list(codecs.values()), prefix=True))
         for addressed, codecs in ((True, read_frames(dbc)), (False, read_frames(toml)))
     ]
     stream = RandomStreams(9).stream("flood")
@@ -337,7 +337,7 @@ def test_two_frames_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> Non
     both = Layout.of(two, prefix=True)
     assert both.signals.names == ("Pedal_pedal", "Pedal2_pedal")
     with pytest.raises(ScenarioError, match="Pedal and Pedal2 both have the identifier 0x12c"):
-        Traffic(_Nowhere(True), Layout.of(()), both)
+        Traffic(_Nowhere(True), both)
     assert toml.is_file()
 
 

@@ -89,6 +89,7 @@ def test_the_motor_is_set_from_what_the_sensor_measures() -> None:
     assert all(failing == 0.0 for _, failing in answers)
 
 
+@pytest.mark.long
 def test_a_board_of_another_clock_and_voltage() -> None:
     """A Pico of 125 MHz and 3.3 V at a node of 16 MHz: the same within a step of its ADC (0.06)."""
     answers, _ = flown(load_rig(PICO), 8)

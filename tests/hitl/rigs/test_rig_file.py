@@ -18,7 +18,6 @@ from rtsim.core.tag import Period
 
 LIGHT = re.search(r"^light = .*$", RIG.read_text(encoding="utf-8"), re.M)
 assert LIGHT is not None
-LIGHT_ROW = LIGHT[0]
 LAMP_ROW = 'lamp = { pin = "D2", kind = "digital_in" }'
 
 

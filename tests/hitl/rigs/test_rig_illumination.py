@@ -145,6 +145,7 @@ def test_voltage_thresholds_and_times_agree_with_the_equations(
     assert off_at == pytest.approx(off, abs=25e-6)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("end", ["to_board", "from_board"])
 def test_a_request_that_was_repeated_is_stamped_when_it_was_taken(end: str) -> None:
     """Of a lost request the last copy was, of a lost answer the first: edges keep their times."""

@@ -132,6 +132,7 @@ def test_typeof_is_read_as_a_plain_type(text: bytes, seen: bytes) -> None:
     assert _with_plain_types(text) == seen
 
 
+@pytest.mark.long
 def test_a_wrong_number_on_a_side_that_the_run_does_not_take_is_found(tmp_path: Path) -> None:
     right, wrong = (siblings(tmp_path / name, name == "wrong") for name in ("right", "wrong"))
     run = np.ones((4, len(SIBLINGS)))
@@ -294,6 +295,7 @@ double s_step(double x)
 """
 
 
+@pytest.mark.long
 def test_calls_and_values_of_cpp_keep_their_types(tmp_path: Path) -> None:
     made = controller(tmp_path, CPP, suffix="cpp")
     found = generate(made, Limits(runs=600, steps=1))

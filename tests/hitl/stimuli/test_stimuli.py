@@ -223,6 +223,7 @@ int s(int x, int i, int n, int k, double d, int z)
 """Lines 8, 10, 12, 14, 15 and 17 overflow.  Lines 18 to 20 do if ``i`` is 0 and ``n`` is 1."""
 
 
+@pytest.mark.long
 def test_assignments_steps_signs_and_quotients_overflow(tmp_path: Path) -> None:
     made = hazardous(tmp_path)
     (tmp_path / "s.c").write_text(RESULTS)
@@ -276,6 +277,7 @@ static inline int32_t ramp(int32_t a)
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_functions_of_a_header_are_measured_where_the_unit_calls_them(
     tmp_path: Path, language: str
@@ -309,6 +311,7 @@ def test_a_complex_divisor_is_not_said_to_be_0(tmp_path: Path) -> None:
     assert generate(build(made.interface.path), Limits(runs=50, steps=1)).hazards == ()
 
 
+@pytest.mark.long
 def test_an_expression_that_probes_cannot_read_leaves_the_branches_measured(
     tmp_path: Path,
 ) -> None:

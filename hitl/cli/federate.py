@@ -1,0 +1,80 @@
+"""The command ``rtsim federate``: a run as a federate of a HELICS co-simulation."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from hitl.federates import federated
+from rtsim.cli.common import json_option, reports_errors, sigterm_interrupts
+from rtsim.cli.options import option, scenario_names, with_options_as
+from rtsim.cli.run_options import RunOptions
+from rtsim.cli.running import RunSummary, load_run, open_recorder, print_outputs
+from rtsim.core.tag import NS_PER_S
+from rtsim.runs.stepping import Simulation
+
+_OPTIONS = (
+    click.argument("scenario", shell_complete=scenario_names),
+    option("--seed", help="Seed of all random streams.  [default: 0]"),
+    option("--set"),
+    option("--faults"),
+    option("--require"),
+    option("--until"),
+    option("--record"),
+    option("--force", help="Overwrite an existing recording."),
+    option("--plain"),
+)
+
+
+@click.command()
+@lambda command: with_options_as(RunOptions, "options", command, _OPTIONS)
+@click.argument("config", type=click.Path(path_type=Path), metavar="CONFIG.json")
+@json_option
+@reports_errors
+def federate(options: RunOptions, config: Path, as_json: bool) -> None:
+    """Run SCENARIO as a federate of a HELICS co-simulation (docs/cosimulation.md).
+
+    CONFIG.json is HELICS' configuration of a value federate. The entry "info" of each publication
+    and subscription names a signal of the run. The federation grants the simulated time.
+
+    \b
+    Example:
+      helics_broker --federates 2 &
+      rtsim federate motor.py motor.json -o motor.mcap &
+      rtsim federate drive.py drive.json -o drive.mcap
+
+    Exit status: 0 if the run reached its end, 1 if a requirement is violated, 2 if the federation
+    or another federate failed, or for any other error, 130 if the run was interrupted.
+    """
+    with sigterm_interrupts(), ExitStack() as stack:
+        scenario, seed = load_run(options.scenario, options.settings, None, options.seed)
+        scenario.faults(*options.faults)
+        scenario.require_all(*options.requirements)
+        name = Path(options.scenario.partition(".py")[0]).stem
+        recorder = stack.enter_context(open_recorder(options.path, name, options.force))
+        simulation = stack.enter_context(
+            Simulation(
+                scenario, seed=seed, until=options.until, recorder=recorder,
+                compile=options.compilation,
+            )
+        )  # fmt: skip
+        found = federated(simulation, config)
+    summary = RunSummary(options, found.run)
+    told = {
+        "name": found.name, "exchanges": found.exchanges, "waited_s": found.waited_ns / NS_PER_S
+    }  # fmt: skip
+
+    def rest() -> None:
+        print_outputs(found.run.system)
+        click.echo(
+            f"federate {found.name}: {found.exchanges} exchanges, waited "
+            f"{found.waited_ns / NS_PER_S:.3g} s for the federation"
+        )
+
+    if as_json:
+        summary.show_json(federate=told)
+    else:
+        summary.print(rest)
+    summary.exit()

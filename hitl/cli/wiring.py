@@ -1,0 +1,103 @@
+"""The command ``rtsim wiring``, which checks the signs between a vehicle and its autopilot."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from hitl.programs.autopilots import AUTOPILOTS
+from hitl.programs.wiring import OPEN, WRONG, Finding, Wiring, check_wiring
+from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result
+from rtsim.cli.options import option, parse_settings, scenario_names
+from rtsim.cli.terminal import Column, console, print_table
+
+_COLUMNS = Column("checked"), Column("expected"), Column("found"), Column("verdict")
+_DECLARED = Column("input or output"), Column("unit or range"), Column("what a larger value means")
+
+
+@reports_errors
+def _axes(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    axes = AUTOPILOTS.get_or_raise(value).axes
+    rows: list[tuple[str, ...]] = []
+    for sense in axes.senses:
+        many = len(sense.directions) > 1
+        for k in range(len(sense.directions)):
+            element = f"[{k}]" if many else ""
+            rows.append((f"{sense.signal}{element}", sense.unit, sense.words(k)))
+    for one in axes.actuators:
+        effects = f"{one.name}: {', '.join(one.reactions)}"
+        rows.append((f"{one.signal}[{one.element}]", f"{one.low:g} to {one.high:g}", effects))
+    print_table(console(), f"Axes of {value}", _DECLARED, rows)
+    context.exit()
+
+
+@click.command()
+@click.argument("scenario", shell_complete=scenario_names)
+@option("--set")
+@click.option(
+    "-c", "--controller", "name", default=None, metavar="NAME",
+    help="Autopilot.  [default: the only controller with declared axes]",
+)  # fmt: skip
+@click.option(
+    "--body", default=None, metavar="NAME",
+    help="Body whose motion is the truth.  [default: the only body that the scenario shows]",
+)  # fmt: skip
+@click.option(
+    "--axes", is_eager=True, expose_value=False, callback=_axes, metavar="AUTOPILOT",
+    help="Print the axes of an autopilot, such as betaflight, ardupilot, px4 or mavlink; check "
+    "nothing.",
+)  # fmt: skip
+@json_option
+@reports_errors
+def wiring(
+    scenario: str, settings: tuple[str, ...], name: str | None, body: str | None, as_json: bool
+) -> None:
+    """Check the signs of all wires between the vehicle and the autopilot of SCENARIO.
+
+    The command replaces the autopilot by a script, which moves one actuator after another, and
+    compares the reactions of the vehicle and the inputs of the autopilot with the directions that
+    the autopilot declares. The autopilot itself is not started. Exit status 0 if each sign is
+    right, 1 if a sign is wrong, 2 if a sign cannot be decided.
+
+    \b
+    Examples:
+      rtsim wiring quad.py
+      rtsim wiring --axes betaflight
+    """
+    from rtsim.scenario.loading import load_scenario
+
+    found = check_wiring(load_scenario(scenario, parse_settings(settings)), name, body)
+    wrong, undecided = found.of(WRONG), found.of(OPEN)
+    status = NO if wrong else FAILED if undecided else 0
+    why = _why(wrong, undecided)
+    if as_json:
+        show_result({"controller": found.controller, **_plain(found)}, status, why)
+    else:
+        rows = [(f.subject, f.expected, f.found, f.verdict) for f in found.findings]
+        print_table(console(), f"Wiring of {found.controller}", _COLUMNS, rows)
+        click.echo(why or f"all {len(found.findings)} signs are right")
+    raise SystemExit(status)
+
+
+def _plain(found: Wiring) -> dict[str, Any]:
+    return {"findings": [asdict(one) for one in found.findings]}
+
+
+def _why(wrong: list[Finding], undecided: list[Finding]) -> str | None:
+    if wrong:
+        first = wrong[0]
+        return (
+            f"{len(wrong)} wrong: {first.subject}: expected {first.expected}, found {first.found}; "
+            "correct the wire, or the axes of the vehicle"
+        )
+    if undecided:
+        first = undecided[0]
+        return (
+            f"{len(undecided)} not decided: {first.subject}: {first.found}; let the vehicle "
+            "start in the air or with a larger speed"
+        )
+    return None

@@ -1,0 +1,95 @@
+"""The quadcopter of :mod:`rtsim.models.quadcopter_by_hand`, flown by Betaflight and a stick."""
+
+from __future__ import annotations
+
+import rtsim as rt
+from hitl.programs.betaflight import Betaflight
+from rtsim.core.tag import Duration
+from rtsim.models.quadcopter_by_hand import PERIOD, STICK, add_quadcopter
+
+_ANSWERS = 0.0005
+"""Time from the sample until Betaflight's answer, s (own choice; a program answers later)."""
+
+_SETTINGS = ("set angle_feedforward = 0",)
+"""Commands for Betaflight. With its default of 50, the vehicle rolls 0.35 rad to the other side
+after a stick that was released at once, because its rotors are slower than those of a racer."""
+
+
+class Radio(rt.Plant):
+    """Transmitter: stick and switches as channels of 1000 to 2000 us, in the order of Betaflight.
+
+    Auxiliary channel 1 arms the motors, auxiliary channel 2 selects angle mode.
+    """
+
+    stick_roll, stick_pitch, stick_yaw = rt.input(shape=(3,))
+    stick_throttle = rt.input()
+    stick_arm = rt.input()
+    stick_angle = rt.input()
+    channels = rt.output("us", shape=(16,))
+
+    def outputs(self) -> None:
+        self.channels[0] = 1500.0 + 500.0 * self.stick_roll
+        self.channels[1] = 1500.0 - 500.0 * self.stick_pitch
+        self.channels[2] = 1000.0 + 1000.0 * self.stick_throttle
+        self.channels[3] = 1500.0 + 500.0 * self.stick_yaw
+        self.channels[4] = 1000.0 + 1000.0 * self.stick_arm
+        self.channels[5] = 1000.0 + 1000.0 * self.stick_angle
+        for k in range(6, 16):
+            self.channels[k] = 1000.0
+
+
+class Receiver(rt.Plant):
+    """Velocity of the GPS, with the names of a vehicle's outputs."""
+
+    fix_velocity = rt.input("m/s", shape=(3,))
+    velocity_north = rt.output("m/s")
+    velocity_east = rt.output("m/s")
+    velocity_down = rt.output("m/s")
+
+    def outputs(self) -> None:
+        self.velocity_north = self.fix_velocity[0]
+        self.velocity_east = self.fix_velocity[1]
+        self.velocity_down = self.fix_velocity[2]
+
+
+def scenario(
+    until: Duration = 3600,
+    step: Duration = PERIOD,
+    above: float = 0.0,
+    transport: float = 0.0,
+    program: str = "",
+) -> rt.Scenario:
+    """Fly the quadcopter with Betaflight, in acro or angle mode.
+
+    Args:
+        until: end of the run, s.
+        step: step of the vehicle, s.
+        above: initial height of the feet above the runway, m.
+        transport: time from Betaflight's answer until it arrives at the motors, s.
+        program: path of Betaflight's program; by default that of the package ``betaflight``.
+    """
+    out = rt.Scenario("betaflight", until=until)
+    controller = Betaflight(program or None, settings=_SETTINGS)
+    add_quadcopter(out, step, above)
+    out.plant(Radio(), step=step)
+    out.plant(Receiver(), step=step)
+    out.connect("gps.fix_velocity", "receiver.fix_velocity")
+    for name in STICK.names:
+        out.connect(f"stick.{name}", f"radio.stick_{name}")
+    inputs = {
+        "rates": "imu.gyro", "specific_force": "imu.acceleration",
+        "attitude_ned": "quadcopter.attitude_ned", "pressure": "barometer.static_pressure",
+        "latitude": "gps.fix_latitude", "longitude": "gps.fix_longitude",
+        "altitude": "gps.fix_altitude", "channels": "radio.channels",
+    }  # fmt: skip
+    out.controller(
+        "betaflight",
+        controller,
+        period=PERIOD,
+        compute=_ANSWERS,
+        transport=transport,
+        inputs=inputs,
+    )
+    out.connect("receiver", "betaflight")
+    out.connect("betaflight.throttle", "quadcopter.throttle")
+    return out

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.extras import installed
 from rtsim.equations.compiling import Source, portable_code
 from rtsim.equations.machine_code import write_at_once
@@ -115,12 +115,24 @@ def _archive(contents: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def _portable(source: Source) -> tuple[str, str, str]:
+    try:
+        return portable_code(source)
+    except ModelError as error:
+        if not source.plain.__module__.startswith("rtsim.solve"):
+            raise
+        raise ScenarioError(
+            f"the solver with the function {source.plain.__name__} cannot be exported, because its "
+            "code needs numba's runtime; choose an explicit solver, such as rk4 or dp54"
+        ) from error
+
+
 class _Code:
     """The compiled functions of a model, and its data as C."""
 
     def __init__(self, model: Frozen) -> None:
         self._model = model
-        found = [portable_code(source) for source in model.image.sources]
+        found = [_portable(source) for source in model.image.sources]
         text, handle, entry = portable_code(Source(operate, OPERATE, False))
         self._handles = [one[1] for one in found]
         self.texts = list({one[1]: one[0] for one in [*found, (text, handle, entry)]}.values())

@@ -46,7 +46,9 @@ class Frozen:
     exchange: bool
     first: dict[str, int]
     step: float
+    """The step of the fastest plant, s."""
     until: float
+    """The end of the scenario, s."""
     text: str
 
 
@@ -58,9 +60,7 @@ def frozen(scenario: Scenario, plant: str = "") -> Frozen:
     """
     system = scenario.build(compile=True)
     try:
-        if plant:
-            system = _only(system, plant)
-        return _frozen(scenario, system, plant)
+        return _frozen(scenario, _only(system, plant) if plant else system, plant)
     finally:
         system.close()
 
@@ -270,10 +270,8 @@ class _Listing:
         outputs = self._of(
             name, model.outputs, plant.y, Kind.COMPUTED, "output", "continuous", number
         )
-        states, discrete = (
-            [replace(one, dependencies=(first + i + offset,)) for i, one in enumerate(group)]
-            for group, offset in ((states, 0), (discrete, len(states)))
-        )
+        states = [replace(one, dependencies=(first + i,)) for i, one in enumerate(states)]
+        discrete = [replace(one, dependencies=()) for one in discrete]
         known = self._reads(model.output, model, model.outputs.size, first)
         outputs = [
             replace(one, dependencies=None if known is None else known[i])
@@ -284,19 +282,23 @@ class _Listing:
     def _reads(
         self, function: Any, model: Any, count: int, first: int
     ) -> list[tuple[int, ...]] | None:
-        """Return the references of states, discrete values and inputs that each result reads."""
+        """Return the references of the states and inputs that each result reads.
+
+        FMI does not count discrete values, which change only at events, and the time.
+        """
         if function is None or model.origin is not None:
             return None
         found: list[set[int]] = [set() for _ in range(count)]
-        for position, size in enumerate(
-            (model.states.size, model.discrete.size, model.inputs.size), 1
+        inputs_at = first + model.states.size + model.discrete.size
+        for position, size, at in (
+            (1, model.states.size, first),
+            (3, model.inputs.size, inputs_at),
         ):
             read = direct_inputs(function, size, count, position)
             if read is None:
                 return None
-            for into, inputs in zip(found, read, strict=True):
-                into.update(first + i for i in inputs)
-            first += size
+            for into, numbers in zip(found, read, strict=True):
+                into.update(at + i for i in numbers)
         return [tuple(sorted(one)) for one in found]
 
     def _port(self, name: str, signals: Signals, vector: NDArray[np.float64]) -> list[Variable]:
@@ -313,13 +315,12 @@ class _Listing:
             is_plant = component in plants
             if one.owner is not None and not is_plant:
                 continue  # a source
-            if (
-                is_plant
-                and one.signals is not self._system.plants[plants[component]].bound.model.parameters
-            ):
-                continue  # an input
+            if is_plant:
+                model = self._system.plants[plants[component]].bound.model
+                if name not in model.parameters:
+                    continue  # an input
             if not self._image.holds(one.vector):
-                continue
+                continue  # a parameter that no compiled code reads
             signals, where = Signals(one.signals[name]), one.signals.slice(name)
             owner = plants.get(component, NOBODY)
             found += self._of(
@@ -338,7 +339,7 @@ class _Listing:
                 found.append(
                     Variable(
                         f"der({name})", Kind.DERIVATIVE, "local", "continuous",
-                        self._image.place(dx[i : i + 1]), _rate(signal.unit), state=1 + i,
+                        self._image.place(dx[i : i + 1]), f"{signal.unit}/s", state=1 + i,
                         dependencies=None if known is None else known[i],
                     )
                 )  # fmt: skip
@@ -352,7 +353,3 @@ class _Listing:
                 )
             )  # fmt: skip
         return found
-
-
-def _rate(unit: str) -> str:
-    return f"{unit}/s"

@@ -72,8 +72,9 @@ TARGETS = {
 """The systems for which a model can be exported, by their names in FMI 3.0."""
 _SYSTEMS = {"Linux": "linux", "Windows": "windows", "Darwin": "darwin"}
 _PROCESSORS = {"x86_64": "x86_64", "AMD64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
-_PATIENCES_S = (60, 300)
-"""Timeouts (s) of two attempts, because zig hangs once in thousands of calls."""
+_PATIENCES_S = (300, 900)
+"""Timeouts (s) of two attempts, because zig hangs once in thousands of calls. The first library for
+a system takes longer, because zig then compiles the C library of the system."""
 _OPTIONS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-s", "-std=c11")
 
 

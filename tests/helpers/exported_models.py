@@ -85,6 +85,48 @@ class Cradle(rt.Plant):
         self.speed = (self.speed[0], self.speed[2], self.speed[1])
 
 
+class Lander(rt.Plant):
+    """A body whose run ends when it reaches the ground."""
+
+    height = rt.state("m", 10.0)
+
+    def derivative(self, d: Self) -> None:
+        d.height = -3.0
+
+    @rt.falling(terminal=True)
+    def ground(self) -> float:
+        return self.height
+
+    @ground.reset
+    def land(self) -> None:
+        self.height = 0.0
+
+
+class Rubber(rt.Plant):
+    """A ball whose reset leaves the height where it is, slightly under the floor."""
+
+    height = rt.state("m", 1.0)
+    speed = rt.state("m/s", derivative_of="height")
+    lies = rt.memory()
+
+    def derivative(self, d: Self) -> None:
+        d.height = self.speed
+        d.speed = -9.81 if self.lies == 0.0 else 0.0
+
+    @rt.falling
+    def floor(self) -> float:
+        return self.height
+
+    @floor.reset
+    def bounce(self) -> None:
+        self.speed = -0.7 * self.speed
+
+    @floor.stop
+    def lie(self) -> None:
+        self.speed = 0.0
+        self.lies = 1.0
+
+
 class Sampled(rt.Plant):
     """A filter whose timers sample the state every 20 ms, and move the state once at 0.5 s."""
 
@@ -175,7 +217,9 @@ PLANTS: dict[str, tuple[Callable[[], rt.Scenario], str]] = {
     "ball": (lambda: ball(until=3), "ball"),
     "thermostat": (lambda: alone(Room(), 20, 0.05), "plant"),
     "lorenz": (lambda: alone(Lorenz(), 10), "plant"),
+    "adaptive": (lambda: alone(Lorenz(), 5, solver="dp54"), "plant"),
     "cradle": (lambda: alone(Cradle(), 3), "plant"),
+    "rubber": (lambda: alone(Rubber(), 3), "plant"),
     "timers": (lambda: alone(Sampled(), 2), "plant"),
     "pid": (lambda: alone(pid(), 5), "plant"),
     "sampled_pid": (lambda: alone(sampled_pid(), 5), "plant"),
@@ -183,4 +227,30 @@ PLANTS: dict[str, tuple[Callable[[], rt.Scenario], str]] = {
     "f16_plant": (lambda: f16("11", until=5), "f16"),
 }
 """Scenarios and the plants that the tests export from them."""
-LOOPS: dict[str, Callable[[], rt.Scenario]] = {"f16_loop": lambda: f16(until=8)}
+
+
+class Switch(rt.Controller, compile=True):
+    """A two-point controller, sampled."""
+
+    measured = rt.input("degC")
+    outside = rt.output("K/s")
+
+    def step(self) -> None:
+        self.outside = -0.5 if self.measured > 20.0 else -0.25
+
+
+def switched() -> rt.Scenario:
+    """Return a room whose heater is a guard, and a compiled controller with a latency."""
+    out = rt.Scenario("switched", until=20)
+    room = out.plant("room", Room(), step=0.05)
+    switch = out.controller("switch", Switch(), period=0.3, transport=rt.Fixed(0.02))
+    out.connect(room.warmth, switch.measured)
+    out.connect(switch.outside, room.outside)
+    return out
+
+
+LOOPS: dict[str, Callable[[], rt.Scenario]] = {
+    "f16_loop": lambda: f16(until=8),
+    "ball_loop": lambda: ball(until=3),
+    "switched": switched,
+}

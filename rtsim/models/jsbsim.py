@@ -45,8 +45,8 @@ class JsbSim(ForeignModel):
             the properties. From ``fcs/elevator-cmd-norm``, the name ``fcs_elevator_cmd_norm`` is
             made.
         outputs: Properties that others can read, in the same form.
-        initial: Initial conditions by property, such as ``{"ic/h-sl-ft": 5000}``. They are the
-            parameters of the plant.
+        initial: Initial conditions by property, such as ``{"ic/h-sl-ft": 5000}``. The initial
+            conditions are the parameters of the plant.
         trim: ``"full"``, ``"longitudinal"``, ``"ground"``, or ``""`` for no trim.
         engines: True starts the engines before the trim.
         rate: JSBSim's rate, Hz. A step of the plant has as many of JSBSim's steps as this rate
@@ -210,7 +210,7 @@ class JsbSimProgram(LocalProgram):
     _started = False
 
     def _again(self) -> Any:
-        """Load the aircraft anew, so that no value of an earlier run remains."""
+        """Load the aircraft again, so that no value of an earlier run remains."""
         self.__init__(self._spec)  # type: ignore[misc]
         return self._fdm
 

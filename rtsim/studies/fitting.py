@@ -2,7 +2,8 @@
 
 The residuals of all signals are weighted by the noise of their signal, which the fit estimates.
 The intervals are those of the linearised problem (G. Seber, C. Wild, Nonlinear Regression, 1989,
-section 5.1).  They assume independent noise and a correct model.
+section 5.1).  The intervals assume independent noise and
+a correct model.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def fit(
         signals: Signals to compare. The default are all signals of plants, except inputs, that the
             measurements contain and a varied value changes.
         inputs: Values of sources, ``source.name``, that take the measured values of this name.
-            They are held between two measurements.
+            Between two measurements, a source has the value of the earlier one.
         settings: Values that are the same in all runs.
         until: End of each run, s. The default is the time of the last measurement.
         seed: Seed of each run.

@@ -154,7 +154,8 @@ system: setup-dev
 unit-system: system
 	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "system and not realtime and not full $(SHORT)"
 
-test-long-system: system
+test-long-system: setup-dev
+	@$(BIN)/python -m tools.system --long
 	$(PYTEST) -q -n $(JOBS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "system and long and not realtime and not full"
 
 realtime-system: system

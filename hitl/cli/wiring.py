@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from hitl.programs.autopilots import AUTOPILOTS
-from hitl.programs.wiring import OPEN, WRONG, Finding, Wiring, check_wiring
-from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result
+from hitl.programs.wiring import Wiring, check_wiring
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 
@@ -71,33 +71,16 @@ def wiring(
     from rtsim.scenario.loading import load_scenario
 
     found = check_wiring(load_scenario(scenario, parse_settings(settings)), name, body)
-    wrong, undecided = found.of(WRONG), found.of(OPEN)
-    status = NO if wrong else FAILED if undecided else 0
-    why = _why(wrong, undecided)
+    status = found.outcome.value
+    why = found.in_words if status else None
     if as_json:
         show_result({"controller": found.controller, **_plain(found)}, status, why)
     else:
         rows = [(f.subject, f.expected, f.found, f.verdict) for f in found.findings]
         print_table(console(), f"Wiring of {found.controller}", _COLUMNS, rows)
-        click.echo(why or f"all {len(found.findings)} signs are right")
+        click.echo(found.in_words)
     raise SystemExit(status)
 
 
 def _plain(found: Wiring) -> dict[str, Any]:
     return {"findings": [asdict(one) for one in found.findings]}
-
-
-def _why(wrong: list[Finding], undecided: list[Finding]) -> str | None:
-    if wrong:
-        first = wrong[0]
-        return (
-            f"{len(wrong)} wrong: {first.subject}: expected {first.expected}, found {first.found}; "
-            "correct the wire, or the axes of the vehicle"
-        )
-    if undecided:
-        first = undecided[0]
-        return (
-            f"{len(undecided)} not decided: {first.subject}: {first.found}; let the vehicle "
-            "start in the air or with a larger speed"
-        )
-    return None

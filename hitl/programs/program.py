@@ -146,6 +146,7 @@ class Program:
         """True if lateness is measured on the clock of the program."""
         self.paced = clock == REAL
         """True if the program runs on the wall clock."""
+        self.needs_pace = self.paced
         self.prompt = answer == LATEST
         self._boot_ns, self._look_ns = to_ns(boot, "boot"), to_ns(look, "look")
         if self._look_ns <= 0:

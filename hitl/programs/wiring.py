@@ -31,6 +31,7 @@ from hitl.programs.axes import (
 )
 from rtsim.components.controller import PythonController
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Signals, Vector
 from rtsim.record.named_signals import SignalsByName
 from rtsim.runs import simulate
@@ -41,6 +42,11 @@ from rtsim.scenario.standard_components import ControllerComponent
 
 OK, WRONG, OPEN = "ok", "wrong", "open"
 """Verdicts: the sign is right, wrong, or not decided."""
+_OUTCOMES = {OK: Outcome.PASSED, WRONG: Outcome.FAILED, OPEN: Outcome.UNDECIDED}
+_REMEDIES = (
+    (WRONG, "wrong", "correct the wire, or the axes of the vehicle"),
+    (OPEN, "not decided", "let the vehicle start in the air or with a larger speed"),
+)
 START_S, HALF_S, END_S = 1.0, 0.15, 2.5
 """Begin of a movement, its duration in one direction, and end of the run, s."""
 AMOUNT = 0.1
@@ -70,8 +76,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Wiring:
-    """All findings of one check."""
+class Wiring(Judged):
+    """All findings of one check: passed if each sign is right, failed if one is wrong."""
 
     controller: str
     findings: tuple[Finding, ...]
@@ -80,10 +86,20 @@ class Wiring:
         """Return the findings with a verdict."""
         return [one for one in self.findings if one.verdict == verdict]
 
+    def _judge(self) -> Outcome:
+        return Outcome.of_all(_OUTCOMES[one.verdict] for one in self.findings)
+
     @property
-    def ok(self) -> bool:
-        """True if each sign was found to be right."""
-        return bool(self.findings) and all(one.verdict == OK for one in self.findings)
+    def in_words(self) -> str:
+        for verdict, what, remedy in _REMEDIES:
+            if found := self.of(verdict):
+                first = found[0]
+                return (
+                    f"{len(found)} {what}: {first.subject}: expected {first.expected}, found "
+                    f"{first.found}; {remedy}"
+                )
+        many = len(self.findings)
+        return f"all {many} signs are right" if many else "no sign was checked"
 
 
 def check_wiring(scenario: Scenario, name: str | None = None, body: str | None = None) -> Wiring:

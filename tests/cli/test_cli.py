@@ -25,7 +25,7 @@ from rtsim.core.signals import Signals
 from rtsim.equations.model import Model, bind
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
-from rtsim.scenario.loading import BUILT_IN
+from rtsim.scenario.loading import BUILT_IN, known_scenarios
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -170,7 +170,8 @@ def test_the_next_command_can_be_typed(
 
 def test_scenarios() -> None:
     names = [row["name"] for row in data(rtsim("scenarios", "--json"))]
-    assert names == sorted(BUILT_IN)
+    assert names == sorted(known_scenarios())
+    assert set(BUILT_IN) < set(names), "scenarios of other packages are listed as well"
     assert {"ball", "f16", "machine-shop"} <= set(names)
     assert "latency=0" in rtsim("scenarios").stdout
     assert "`" not in rtsim("scenarios").stdout

@@ -30,7 +30,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.prepared import prepare
 from rtsim.scenario.loading import known_scenarios, load_scenario
 
-SHIPPED = sorted(set(known_scenarios()))
+SHIPPED = sorted(set(known_scenarios()) - {"betaflight", "betaflight-flight"})
 
 
 def outcome_of(run: Callable[[], Any]) -> str:

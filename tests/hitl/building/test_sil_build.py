@@ -89,6 +89,7 @@ def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
+@pytest.mark.system("gcc")
 def test_own_code_is_compiled_once_for_all_builds(
     project: Path, toolchain: Toolchain, own_code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ NO_OUTCOME = {
     "RecordingLost": "outcome is a RunResult",
     "Reason": "a reason of the outcome of a Summary",
     "Bounds": "the outcome of a run in progress, which its end can change",
+    "Finding": "the verdict on one sign of a Wiring",
     "Cell": "the outcome of a requirement in one column of a Matrix",
     "Matrix": "a table, whose outcome is a property that the command reads",
 }

@@ -15,14 +15,14 @@ from rtsim.core.errors import ControllerError, ScenarioError
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.realtime
 
 
 @pytest.mark.parametrize("answer", ["latest", "awaited"])
 def test_the_same_program_paced(program: Make, answer: str) -> None:
-    controller = program("plain", clock="real", boot=0.3, answer=answer)
+    controller = program("plain", clock="real", boot=1.0, answer=answer)
     loop = loop_with(controller, 0.005, late="hold")
-    result = rt.simulate(loop, until=0.3, pace=1.0)
+    result = rt.simulate(loop, until=0.5, pace=1.0)
     messages = result.recording().messages["node"]
     assert messages["twice"].max() == 6.0
     assert np.all(np.diff(messages["count"]) >= 0)
@@ -36,10 +36,10 @@ def test_a_run_without_a_pace(program: Make) -> None:
 
 
 def test_a_program_that_dies(program: Make) -> None:
-    loop = loop_with(program("dies", "2", clock="real", boot=0.3), 0.005)
+    loop = loop_with(program("dies", "2", clock="real", boot=1.0), 0.005)
     with pytest.raises(ControllerError, match="answers has ended with exit status 3"):
         rt.simulate(loop, until=5, pace=1.0)
-    loop = loop_with(program("dies", "2", clock="real", boot=0.3), 0.005, failure="restart")
+    loop = loop_with(program("dies", "2", clock="real", boot=1.0), 0.005, failure="restart")
     recording = rt.simulate(loop, until=1, pace=1.0).recording()
     assert len(events(recording, "Restarted")) >= 1
     assert compare_exact(recording, rerun(recording, loop)) is None

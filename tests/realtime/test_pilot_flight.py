@@ -12,8 +12,7 @@ import pytest
 
 from rtsim.core.signals import Vector
 from rtsim.models.f16.by_wire import STICK
-from rtsim.pilot.devices import mapping
-from rtsim.pilot.devices.mapping import read_mapping
+from rtsim.pilot.devices.calibration import own_mapping
 from rtsim.record.reading import Recording
 from tools.bench.pilot_witness import moved, shown, witnessed
 
@@ -23,7 +22,6 @@ pytestmark = [
 ]
 EVERY_S, START_S = 0.25, 30.0
 """Between two places; and, at most, from the viewer's start to the run's."""
-AIRCRAFT = Path(str(mapping.__file__)).with_name("aircraft.toml")
 
 
 def script(seconds: float) -> list[tuple[float, tuple[float, ...]]]:
@@ -73,7 +71,7 @@ def follows(recorded: Vector, axis: list[float], name: str) -> int:
 
     Which of them was the last.
     """
-    (value,) = (v for v in read_mapping(AIRCRAFT, STICK) if v.name == name)
+    (value,) = (v for v in own_mapping(STICK) if v.name == name)
     low, high = STICK[name].low, STICK[name].high
     shaped = np.array([value.shape(raw) for raw in axis]) * (high - low) / 2 + (high + low) / 2
     at = 0

@@ -130,16 +130,7 @@ def _why(found: Fit) -> str | None:
 
 
 def _print(found: Fit) -> None:
-    rows = [
-        [
-            one.name,
-            f"{one.value:.6g}",
-            f"{one.error:.3g}" if one.determined else "undetermined",
-            f"{one.low:.6g} to {one.high:.6g}" if one.determined else "-inf to inf",
-            f"{one.start:.6g}",
-        ]
-        for one in found.parameters
-    ]
+    rows = [one.cells for one in found.parameters]
     print_table(
         console(), f"{found.source}: {found.time.size} rows, {found.runs} runs", _COLUMNS, rows
     )

@@ -28,6 +28,7 @@ Sourced           functions()                            its class, if it runs i
 Interfaced        interface                              errors name no file and line
 FreeRunning       free_running                           it pauses with the run
 Paced             paced                                  a restore does not set its clock
+NeedsPace         needs_pace                             it can also run as fast as possible
 Noted             notes                                  it causes no warnings of the run
 Prompt            prompt                                 in real time it needs a compute latency
 ByAddress         by_address(), ran_by_address()         its steps run in the interpreter
@@ -268,6 +269,16 @@ class Paced(Protocol):
 
 
 @runtime_checkable
+class NeedsPace(Protocol):
+    """A controller that can run on the wall clock only."""
+
+    @property
+    def needs_pace(self) -> bool:
+        """True if a run without a pace is an error."""
+        ...
+
+
+@runtime_checkable
 class Prompt(Protocol):
     """A controller outside this process that always has an answer ready."""
 
@@ -443,6 +454,11 @@ def free_running(controller: ControllerProtocol) -> bool:
 def paced(controller: ControllerProtocol) -> bool:
     """Return whether ``controller`` is a board in real time."""
     return isinstance(controller, Paced) and controller.paced
+
+
+def needs_pace(controller: ControllerProtocol) -> bool:
+    """Return whether ``controller`` can run on the wall clock only."""
+    return isinstance(controller, NeedsPace) and controller.needs_pace
 
 
 def prompt(controller: ControllerProtocol) -> bool:

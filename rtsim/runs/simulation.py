@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from rtsim.components.latency import Fixed
-from rtsim.components.protocols import Keeping, own_time, prompt
+from rtsim.components.protocols import Keeping, needs_pace, own_time, prompt
 from rtsim.core.clock import Clock, WallClock, stopwatch
 from rtsim.core.errors import ControllerError, RecordingError, ScenarioError
 from rtsim.core.raised import attribute_to, from_outside, interrupt, on_ctrl_c, on_signals
@@ -560,7 +560,7 @@ def check_outside(system: System) -> None:
 def check_unpaced(system: System) -> None:
     """Raise :class:`ScenarioError` if a controller runs on the wall clock and the run does not."""
     for task in system.controllers:
-        if getattr(task.controller, "needs_pace", False):
+        if needs_pace(task.controller):
             raise ScenarioError(
                 f"the controller {task.name} runs on the wall clock, but the run is as fast as "
                 "possible; run in real time: --pace 1"

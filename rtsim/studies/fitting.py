@@ -71,6 +71,17 @@ class Fitted:
     determined: bool = True
     at_bound: bool = False
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Texts of a table: name, value, standard error, interval, and value at the start."""
+        return (
+            self.name,
+            f"{self.value:.6g}",
+            f"{self.error:.3g}" if self.determined else "undetermined",
+            f"{self.low:.6g} to {self.high:.6g}" if self.determined else "-inf to inf",
+            f"{self.start:.6g}",
+        )
+
     def __str__(self) -> str:
         if not self.determined:
             return f"{self.name} = {self.value:.6g} (undetermined)"

@@ -17,16 +17,7 @@ _HEAD = ("parameter", "value", "standard error", f"{LEVEL:.0%} interval", "start
 
 def write_fit_page(path: Path, title: str, fit: Fit) -> None:
     """Write the page to ``path``; raise :class:`RecordingError` if the file cannot be written."""
-    rows = [
-        (
-            one.name,
-            f"{one.value:.6g}",
-            f"{one.error:.3g}" if one.determined else "undetermined",
-            f"{one.low:.6g} to {one.high:.6g}" if one.determined else "-inf to inf",
-            f"{one.start:.6g}",
-        )
-        for one in fit.parameters
-    ]
+    rows = [one.cells for one in fit.parameters]
     warnings = "".join(f"<p><strong>Warning:</strong> {text(one)}</p>" for one in fit.warnings)
     sections = [("parameters", "Parameters", table(_HEAD, rows, numeric=1) + warnings)]
     for k, name in enumerate(fit.measured):

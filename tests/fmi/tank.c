@@ -75,7 +75,12 @@ void *create(int exchange) {
     return m;
 }
 void F(FreeInstance)(void *m) { free(m); }
-int F(Reset)(Tank *m) { *m = start(m->exchange); return 0; }
+int F(Reset)(Tank *m) {
+#ifndef KEEPS_STATE_IN_RESET
+    *m = start(m->exchange);
+#endif
+    return 0;
+}
 int F(Terminate)(void *m) { (void)m; return 0; }
 int F(EnterEventMode)(void *m) { (void)m; return 0; }
 int F(EnterContinuousTimeMode)(void *m) { (void)m; return 0; }

@@ -32,6 +32,15 @@ def test_check_runs_each_kind_twice_and_from_a_saved_state() -> None:
     assert said.output.count("passed") == 6
 
 
+def test_check_says_why_it_failed() -> None:
+    said = CliRunner().invoke(check, [str(tank(2, "KEEPS_STATE_IN_RESET"))])
+    assert said.exit_code == 1
+    assert "FAILED  co-simulation: the same after a reset: the results differ" in said.output
+    said = CliRunner().invoke(check, [str(tank(2, "CRASH_AT_START"))])
+    assert "FAILED  co-simulation: runs: " in said.output
+    assert "SIGSEGV" in said.output
+
+
 def test_check_reports_a_crash_as_failed_and_another_system_as_no_verdict() -> None:
     said = CliRunner().invoke(check, [str(tank(2, "CRASH_AT_START")), "--json"])
     assert said.exit_code == 1

@@ -19,7 +19,7 @@ import numpy as np
 from hitl.buses.contract import FrameLink, LinkError
 from hitl.buses.urls import open_frame_link, parse_frame_url
 from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
-from rtsim.components.frames.contract import hexadecimal
+from rtsim.components.frames.contract import StampedCodec, hexadecimal
 from rtsim.core.clock import Wake, stopwatch
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals, Vector
@@ -99,6 +99,7 @@ class Requests:
     ) -> None:
         self.layout = layout
         self._every = [every.get(codec.name, 1) for codec in layout.codecs]
+        self._stamped = {c.name: c for c in layout.codecs if isinstance(c, StampedCodec)}
         known = [codec.name for codec in layout.codecs]
         for name in every:
             if name not in known:
@@ -132,11 +133,11 @@ class Requests:
         for codec, place, every in parts:
             if tick % every:
                 continue
-            encode_at = getattr(codec, "encode_at", None)  # frames that contain time stamps
-            part = values[place]
             try:
-                data = codec.encode(part) if encode_at is None else encode_at(tag.ns, part)
-                yield codec, data
+                if codec.name in self._stamped:
+                    yield codec, self._stamped[codec.name].encode_at(tag.ns, values[place])
+                else:
+                    yield codec, codec.encode(values[place])
             except FrameError as error:
                 raise ControllerError(f"{error} (at {tag})") from None
 

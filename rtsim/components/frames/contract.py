@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.core.signals import Signals, Vector
@@ -69,6 +69,15 @@ class FrameCodec(Protocol):
 
         Raises :class:`FrameError` for a malformed frame; ``into`` is then unchanged.
         """
+        ...
+
+
+@runtime_checkable
+class StampedCodec(FrameCodec, Protocol):
+    """A codec whose frames contain the simulated time at which they are sent."""
+
+    def encode_at(self, ns: int, values: Vector) -> bytes:
+        """Return the bytes of a frame sent at ``ns``; see :meth:`FrameCodec.encode`."""
         ...
 
 

@@ -101,12 +101,20 @@ def run_commands(example: Example) -> str | None:
     return None
 
 
+def forget_modules(folder: Path) -> None:
+    """Remove the modules of ``folder`` from ``sys.modules``: other pages may use their names."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file is not None and Path(file).is_relative_to(folder):
+            del sys.modules[name]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A page's own working folder, from which it can import what it saved.
 
-    Whatever the page adds to rtsim, such as a board, is removed at its end: the tests that follow
-    in the same process do not expect it.
+    Whatever the page adds to rtsim, such as a board, is removed at its end, and so are the modules
+    that it imported from its folder: the tests that follow in the same process do not expect them.
     """
     before, path = os.getcwd(), tmp_path_factory.mktemp("page")
     added: list[tuple[ExtensionPoint[Any], str]] = []
@@ -131,6 +139,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["RTSIM_RUNTIME_DIR"] = known
     os.chdir(before)
     sys.path.remove(str(path))
+    forget_modules(path)
 
 
 @pytest.hookimpl(optionalhook=True)

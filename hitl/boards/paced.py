@@ -388,8 +388,10 @@ class PacedBoard:
             self._tell(b"reset\n")
 
     def count_anew(self) -> None:
+        """Restart the timing statistics; return after the process has done so."""
         with self._asking:
             self._tell(b"anew\n")
+        self.status()
 
     def close(self) -> None:
         """End the process and remove the port and its link; a second call does nothing."""

@@ -19,6 +19,8 @@ from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
+from rtsim.components.processor import Segment
+from rtsim.components.scheduling import SchedulingPolicy, Server, scheduling_policy
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -53,6 +55,12 @@ from rtsim.scenario.handles import (
     sources_of,
 )
 from rtsim.scenario.named_components import NamedComponents
+from rtsim.scenario.processor_components import (
+    Execution,
+    TaskComponent,
+    processor_component,
+    task_options,
+)
 from rtsim.scenario.shown import Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
@@ -123,6 +131,14 @@ class ControllerOptions(TypedDict, total=False):
     failure: str
     priority: int
     on: Topics
+    processor: str | Handle | None
+    execution: Execution | None
+    segments: Sequence[Segment]
+    deadline: Duration | None
+    jitter: LatencyModel | Duration
+    missed: str
+    core: int | None
+    server: Server | None
 
 
 def _check_options(method: str, unknown: Mapping[str, object], options: type) -> None:
@@ -409,6 +425,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         failure: str = "end",
         priority: int = 0,
         on: Topics = (),
+        processor: str | Handle | None = None,
+        execution: Execution | None = None,
+        segments: Sequence[Segment] = (),
+        deadline: Duration | None = None,
+        jitter: LatencyModel | Duration = ZERO,
+        missed: str = "finish",
+        core: int | None = None,
+        server: Server | None = None,
         **unknown: Any,
     ) -> Any:
         """Declare a controller and return its handle.
@@ -430,6 +454,17 @@ class Scenario(NamedComponents, Presented, Drawn):
                 ``"hold"`` keeps the last outputs.
             priority: If several components react at the same time, lower numbers react first.
             on: Topics whose messages trigger a sample.
+            processor: Processor on which the controller computes (:meth:`processor`). The arguments
+                below require a processor.
+            execution: Execution time of a job: s, a latency model, or a function whose arguments are
+                names of inputs.
+            segments: Parts of a job, instead of ``execution``.
+            deadline: Time from the arrival of a job to its deadline, s; the default is the period.
+            jitter: Time from the tick to the release of a job: s, or a latency model.
+            missed: Reaction to a missed deadline: ``"finish"``, ``"abort"``, ``"skip"`` (the
+                releases until the job has ended) or ``"end"`` (the run).
+            core: Number of the core, from 1 on.
+            server: Server that limits the processor time of the controller.
         """
         _check_options("controller", unknown, ControllerOptions)
         name, part = _named(name, controller, "controller")
@@ -439,6 +474,17 @@ class Scenario(NamedComponents, Presented, Drawn):
             controller = controller.controller(name)
         if (period is None) == (not names_of(on)):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
+        options, needs = None, None
+        if processor is not None:
+            options, needs = task_options(
+                name, str(processor), triggered=period is None, execution=execution,
+                segments=segments, deadline=deadline, jitter=jitter, missed=missed, core=core,
+                server=server, inputs=controller.inputs,
+            )  # fmt: skip
+        elif execution is not None or segments or deadline is not None or server is not None:
+            raise ScenarioError(
+                f"controller {name}: execution=, segments=, deadline= and server= need processor="
+            )
         self.add(
             name,
             ControllerComponent(
@@ -452,9 +498,97 @@ class Scenario(NamedComponents, Presented, Drawn):
                 late,
                 names_of(on),
                 failure,
+                options=options,
+                execution=needs,
             ),
         )
         return self._handle(name, part)
+
+    def processor(
+        self,
+        name: str,
+        *,
+        policy: str | SchedulingPolicy = "fixed",
+        cores: int = 1,
+        migration: bool = False,
+        context_switch: Duration = 0,
+        speed: float = 1.0,
+        locks: str = "inheritance",
+    ) -> Handle:
+        """Declare a processor, on which controllers and tasks compute, and return its handle.
+
+        Args:
+            name: Name of the processor.
+            policy: Scheduling policy: a name such as ``"fixed"``, ``"rm"``, ``"dm"``, ``"edf"``,
+                ``"round_robin"``, ``"cooperative"`` or ``"let"``, or an object such as
+                ``RoundRobin(0.001)``.
+            cores: Number of cores.
+            migration: True if a job can run on any core, False if each task names its core.
+            context_switch: Time that a core needs to change to another job, s.
+            speed: Factor by which execution times are divided.
+            locks: Protocol against the inversion of priorities: ``"inheritance"``, ``"ceiling"`` or
+                ``"none"``.
+        """
+        made = scheduling_policy(policy, f"processor {name}")
+        component = processor_component(name, made, cores, migration, context_switch, speed, locks)
+        self.add(name, component)
+        return self._handle(name)
+
+    def task(
+        self,
+        name: str,
+        processor: str | Handle,
+        *,
+        period: Duration | Period | None = None,
+        on: Topics = (),
+        after: str | Handle = "",
+        execution: LatencyModel | Duration | None = None,
+        segments: Sequence[Segment] = (),
+        offset: Duration = 0,
+        jitter: LatencyModel | Duration = ZERO,
+        deadline: Duration | None = None,
+        missed: str = "finish",
+        priority: int = 0,
+        core: int | None = None,
+        server: Server | None = None,
+        interrupt: bool = False,
+    ) -> Handle:
+        """Declare a task without a controller, such as a logger, and return its handle.
+
+        Give exactly one of ``period``, ``on`` and ``after``. The other arguments are those of
+        :meth:`controller`.
+
+        Args:
+            name: Name of the task.
+            processor: Processor on which the task runs.
+            period: Period of the releases, s.
+            on: Topics whose messages, and guards (``"plant.guard"``) whose crossings release a job.
+            after: Task of the same processor whose jobs, when they end, release a job.
+            execution: Execution time of a job: s, or a latency model.
+            segments: Parts of a job, instead of ``execution``.
+            offset: Time of the first release, s.
+            jitter: Time from the tick to the release of a job: s, or a latency model.
+            deadline: Time from the arrival of a job to its deadline, s; the default is the period.
+            missed: Reaction to a missed deadline, as in :meth:`controller`.
+            priority: Tasks with lower numbers run first, if the policy uses priorities.
+            core: Number of the core, from 1 on.
+            server: Server that limits the processor time of the task.
+            interrupt: True for an interrupt handler, which runs before all tasks.
+        """
+        topics = names_of(on)
+        if sum((period is not None, bool(topics), bool(str(after)))) != 1:
+            raise ScenarioError(f"task {name}: give exactly one of period=, on= and after=")
+        options, needs = task_options(
+            name, str(processor), triggered=period is None, execution=execution, segments=segments,
+            deadline=deadline, jitter=jitter, missed=missed, core=core, server=server,
+            after=str(after), interrupt=interrupt,
+        )  # fmt: skip
+        component = TaskComponent(
+            options, None if period is None else Period.of(period), declared_ns(offset), priority,
+            needs, topics,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.add(name, component)
+        return self._handle(name)
 
     def replace_controller(
         self,

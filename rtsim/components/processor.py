@@ -12,7 +12,6 @@ first, such as the crossing of a guard, the processor goes back to its state at 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
@@ -186,9 +185,12 @@ class Job:
     missed: bool = False
 
     def fresh(self) -> Job:
-        out = copy(self)
-        out.durations = self.durations[:]
-        return out
+        return Job(
+            self.task, self.number, self.arrival_ns, self.release_ns, self.limit_ns,
+            self.deadline_ns, self.durations, self.turn, self.left_ns, self.sampled, self.segment,
+            self.switch_ns, self.slice_ns, self.started_ns, self.executed_ns, self.preempted,
+            self.missed,
+        )  # fmt: skip
 
     def save(self) -> list[Any]:
         return [getattr(self, name) for name in self.__slots__]
@@ -203,7 +205,7 @@ class _State:
     """All data of a processor that change during a run. Tasks are given by their positions."""
 
     queues: list[list[Job]]
-    """Unfinished jobs of each task, in the order of their arrival."""
+    """Unfinished jobs of each task, in the order of their arrival. Only the first job changes."""
     numbers: list[int]
     """Number of the next job of each task."""
     running: list[int]
@@ -227,7 +229,7 @@ class _State:
 
     def copy(self) -> _State:
         return _State(
-            [[job.fresh() for job in queue] for queue in self.queues], self.numbers[:],
+            [[queue[0].fresh(), *queue[1:]] if queue else [] for queue in self.queues], self.numbers[:],
             self.running[:], self.last[:], [s and s.fresh() for s in self.servers], self.counts[:],
             self.now, self.turn, self.releases[:], self.deadlines[:], self.answers[:],
             dict(self.holders), self.shown,
@@ -286,10 +288,13 @@ class Processor:
             ]
             for t in self.tasks
         ]
-        self.reset()
+        self._clear()
+        for i in range(len(self.tasks)):
+            self._expect(i)
+        self._base = self._state.copy()
 
-    def reset(self) -> None:
-        """Return to the state before the run."""
+    def _clear(self) -> None:
+        """Set the state without jobs and without coming releases."""
         n = len(self.tasks)
         servers = [task.server and task.server.fresh() for task in self.tasks]
         self._state = _State(
@@ -316,9 +321,6 @@ class Processor:
         """Jobs that ended and are not recorded yet."""
         self._recorded_ns = -1
         """Time up to which rows were recorded, ns."""
-        for i in range(n):
-            self._expect(i)
-        self._base = self._state.copy()
 
     @property
     def counts(self) -> dict[str, Counts]:
@@ -430,7 +432,7 @@ class Processor:
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        self.reset()
+        self._clear()
         servers = [server and server.fresh() for server in self._state.servers]
         for server, values in zip(servers, saved["servers"], strict=True):
             if server is not None:
@@ -565,7 +567,10 @@ class Processor:
 
     def _end(self, i: int, job: Job, ns: int, aborted: bool) -> None:
         state = self._state
-        del state.queues[i][0]
+        queue = state.queues[i]
+        del queue[0]
+        if queue:
+            queue[0] = queue[0].fresh()  # a saved state has the same job
         old, response = state.counts[i], ns - job.arrival_ns
         state.counts[i] = old._replace(
             finished=old.finished + (not aborted),
@@ -636,7 +641,7 @@ class Processor:
                     "overloaded; give missed='abort' or 'skip', longer periods, or a higher speed"
                 )
             limit = arrival + task.deadline_ns
-            durations = self._draw(i, number)[1][:]
+            durations = self._draw(i, number)[1]
             server = state.servers[i]
             job = Job(
                 i, number, arrival, ns, limit, limit, durations, state.turn, durations[0],
@@ -793,6 +798,7 @@ class Processor:
         job = self._state.queues[i][0]
         inputs = self._controlled(i).start_job(tag, environment)
         job.sampled = True
+        job.durations = job.durations[:]
         for k, model in enumerate(self._executions[i]):
             if callable(model):
                 seconds = model(inputs)

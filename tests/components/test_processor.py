@@ -1,0 +1,385 @@
+"""Simulated processors: schedules against a textbook simulator, and cases computed by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from rtsim.components.latency import Fixed, LatencyModel, Uniform
+from rtsim.components.processor import FinishedJob, Processor, Segment, TaskTiming
+from rtsim.components.scheduling import (
+    ConstantBandwidth,
+    Cooperative,
+    DeadlineMonotonic,
+    EarliestDeadlineFirst,
+    FixedPriority,
+    RateMonotonic,
+    RoundRobin,
+    SchedulingPolicy,
+    Sporadic,
+)
+from rtsim.core.errors import DeadlineError
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.tag import Period, Tag
+
+MS = 1_000_000
+
+
+class Events:
+    """The environment of tests, which keeps the events."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, str, str]] = []
+
+    def event(
+        self, tag: Tag, kind: str, source: str, text: str, values: Mapping[str, float]
+    ) -> None:
+        assert text
+        assert values
+        self.found.append((tag.ns, kind, source))
+
+
+class Run:
+    """A processor without a scenario, run up to ``until`` (ms)."""
+
+    def __init__(
+        self,
+        policy: SchedulingPolicy,
+        tasks: Sequence[TaskTiming],
+        until: float,
+        releases: Mapping[float, str] | None = None,
+        **options: Any,
+    ) -> None:
+        self.events = Events()
+        self.jobs: list[FinishedJob] = []
+        self.rows: list[tuple[float, dict[str, int]]] = []
+        tasks = sorted(tasks, key=lambda task: task.name)
+        self.names = [task.name for task in tasks]
+        self.processor = Processor("mcu", policy, tasks, {}, RandomStreams(1), **options)
+        coming = sorted((round(ms * MS), name) for ms, name in (releases or {}).items())
+        end = round(until * MS)
+        while True:
+            known = min([end, *(ns for ns, _ in coming)])
+            ns = min(known, self.processor.next_ns(known))
+            tag, environment = Tag(ns), self.events
+            self.processor.begin(tag, environment)  # type: ignore[arg-type]
+            while coming and coming[0][0] == ns:
+                self.processor.release(coming.pop(0)[1], ns)
+            self.processor.dispatch(tag, environment)  # type: ignore[arg-type]
+            rows, jobs = self.processor.take_rows(ns)
+            self.rows += [(t / MS, dict(zip(self.names, row, strict=True))) for t, row in rows]
+            self.jobs += jobs
+            if ns >= end:
+                break
+
+    def ends(self, name: str) -> list[float]:
+        """Return the time at which each job of task ``name`` ended, ms."""
+        task = self.names.index(name)
+        return [job.ns / MS for job in self.jobs if job.task == task]
+
+    def starts(self, name: str) -> list[float]:
+        task = self.names.index(name)
+        return [job.started / MS for job in self.jobs if job.task == task]
+
+    def of(self, name: str, kind: str) -> list[float]:
+        """Return the times of the events of task ``name``, ms."""
+        return [ns / MS for ns, k, n in self.events.found if (k, n) == (kind, name)]
+
+
+def task(
+    name: str,
+    period: float | None = None,
+    execution: float | LatencyModel = 1.0,
+    deadline: float | None = None,
+    segments: Sequence[tuple[float, str]] = (),
+    **more: Any,
+) -> TaskTiming:
+    """Return a task; all times are in ms.  ``segments`` has an execution time and a lock each."""
+    model = execution if not isinstance(execution, int | float) else Fixed(execution / 1000)
+    parts = [Segment(Fixed(ms / 1000), lock=lock) for ms, lock in segments] or [Segment(model)]
+    ticks = None if period is None else Period.of(period / 1000)
+    limit = deadline if deadline is not None else period
+    assert limit is not None
+    more["offset_ns"] = round(more.pop("offset", 0) * MS)
+    return TaskTiming(name, ticks, round(limit * MS), tuple(parts), **more)
+
+
+# -- against a textbook simulator --------------------------------------------------------------------
+
+
+def exactly(ns: int) -> LatencyModel:
+    return Fixed(Fraction(ns, 10**9))
+
+
+def uunifast(rng: random.Random, n: int, load: float) -> list[float]:
+    """Return n random loads with the sum ``load``.
+
+    Source: E. Bini and G. Buttazzo, Real-Time Systems 30 (2005), pp. 129-154.
+    """
+    loads, rest = [], load
+    for i in range(n - 1):
+        left = rest * rng.random() ** (1 / (n - 1 - i))
+        loads.append(rest - left)
+        rest = left
+    return [*loads, rest]
+
+
+def textbook(tasks: Sequence[tuple[int, int, int]], key: Any, until: int) -> dict[tuple[int, int], int]:
+    """Return the end of each job by task and number: time passes in units of 1.
+
+    Each of ``tasks`` has period, execution time and relative deadline.
+    """
+    ready: list[list[int]] = []  # key, release, task, number, rest
+    ends = {}
+    for now in range(until):
+        for i, (period, execution, deadline) in enumerate(tasks):
+            if now % period == 0:
+                ready.append([key(period, deadline, now), now, i, now // period, execution])
+        if ready:
+            job = min(ready)
+            job[4] -= 1
+            if not job[4]:
+                ready.remove(job)
+                ends[job[2], job[3]] = now + 1
+    return ends
+
+
+POLICIES = {
+    "rm": (RateMonotonic, lambda period, _deadline, _now: period),
+    "dm": (DeadlineMonotonic, lambda _period, deadline, _now: deadline),
+    "edf": (EarliestDeadlineFirst, lambda _period, deadline, now: now + deadline),
+}
+SETS = 50
+
+
+def random_set(seed: int) -> list[tuple[int, int, int]]:
+    rng = random.Random(seed)
+    n = rng.randint(2, 8)
+    out = []
+    for load in uunifast(rng, n, rng.uniform(0.3, 1.1)):
+        period = round(math.exp(rng.uniform(math.log(10), math.log(300))))
+        execution = max(1, min(period, round(load * period)))
+        out.append((period, execution, rng.randint(max(execution, period // 2), period)))
+    return out
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("first", range(0, 1000, SETS))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_responses_equal_those_of_a_textbook_simulator(policy: str, first: int) -> None:
+    made, key = POLICIES[policy]
+    unit, until = 1_237, 1_200  # ns; units
+    for seed in range(first, first + SETS):
+        tasks = random_set(seed)
+        timings = [
+            TaskTiming(f"t{i}", Period(Fraction(p * unit)), d * unit, (Segment(exactly(c * unit)),))
+            for i, (p, c, d) in enumerate(tasks)
+        ]
+        run = Run(made(), timings, until * unit / MS)
+        ends = {(j.task, j.number): j.ns for j in run.jobs}
+        wanted = {k: ns * unit for k, ns in textbook(tasks, key, until).items()}
+        assert ends == wanted, seed
+        assert ends
+
+
+# -- cases computed by hand ---------------------------------------------------------------------------
+
+
+def test_the_task_with_the_longest_period_is_preempted_under_rate_monotonic_priorities() -> None:
+    """Liu and Layland 1973: T = 2.5 and 5 ms, C = 1 and 2 ms."""
+    run = Run(RateMonotonic(), [task("fast", 2.5, 1), task("slow", 5, 2)], 5)
+    assert (run.ends("fast"), run.ends("slow")) == ([1, 3.5], [4])
+    assert run.rows == [
+        (0, {"fast": 1, "slow": -1}),
+        (1, {"fast": 0, "slow": 1}),
+        (2.5, {"fast": 1, "slow": -1}),
+        (3.5, {"fast": 0, "slow": 1}),
+        (4, {"fast": 0, "slow": 0}),
+        (5, {"fast": 1, "slow": -1}),
+    ]
+    (slow,) = (job for job in run.jobs if job.task == 1)
+    assert (slow.preempted, slow.executed, slow.started) == (1, 2 * MS, 1 * MS)
+
+
+def test_earliest_deadline_first_schedules_a_load_of_one() -> None:
+    """T = 5 and 7 ms, C = 2 and 4 ms: fixed priorities miss a deadline, EDF does not."""
+    tasks = [task("a", 5, 2), task("b", 7, 4)]
+    assert Run(RateMonotonic(), tasks, 35).of("b", "DeadlineMissed") == [7]
+    assert not Run(EarliestDeadlineFirst(), tasks, 35).events.found
+
+
+def test_jobs_of_a_cooperative_processor_run_to_their_end() -> None:
+    run = Run(Cooperative(), [task("a", 5, 1, priority=1), task("b", 20, 7, priority=2)], 10)
+    assert (run.ends("a"), run.ends("b")) == ([1, 9], [8])
+
+
+def test_jobs_take_turns_under_round_robin() -> None:
+    tasks = [task("a", 20, 3), task("b", 20, 2), task("c", 20, 1)]
+    run = Run(RoundRobin(0.001), tasks, 10)
+    assert [run.ends(name) for name in "abc"] == [[6], [5], [3]]
+
+
+def test_an_interrupt_handler_preempts_each_policy() -> None:
+    for policy in (Cooperative(), EarliestDeadlineFirst(), RoundRobin(0.001)):
+        handler = task("irq", None, 0.5, deadline=1, interrupt=True)
+        run = Run(policy, [task("a", 20, 3), handler], 10, {1.2: "irq", 2: "irq"})
+        assert (run.ends("irq"), run.ends("a")) == ([1.7, 2.5], [4]), policy.name
+
+
+# Mars Pathfinder, 1997: the bus task waits for a lock that the weather task holds, while the
+# communication task runs.  Source: G. Reeves, "What really happened on Mars", 1997.
+PATHFINDER = [
+    task("weather", 100, segments=[(1, ""), (4, "bus"), (1, "")], priority=3),
+    task("bus", 20, segments=[(0.5, ""), (1, "bus")], priority=1, offset=2),
+    task("communication", 100, 12, priority=2, offset=3),
+]
+
+
+@pytest.mark.parametrize(
+    ("locks", "bus", "communication"),
+    # weather holds the lock from 1 to 5 ms of its own time; bus arrives at 2, wants the lock at 2.5
+    [("none", 18.5, 15.0), ("inheritance", 6.5, 18.5), ("ceiling", 6.5, 18.5)],
+)
+def test_priority_inversion_of_mars_pathfinder(
+    locks: str, bus: float, communication: float
+) -> None:
+    run = Run(FixedPriority(), PATHFINDER, 30, locks=locks)
+    assert run.ends("bus")[0] == bus
+    assert run.ends("communication")[0] == communication
+
+
+def test_a_task_that_waits_for_a_lock_is_shown_as_blocked() -> None:
+    run = Run(FixedPriority(), PATHFINDER, 30)
+    blocked = [ms for ms, states in run.rows if states["bus"] == -2]
+    assert blocked == [2.5, 3]
+
+
+def test_a_lock_is_kept_over_segments_with_the_same_lock() -> None:
+    keeps = task("keeps", 50, segments=[(1, "a"), (1, "a"), (1, "")], priority=2)
+    wants = task("wants", 50, segments=[(1, "a")], priority=1, offset=0.5)
+    run = Run(FixedPriority(), [keeps, wants], 10)
+    assert (run.ends("wants"), run.ends("keeps")) == ([3], [4])
+
+
+def test_a_constant_bandwidth_server_delays_only_its_own_task() -> None:
+    """Budget 2 ms per 7 ms; the job needs 4 ms, so its second half has the deadline 14 ms."""
+    hog = task("hog", 28, 4, server=ConstantBandwidth(0.002, 0.007))
+    run = Run(EarliestDeadlineFirst(), [hog, task("loop", 8, 5)], 28)
+    assert run.ends("hog") == [9]  # 0 to 2, and 7 to 9 (deadline 14 before 16)
+    assert run.ends("loop") == [7, 14, 21]
+    assert not run.of("loop", "DeadlineMissed")
+
+
+def test_a_sporadic_server_returns_its_budget_one_period_after_its_use() -> None:
+    """Budget 1 ms per 10 ms: jobs at 1 and 1.5 ms need 1.5 ms in total."""
+    served = task("served", None, 0.75, deadline=50, server=Sporadic(0.001, 0.01), priority=0)
+    run = Run(FixedPriority(), [served, task("loop", 40, 30, priority=1)], 40, {1: "served", 1.5: "served"})
+    assert run.ends("served") == [1.75, 11.5]
+
+
+def test_context_switches_take_time() -> None:
+    tasks = [task("a", 10, 1, priority=1), task("b", 20, 12, priority=2)]
+    run = Run(FixedPriority(), tasks, 20, context_switch_ns=MS // 10)
+    assert (run.ends("a"), run.ends("b")) == ([1.1, 11.1], [14.4])
+    assert all(job.executed == (1 if job.task == 0 else 12) * MS for job in run.jobs)
+
+
+def test_the_speed_of_a_processor_divides_execution_times() -> None:
+    assert Run(FixedPriority(), [task("a", 10, 3)], 10, speed=2.0).ends("a") == [1.5]
+    assert Run(FixedPriority(), [task("a", 10, 3)], 10, speed=0.5).ends("a") == [6]
+
+
+@pytest.mark.parametrize(
+    ("missed", "ends", "misses"),
+    [
+        ("finish", [6, 12, 18, 24, 30], [4, 8, 12, 16, 20, 24, 28]),
+        ("abort", [4, 8, 12, 16, 20, 24, 28], [4, 8, 12, 16, 20, 24, 28]),
+        ("skip", [6, 14, 22, 30], [4, 12, 20, 28]),
+    ],
+)
+def test_reactions_to_a_missed_deadline(
+    missed: str, ends: list[float], misses: list[float]
+) -> None:
+    run = Run(FixedPriority(), [task("late", 4, 6, missed=missed)], 30)
+    assert run.ends("late") == ends
+    assert run.of("late", "DeadlineMissed") == misses
+    counts = run.processor.counts["late"]
+    assert counts.missed == len(misses)
+    assert counts.aborted == (len(ends) if missed == "abort" else 0)
+    assert counts.skipped == len(run.of("late", "Skipped")) == (4 if missed == "skip" else 0)
+
+
+def test_a_missed_deadline_can_end_the_run() -> None:
+    with pytest.raises(DeadlineError, match="job 0 of late on mcu: unfinished at its deadline"):
+        Run(FixedPriority(), [task("late", 4, 6, missed="end")], 30)
+
+
+def test_an_overloaded_processor_is_named_before_its_memory_is_full() -> None:
+    with pytest.raises(DeadlineError, match="10000 jobs of late wait for processor mcu"):
+        Run(FixedPriority(), [task("late", 1, 6)], 12_100)
+
+
+def test_each_core_runs_its_own_tasks() -> None:
+    tasks = [task("a", 10, 4, core=0), task("b", 10, 4, core=1), task("c", 10, 4, core=1)]
+    run = Run(FixedPriority(), tasks, 10, cores=2)
+    assert [run.ends(name) for name in "abc"] == [[4], [4], [8]]
+    assert run.rows[0] == (0, {"a": 1, "b": 2, "c": -1})
+
+
+def test_a_job_that_may_migrate_runs_on_the_first_core_that_is_free() -> None:
+    tasks = [task("a", 20, 2, priority=1), task("b", 20, 4, priority=2), task("c", 20, 4, priority=3)]
+    run = Run(FixedPriority(), tasks, 10, cores=2, migration=True)
+    assert [run.ends(name) for name in "abc"] == [[2], [4], [6]]
+
+
+def test_a_task_after_another_is_released_when_its_job_ends() -> None:
+    after = task("post", None, 1, deadline=5, after="pre")
+    run = Run(FixedPriority(), [task("pre", 10, 2), after], 20)
+    assert (run.starts("post"), run.ends("post")) == ([2, 12], [3, 13])
+
+
+def test_jitter_delays_the_release_but_not_the_deadline() -> None:
+    run = Run(FixedPriority(), [task("a", 10, 1, jitter=Uniform(0.0, 0.002))], 1000)
+    delays = [start % 10 for start in run.starts("a")]
+    assert 0 <= min(delays) < 0.2
+    assert 1.8 < max(delays) <= 2
+    assert {job.deadline - job.arrival for job in run.jobs} == {10 * MS}
+
+
+# -- unforeseen tags ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_schedule_does_not_depend_on_how_far_it_was_computed_in_advance(seed: int) -> None:
+    rng = random.Random(seed)
+    tasks = [
+        task("a", 4, Uniform(0.0005, 0.0015), priority=2, jitter=Uniform(0, 0.0005)),
+        task("b", 7, 2, priority=3),
+        task("irq", None, 0.3, deadline=5, interrupt=True),
+        task("post", None, 0.2, deadline=9, after="irq", priority=1),
+    ]
+    releases = {round(rng.uniform(0, 100), 3): "irq" for _ in range(20)}
+    foreseen = Run(FixedPriority(), tasks, 120, releases)
+    processor = Processor(
+        "mcu", FixedPriority(), sorted(tasks, key=lambda t: t.name), {}, RandomStreams(1)
+    )
+    jobs: list[FinishedJob] = []
+    counts, events = processor.counts, Events()
+    for ms in sorted({*releases, 120}):
+        ns, end = round(ms * MS), 120 * MS
+        processor.next_ns(min(end, ns + rng.randint(0, 30 * MS)))  # too far: the tag is unforeseen
+        processor.begin(Tag(ns), events)  # type: ignore[arg-type]
+        if ms in releases:
+            processor.release("irq", ns)
+        processor.dispatch(Tag(ns), events)  # type: ignore[arg-type]
+        jobs += processor.take_rows(ns)[1]
+        saved, counts = processor.save(), processor.counts
+        processor.restore(saved)
+        assert processor.save() == saved
+    assert jobs == foreseen.jobs
+    assert counts == foreseen.processor.counts

@@ -1,9 +1,10 @@
 """A simulated processor: tasks, jobs, preemption, locks and deadlines.
 
 Each release of a task is a *job*.  A job runs its segments one after the other, whenever the
-scheduling policy gives it a core.  The processor computes its own events: releases, ends of segments,
-preemptions, deadlines.  Only the events that other components can notice are tags of the run: a job
-samples inputs, a job answers, a deadline is missed.  All other events are recorded at their time.
+scheduling policy gives it a core.  The processor computes its own events: releases, ends of
+segments, preemptions, deadlines.  An event is a tag of the run only if other components can notice
+it: a job samples inputs, a job answers, a deadline is missed.  All other events are recorded at
+their time.
 
 The processor simulates its own events up to the next tag that is known.  If an unforeseen tag comes
 first, such as the crossing of a guard, the processor goes back to its state at the last tag.
@@ -228,9 +229,9 @@ class _State:
     """State of each task in the last row."""
 
     def copy(self) -> _State:
+        queues = [[queue[0].fresh(), *queue[1:]] if queue else [] for queue in self.queues]
         return _State(
-            [[queue[0].fresh(), *queue[1:]] if queue else [] for queue in self.queues], self.numbers[:],
-            self.running[:], self.last[:], [s and s.fresh() for s in self.servers], self.counts[:],
+            queues, self.numbers[:], self.running[:], self.last[:], [s and s.fresh() for s in self.servers], self.counts[:],
             self.now, self.turn, self.releases[:], self.deadlines[:], self.answers[:],
             dict(self.holders), self.shown,
         )  # fmt: skip
@@ -239,8 +240,8 @@ class _State:
 class Processor:
     """The processor ``name`` of one run, with its ``tasks`` sorted by name.
 
-    At each tag, the run calls :meth:`begin`, then :meth:`release` for each task that an event of the
-    tag releases, and :meth:`dispatch` at the end of the instant.
+    At each tag, the run calls :meth:`begin`, then :meth:`release` for each task that an event of
+    the tag releases, and :meth:`dispatch` at the end of the instant.
     """
 
     def __init__(
@@ -262,8 +263,8 @@ class Processor:
         self.tasks = tuple(tasks)
         self.speed: Vector = np.array([speed])
         """Factor by which the processor is faster than the execution times say, shape (1,)."""
-        self._cores, self._migration, self._locks = cores, migration, locks
-        self._switch_ns = context_switch_ns
+        self.cores, self.migration, self.locks = cores, migration, locks
+        self.context_switch_ns = context_switch_ns
         self._streams = streams
         self._index = {task.name: i for i, task in enumerate(self.tasks)}
         self._controllers = [controllers.get(task.name) for task in self.tasks]
@@ -298,7 +299,7 @@ class Processor:
         n = len(self.tasks)
         servers = [task.server and task.server.fresh() for task in self.tasks]
         self._state = _State(
-            [[] for _ in range(n)], [0] * n, [-1] * self._cores, [(-1, -1)] * self._cores, servers,
+            [[] for _ in range(n)], [0] * n, [-1] * self.cores, [(-1, -1)] * self.cores, servers,
             [Counts()] * n, shown=(IDLE,) * n,
         )  # fmt: skip
         self._drawn: dict[tuple[int, int], tuple[int, list[int]]] = {}
@@ -709,13 +710,13 @@ class Processor:
         locking = [i for i in orders if self.tasks[i].locks]
         if locking:
             self._raise_holders(orders, locking)
-        chosen, taken, waiting = [-1] * self._cores, dict(state.holders), []
+        chosen, taken, waiting = [-1] * self.cores, dict(state.holders), []
         found: list[int] = []
         for i in sorted(orders, key=orders.__getitem__):
             core = self.tasks[i].core
-            if len(found) == self._cores:
+            if len(found) == self.cores:
                 break
-            if not self._migration and chosen[core] >= 0:
+            if not self.migration and chosen[core] >= 0:
                 continue
             lock = self._wanted_lock(i) if i in locking else ""
             if lock in taken:
@@ -724,9 +725,9 @@ class Processor:
             if lock:
                 taken[lock] = i
             found.append(i)
-            if not self._migration:
+            if not self.migration:
                 chosen[core] = i
-        if self._migration:
+        if self.migration:
             for core, i in enumerate(state.running):
                 if i in found:
                     chosen[core] = i
@@ -736,11 +737,11 @@ class Processor:
 
     def _raise_holders(self, orders: dict[int, Order], locking: list[int]) -> None:
         """Give the tasks that hold locks the order that the protocol against inversion demands."""
-        if self._locks == "ceiling":
+        if self.locks == "ceiling":
             for lock, i in self._state.holders.items():
                 if i in orders:
                     orders[i] = min(orders[i], (2, self._ceilings[lock], -1, i))
-        elif self._locks == "inheritance":
+        elif self.locks == "inheritance":
             for i in locking:
                 holder = self._state.holders.get(self._wanted_lock(i))
                 if holder in orders and orders[i] < orders[holder]:
@@ -782,7 +783,7 @@ class Processor:
             if job.started_ns < 0:
                 job.started_ns = state.now
             if state.last[core] != (i, job.number):
-                job.switch_ns = self._switch_ns
+                job.switch_ns = self.context_switch_ns
                 state.last[core] = (i, job.number)
             if self.tasks[i].locks and (lock := self._wanted_lock(i)):
                 state.holders[lock] = i
@@ -804,8 +805,8 @@ class Processor:
                 seconds = model(inputs)
                 if not 0 < seconds < LONGEST_NS / NS_PER_S:
                     raise ScenarioError(
-                        f"the execution time of {self.tasks[i].name} at {tag} is {seconds!r} s; the "
-                        "function must return a time > 0"
+                        f"the execution time of {self.tasks[i].name} at {tag} is {seconds!r} s; "
+                        "the function must return a time > 0"
                     )
                 job.durations[k] = self._scaled(round(seconds * NS_PER_S))
         if job.left_ns < 0:

@@ -68,7 +68,7 @@ class SchedulingPolicy(ABC):
     preemptive: ClassVar[bool] = True
     """False if a job, once started, runs to its end. Interrupts always preempt."""
     fixed_priority: ClassVar[bool] = False
-    """True if the order depends only on the tasks: priority ceilings and sporadic servers need it."""
+    """True if the order depends only on the tasks, as ceilings and sporadic servers need it."""
     logical: ClassVar[bool] = False
     """True if jobs sample at their release, and answer exactly at their deadline."""
     quantum_ns: int = 0
@@ -210,7 +210,7 @@ def scheduling_policy(given: str | SchedulingPolicy, where: str) -> SchedulingPo
     return given
 
 
-# -- servers ----------------------------------------------------------------------------------------
+# -- servers --------------------------------------------------------------------------------------
 
 
 @dataclass

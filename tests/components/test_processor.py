@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from processor_parts import MS, Events, Run, exactly, random_set, task
 
-from rtsim.components.latency import Fixed, LatencyModel, Uniform
+from rtsim.components.latency import Uniform
 from rtsim.components.processor import FinishedJob, Processor, Segment, TaskTiming
 from rtsim.components.scheduling import (
     ConstantBandwidth,
@@ -20,116 +20,18 @@ from rtsim.components.scheduling import (
     FixedPriority,
     RateMonotonic,
     RoundRobin,
-    SchedulingPolicy,
     Sporadic,
 )
 from rtsim.core.errors import DeadlineError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import Period, Tag
 
-MS = 1_000_000
+# -- against a textbook simulator -----------------------------------------------------------------
 
 
-class Events:
-    """The environment of tests, which keeps the events."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[int, str, str]] = []
-
-    def event(
-        self, tag: Tag, kind: str, source: str, text: str, values: Mapping[str, float]
-    ) -> None:
-        assert text
-        assert values
-        self.found.append((tag.ns, kind, source))
-
-
-class Run:
-    """A processor without a scenario, run up to ``until`` (ms)."""
-
-    def __init__(
-        self,
-        policy: SchedulingPolicy,
-        tasks: Sequence[TaskTiming],
-        until: float,
-        releases: Mapping[float, str] | None = None,
-        **options: Any,
-    ) -> None:
-        self.events = Events()
-        self.jobs: list[FinishedJob] = []
-        self.rows: list[tuple[float, dict[str, int]]] = []
-        tasks = sorted(tasks, key=lambda task: task.name)
-        self.names = [task.name for task in tasks]
-        self.processor = Processor("mcu", policy, tasks, {}, RandomStreams(1), **options)
-        coming = sorted((round(ms * MS), name) for ms, name in (releases or {}).items())
-        end = round(until * MS)
-        while True:
-            known = min([end, *(ns for ns, _ in coming)])
-            ns = min(known, self.processor.next_ns(known))
-            tag, environment = Tag(ns), self.events
-            self.processor.begin(tag, environment)  # type: ignore[arg-type]
-            while coming and coming[0][0] == ns:
-                self.processor.release(coming.pop(0)[1], ns)
-            self.processor.dispatch(tag, environment)  # type: ignore[arg-type]
-            rows, jobs = self.processor.take_rows(ns)
-            self.rows += [(t / MS, dict(zip(self.names, row, strict=True))) for t, row in rows]
-            self.jobs += jobs
-            if ns >= end:
-                break
-
-    def ends(self, name: str) -> list[float]:
-        """Return the time at which each job of task ``name`` ended, ms."""
-        task = self.names.index(name)
-        return [job.ns / MS for job in self.jobs if job.task == task]
-
-    def starts(self, name: str) -> list[float]:
-        task = self.names.index(name)
-        return [job.started / MS for job in self.jobs if job.task == task]
-
-    def of(self, name: str, kind: str) -> list[float]:
-        """Return the times of the events of task ``name``, ms."""
-        return [ns / MS for ns, k, n in self.events.found if (k, n) == (kind, name)]
-
-
-def task(
-    name: str,
-    period: float | None = None,
-    execution: float | LatencyModel = 1.0,
-    deadline: float | None = None,
-    segments: Sequence[tuple[float, str]] = (),
-    **more: Any,
-) -> TaskTiming:
-    """Return a task; all times are in ms.  ``segments`` has an execution time and a lock each."""
-    model = execution if not isinstance(execution, int | float) else Fixed(execution / 1000)
-    parts = [Segment(Fixed(ms / 1000), lock=lock) for ms, lock in segments] or [Segment(model)]
-    ticks = None if period is None else Period.of(period / 1000)
-    limit = deadline if deadline is not None else period
-    assert limit is not None
-    more["offset_ns"] = round(more.pop("offset", 0) * MS)
-    return TaskTiming(name, ticks, round(limit * MS), tuple(parts), **more)
-
-
-# -- against a textbook simulator --------------------------------------------------------------------
-
-
-def exactly(ns: int) -> LatencyModel:
-    return Fixed(Fraction(ns, 10**9))
-
-
-def uunifast(rng: random.Random, n: int, load: float) -> list[float]:
-    """Return n random loads with the sum ``load``.
-
-    Source: E. Bini and G. Buttazzo, Real-Time Systems 30 (2005), pp. 129-154.
-    """
-    loads, rest = [], load
-    for i in range(n - 1):
-        left = rest * rng.random() ** (1 / (n - 1 - i))
-        loads.append(rest - left)
-        rest = left
-    return [*loads, rest]
-
-
-def textbook(tasks: Sequence[tuple[int, int, int]], key: Any, until: int) -> dict[tuple[int, int], int]:
+def textbook(
+    tasks: Sequence[tuple[int, int, int]], key: Any, until: int
+) -> dict[tuple[int, int], int]:
     """Return the end of each job by task and number: time passes in units of 1.
 
     Each of ``tasks`` has period, execution time and relative deadline.
@@ -157,17 +59,6 @@ POLICIES = {
 SETS = 50
 
 
-def random_set(seed: int) -> list[tuple[int, int, int]]:
-    rng = random.Random(seed)
-    n = rng.randint(2, 8)
-    out = []
-    for load in uunifast(rng, n, rng.uniform(0.3, 1.1)):
-        period = round(math.exp(rng.uniform(math.log(10), math.log(300))))
-        execution = max(1, min(period, round(load * period)))
-        out.append((period, execution, rng.randint(max(execution, period // 2), period)))
-    return out
-
-
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("first", range(0, 1000, SETS))
 @pytest.mark.parametrize("policy", POLICIES)
@@ -187,7 +78,7 @@ def test_responses_equal_those_of_a_textbook_simulator(policy: str, first: int) 
         assert ends
 
 
-# -- cases computed by hand ---------------------------------------------------------------------------
+# -- cases computed by hand -----------------------------------------------------------------------
 
 
 def test_the_task_with_the_longest_period_is_preempted_under_rate_monotonic_priorities() -> None:
@@ -278,7 +169,12 @@ def test_a_constant_bandwidth_server_delays_only_its_own_task() -> None:
 def test_a_sporadic_server_returns_its_budget_one_period_after_its_use() -> None:
     """Budget 1 ms per 10 ms: jobs at 1 and 1.5 ms need 1.5 ms in total."""
     served = task("served", None, 0.75, deadline=50, server=Sporadic(0.001, 0.01), priority=0)
-    run = Run(FixedPriority(), [served, task("loop", 40, 30, priority=1)], 40, {1: "served", 1.5: "served"})
+    run = Run(
+        FixedPriority(),
+        [served, task("loop", 40, 30, priority=1)],
+        40,
+        {1: "served", 1.5: "served"},
+    )
     assert run.ends("served") == [1.75, 11.5]
 
 
@@ -332,7 +228,11 @@ def test_each_core_runs_its_own_tasks() -> None:
 
 
 def test_a_job_that_may_migrate_runs_on_the_first_core_that_is_free() -> None:
-    tasks = [task("a", 20, 2, priority=1), task("b", 20, 4, priority=2), task("c", 20, 4, priority=3)]
+    tasks = [
+        task("a", 20, 2, priority=1),
+        task("b", 20, 4, priority=2),
+        task("c", 20, 4, priority=3),
+    ]
     run = Run(FixedPriority(), tasks, 10, cores=2, migration=True)
     assert [run.ends(name) for name in "abc"] == [[2], [4], [6]]
 
@@ -351,7 +251,7 @@ def test_jitter_delays_the_release_but_not_the_deadline() -> None:
     assert {job.deadline - job.arrival for job in run.jobs} == {10 * MS}
 
 
-# -- unforeseen tags ----------------------------------------------------------------------------------
+# -- unforeseen tags ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,7 +9,6 @@ import pytest
 
 import rtsim as rt
 from rtsim.components.processor import Segment
-from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.file import FileRecorder
@@ -108,7 +107,10 @@ def test_a_run_continues_from_each_checkpoint_in_the_middle_of_jobs(policy: str)
 def test_a_run_replays_from_its_file(policy: str, tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     simulate(scenario(policy, 0.5), recorder=FileRecorder(path))
-    assert compare_exact(Recording.open(path), rerun(Recording.open(path), scenario(policy, 0.5))) is None
+    assert (
+        compare_exact(Recording.open(path), rerun(Recording.open(path), scenario(policy, 0.5)))
+        is None
+    )
 
 
 def test_the_schedule_does_not_depend_on_the_pace() -> None:

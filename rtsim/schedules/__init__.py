@@ -1,0 +1,1 @@
+"""Schedules of simulated processors: analysis of response times, and simulated jobs."""

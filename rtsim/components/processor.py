@@ -231,9 +231,9 @@ class _State:
     def copy(self) -> _State:
         queues = [[queue[0].fresh(), *queue[1:]] if queue else [] for queue in self.queues]
         return _State(
-            queues, self.numbers[:], self.running[:], self.last[:], [s and s.fresh() for s in self.servers], self.counts[:],
-            self.now, self.turn, self.releases[:], self.deadlines[:], self.answers[:],
-            dict(self.holders), self.shown,
+            queues, self.numbers[:], self.running[:], self.last[:],
+            [s and s.fresh() for s in self.servers], self.counts[:], self.now, self.turn,
+            self.releases[:], self.deadlines[:], self.answers[:], dict(self.holders), self.shown,
         )  # fmt: skip
 
 

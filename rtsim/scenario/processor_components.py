@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,7 +17,7 @@ from rtsim.components.processor import (
     Segment,
     TaskTiming,
 )
-from rtsim.components.scheduling import SchedulingPolicy, Server
+from rtsim.components.scheduling import SchedulingPolicy, Server, scheduling_policy
 from rtsim.components.tasks import FAR, Environment, Ticking
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.random_streams import RandomStreams
@@ -24,6 +25,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Duration, Period, Tag, declared_ns
 from rtsim.engine.system import InitialValue
 from rtsim.scenario.component import Built, Component, Others, Settable, Site, start_values
+from rtsim.scenario.handles import Handle, Topics, names_of
 
 Execution = LatencyModel | Duration | Callable[..., float]
 """Execution time of a job: s, a latency model, or a function of the sampled inputs, by name."""
@@ -69,7 +71,7 @@ class TaskOptions:
         priority: int,
         execution: LatencyModel | Needs | None,
     ) -> TaskTiming:
-        """Return the timing of task ``name``, whose job is one segment of ``execution`` by default."""
+        """Return the timing of task ``name``; without segments, a job takes ``execution``."""
         segments = self.segments
         if not segments:
             assert execution is not None
@@ -140,14 +142,14 @@ def _check_segments(name: str, segments: Sequence[Segment], inputs: Signals | No
         return
     if len(reads) != 1 or len(writes) != 1 or reads[0] > writes[0]:
         raise ScenarioError(
-            f"the segments of {name} need one reads=True, and one writes=True in the same or a later "
-            "segment"
+            f"the segments of {name} need one reads=True, and one writes=True in the same or a "
+            "later segment"
         )
     for k, segment in enumerate(segments):
         if callable(segment.execution) and k < reads[0]:
             raise ScenarioError(
-                f"segment {k + 1} of {name} computes its execution time from inputs that are sampled "
-                f"only in segment {reads[0] + 1}"
+                f"segment {k + 1} of {name} computes its execution time from inputs that are "
+                f"sampled only in segment {reads[0] + 1}"
             )
 
 
@@ -273,7 +275,7 @@ class ProcessorComponent(Component):
     values: dict[str, object] = field(default_factory=dict)
 
     def signals(self, others: Others) -> Signals:
-        """Return a signal for each task: 0 idle, -1 ready, -2 waits for a lock, k runs on core k."""
+        """Return the state of each task: 0 idle, -1 ready, -2 waits for a lock, k on core k."""
         return Signals(*(Signal(name) for name in others.tasks_of(self)))
 
     def settable(self) -> list[Settable]:
@@ -310,7 +312,8 @@ class ProcessorComponent(Component):
         """
         if not tasks:
             raise ScenarioError(
-                f"no task runs on processor {name}; give processor={name!r} to a controller or a task"
+                f"no task runs on processor {name}; give processor={name!r} to a controller or "
+                "a task"
             )
         for task in tasks:
             self._check(name, task, {one.name for one in tasks})
@@ -331,8 +334,8 @@ class ProcessorComponent(Component):
             task.server.check(self.policy, task.name)
         if self.locks == "ceiling" and task.locks and not self.policy.fixed_priority:
             raise ScenarioError(
-                f"locks='ceiling' of {name} needs a policy with fixed priorities, such as 'rm', not "
-                f"{self.policy.name!r}; give locks='inheritance'"
+                f"locks='ceiling' of {name} needs a policy with fixed priorities, such as 'rm', "
+                f"not {self.policy.name!r}; give locks='inheritance'"
             )
         if task.after and task.after not in names:
             raise UnknownName("task", task.after, sorted(names), f"after= of {task.name}")
@@ -364,3 +367,100 @@ def processor_component(
     made = ProcessorComponent(policy, cores, migration, switch, locks, {"speed": speed})
     _SPEED.initial(made.values)
     return made
+
+
+class Processors(ABC):
+    """Methods that declare processors and their tasks."""
+
+    @abstractmethod
+    def add(self, name: str, component: Component) -> None:
+        """Add a component."""
+
+    @abstractmethod
+    def _handle(self, name: str, part: object = None) -> Handle: ...
+
+    def processor(
+        self,
+        name: str,
+        *,
+        policy: str | SchedulingPolicy = "fixed",
+        cores: int = 1,
+        migration: bool = False,
+        context_switch: Duration = 0,
+        speed: float = 1.0,
+        locks: str = "inheritance",
+    ) -> Handle:
+        """Declare a processor, on which controllers and tasks compute, and return its handle.
+
+        Args:
+            name: Name of the processor.
+            policy: Scheduling policy: a name such as ``"fixed"``, ``"rm"``, ``"dm"``, ``"edf"``,
+                ``"round_robin"``, ``"cooperative"`` or ``"let"``, or an object such as
+                ``RoundRobin(0.001)``.
+            cores: Number of cores.
+            migration: True if a job can run on any core, False if each task names its core.
+            context_switch: Time that a core needs to change to another job, s.
+            speed: Factor by which execution times are divided.
+            locks: Protocol against the inversion of priorities: ``"inheritance"``, ``"ceiling"`` or
+                ``"none"``.
+        """
+        made = scheduling_policy(policy, f"processor {name}")
+        component = processor_component(name, made, cores, migration, context_switch, speed, locks)
+        self.add(name, component)
+        return self._handle(name)
+
+    def task(
+        self,
+        name: str,
+        processor: str | Handle,
+        *,
+        period: Duration | Period | None = None,
+        on: Topics = (),
+        after: str | Handle = "",
+        execution: LatencyModel | Duration | None = None,
+        segments: Sequence[Segment] = (),
+        offset: Duration = 0,
+        jitter: LatencyModel | Duration = ZERO,
+        deadline: Duration | None = None,
+        missed: str = "finish",
+        priority: int = 0,
+        core: int | None = None,
+        server: Server | None = None,
+        interrupt: bool = False,
+    ) -> Handle:
+        """Declare a task without a controller, such as a logger, and return its handle.
+
+        Give exactly one of ``period``, ``on`` and ``after``. The other arguments are those of
+        :meth:`controller`.
+
+        Args:
+            name: Name of the task.
+            processor: Processor on which the task runs.
+            period: Period of the releases, s.
+            on: Topics whose messages, and guards (``"plant.guard"``) whose crossings release a job.
+            after: Task of the same processor whose jobs, when they end, release a job.
+            execution: Execution time of a job: s, or a latency model.
+            segments: Parts of a job, instead of ``execution``.
+            offset: Time of the first release, s.
+            jitter: Time from the tick to the release of a job: s, or a latency model.
+            deadline: Time from the arrival of a job to its deadline, s; the default is the period.
+            missed: Reaction to a missed deadline, as in :meth:`controller`.
+            priority: Tasks with lower numbers run first, if the policy uses priorities.
+            core: Number of the core, from 1 on.
+            server: Server that limits the processor time of the task.
+            interrupt: True for an interrupt handler, which runs before all tasks.
+        """
+        topics = names_of(on)
+        if sum((period is not None, bool(topics), bool(str(after)))) != 1:
+            raise ScenarioError(f"task {name}: give exactly one of period=, on= and after=")
+        options, needs = task_options(
+            name, str(processor), triggered=period is None, execution=execution, segments=segments,
+            deadline=deadline, jitter=jitter, missed=missed, core=core, server=server,
+            after=str(after), interrupt=interrupt,
+        )  # fmt: skip
+        component = TaskComponent(
+            options, None if period is None else Period.of(period), declared_ns(offset), priority,
+            needs, topics,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.add(name, component)
+        return self._handle(name)

@@ -6,12 +6,11 @@ priorities and names determine their order.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from fractions import Fraction
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
 from rtsim.components.processor import Segment
-from rtsim.components.scheduling import SchedulingPolicy, Server, scheduling_policy
+from rtsim.components.scheduling import Server
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -55,13 +54,8 @@ from rtsim.scenario.handles import (
     sources_of,
 )
 from rtsim.scenario.named_components import NamedComponents
-from rtsim.scenario.processor_components import (
-    Execution,
-    TaskComponent,
-    processor_component,
-    task_options,
-)
-from rtsim.scenario.shown import Presented
+from rtsim.scenario.processor_components import Execution, Processors, task_options
+from rtsim.scenario.shown import Drawn, Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
     ExternalInputComponent,
@@ -77,36 +71,8 @@ from rtsim.scenario.standard_components import (
 )
 from rtsim.solve import Solver, solver_named
 
-if TYPE_CHECKING:
-    from rtsim.record.reports.drawing import Drawing
-
-
 P = TypeVar("P", bound=Plant)
 N = TypeVar("N", bound=Controller)
-
-
-class Drawn:
-    """Methods that draw a scenario."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Return the scenario as plain data."""
-
-    def draw(self) -> Drawing:
-        """Return a drawing of the components, their connections and their latencies.
-
-        A notebook displays the drawing. ``draw().svg`` is the picture as SVG text, and
-        ``draw().save("x.svg")`` writes the picture to a file. Incomplete scenarios can also be
-        drawn.
-        """
-        from rtsim.record.reports.drawing import drawn  # only drawing needs this import
-
-        return drawn(self.describe())
-
-    def _repr_html_(self) -> str:
-        from rtsim.record.reports.drawing import component_table
-
-        return self.draw().html() + component_table(self.describe())
 
 
 class PlantOptions(TypedDict, total=False):
@@ -174,7 +140,7 @@ def mode_number(model: Model, name: str, value: object) -> object:
     return float(model.modes.index(value))
 
 
-class Scenario(NamedComponents, Presented, Drawn):
+class Scenario(NamedComponents, Processors, Presented, Drawn):
     """A simulation experiment: components, connections, and changes during the run.
 
     A run ends at simulated time ``until`` (s). ``assumptions`` and ``limits`` are sentences for
@@ -454,10 +420,10 @@ class Scenario(NamedComponents, Presented, Drawn):
                 ``"hold"`` keeps the last outputs.
             priority: If several components react at the same time, lower numbers react first.
             on: Topics whose messages trigger a sample.
-            processor: Processor on which the controller computes (:meth:`processor`). The arguments
-                below require a processor.
-            execution: Execution time of a job: s, a latency model, or a function whose arguments are
-                names of inputs.
+            processor: Processor on which the controller computes (:meth:`processor`). All
+                arguments below need a processor.
+            execution: Execution time of a job: s, a latency model, or a function of inputs, which
+                are its arguments by name.
             segments: Parts of a job, instead of ``execution``.
             deadline: Time from the arrival of a job to its deadline, s; the default is the period.
             jitter: Time from the tick to the release of a job: s, or a latency model.
@@ -503,92 +469,6 @@ class Scenario(NamedComponents, Presented, Drawn):
             ),
         )
         return self._handle(name, part)
-
-    def processor(
-        self,
-        name: str,
-        *,
-        policy: str | SchedulingPolicy = "fixed",
-        cores: int = 1,
-        migration: bool = False,
-        context_switch: Duration = 0,
-        speed: float = 1.0,
-        locks: str = "inheritance",
-    ) -> Handle:
-        """Declare a processor, on which controllers and tasks compute, and return its handle.
-
-        Args:
-            name: Name of the processor.
-            policy: Scheduling policy: a name such as ``"fixed"``, ``"rm"``, ``"dm"``, ``"edf"``,
-                ``"round_robin"``, ``"cooperative"`` or ``"let"``, or an object such as
-                ``RoundRobin(0.001)``.
-            cores: Number of cores.
-            migration: True if a job can run on any core, False if each task names its core.
-            context_switch: Time that a core needs to change to another job, s.
-            speed: Factor by which execution times are divided.
-            locks: Protocol against the inversion of priorities: ``"inheritance"``, ``"ceiling"`` or
-                ``"none"``.
-        """
-        made = scheduling_policy(policy, f"processor {name}")
-        component = processor_component(name, made, cores, migration, context_switch, speed, locks)
-        self.add(name, component)
-        return self._handle(name)
-
-    def task(
-        self,
-        name: str,
-        processor: str | Handle,
-        *,
-        period: Duration | Period | None = None,
-        on: Topics = (),
-        after: str | Handle = "",
-        execution: LatencyModel | Duration | None = None,
-        segments: Sequence[Segment] = (),
-        offset: Duration = 0,
-        jitter: LatencyModel | Duration = ZERO,
-        deadline: Duration | None = None,
-        missed: str = "finish",
-        priority: int = 0,
-        core: int | None = None,
-        server: Server | None = None,
-        interrupt: bool = False,
-    ) -> Handle:
-        """Declare a task without a controller, such as a logger, and return its handle.
-
-        Give exactly one of ``period``, ``on`` and ``after``. The other arguments are those of
-        :meth:`controller`.
-
-        Args:
-            name: Name of the task.
-            processor: Processor on which the task runs.
-            period: Period of the releases, s.
-            on: Topics whose messages, and guards (``"plant.guard"``) whose crossings release a job.
-            after: Task of the same processor whose jobs, when they end, release a job.
-            execution: Execution time of a job: s, or a latency model.
-            segments: Parts of a job, instead of ``execution``.
-            offset: Time of the first release, s.
-            jitter: Time from the tick to the release of a job: s, or a latency model.
-            deadline: Time from the arrival of a job to its deadline, s; the default is the period.
-            missed: Reaction to a missed deadline, as in :meth:`controller`.
-            priority: Tasks with lower numbers run first, if the policy uses priorities.
-            core: Number of the core, from 1 on.
-            server: Server that limits the processor time of the task.
-            interrupt: True for an interrupt handler, which runs before all tasks.
-        """
-        topics = names_of(on)
-        if sum((period is not None, bool(topics), bool(str(after)))) != 1:
-            raise ScenarioError(f"task {name}: give exactly one of period=, on= and after=")
-        options, needs = task_options(
-            name, str(processor), triggered=period is None, execution=execution, segments=segments,
-            deadline=deadline, jitter=jitter, missed=missed, core=core, server=server,
-            after=str(after), interrupt=interrupt,
-        )  # fmt: skip
-        component = TaskComponent(
-            options, None if period is None else Period.of(period), declared_ns(offset), priority,
-            needs, topics,  # type: ignore[arg-type]
-        )  # fmt: skip
-        self.add(name, component)
-        return self._handle(name)
 
     def replace_controller(
         self,

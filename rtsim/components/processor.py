@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rtsim.components.latency import (
     ZERO,
+    Fixed,
     LatencyModel,
     draw,
     for_one_run,
@@ -136,6 +138,9 @@ class Counts(NamedTuple):
     """Longest time from the arrival to the end of a job, ns."""
 
 
+_FINISHED, _MISSED, _SKIPPED, _ABORTED, _LONGEST = range(5)
+
+
 class FinishedJob(NamedTuple):
     """A job that has ended. All times are in ns."""
 
@@ -184,21 +189,23 @@ class Job:
     executed_ns: int = 0
     preempted: int = 0
     missed: bool = False
+    order: Order = ()
+    """Sort key of the job while it is the first of its task, without locks."""
 
     def fresh(self) -> Job:
         return Job(
             self.task, self.number, self.arrival_ns, self.release_ns, self.limit_ns,
             self.deadline_ns, self.durations, self.turn, self.left_ns, self.sampled, self.segment,
             self.switch_ns, self.slice_ns, self.started_ns, self.executed_ns, self.preempted,
-            self.missed,
+            self.missed, self.order,
         )  # fmt: skip
 
     def save(self) -> list[Any]:
-        return [getattr(self, name) for name in self.__slots__]
+        return [getattr(self, name) for name in self.__slots__[:-1]]
 
     @classmethod
     def restored(cls, saved: list[Any]) -> Job:
-        return cls(**dict(zip(cls.__slots__, saved, strict=True)))
+        return cls(**dict(zip(cls.__slots__[:-1], saved, strict=True)))
 
 
 @dataclass
@@ -214,7 +221,8 @@ class _State:
     last: list[tuple[int, int]]
     """Task and number of the last job on each core."""
     servers: list[Server | None]
-    counts: list[Counts]
+    counts: list[list[int]]
+    """Counts of the jobs of each task, in the order of :class:`Counts`."""
     now: int = -1
     turn: int = 0
     releases: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -232,9 +240,13 @@ class _State:
         queues = [[queue[0].fresh(), *queue[1:]] if queue else [] for queue in self.queues]
         return _State(
             queues, self.numbers[:], self.running[:], self.last[:],
-            [s and s.fresh() for s in self.servers], self.counts[:], self.now, self.turn,
+            [s and s.fresh() for s in self.servers], [row[:] for row in self.counts],
+            self.now, self.turn,
             self.releases[:], self.deadlines[:], self.answers[:], dict(self.holders), self.shown,
         )  # fmt: skip
+
+
+_order = attrgetter("order")
 
 
 class Processor:
@@ -279,6 +291,7 @@ class Processor:
         for task, rank in zip(self.tasks, self._ranks, strict=True):
             for lock in {s.lock for s in task.segments if s.lock}:
                 self._ceilings[lock] = min(rank, self._ceilings.get(lock, rank))
+        self._locking = any(task.locks for task in self.tasks)
         self._jitters = [for_one_run(t.jitter, f"the jitter of {t.name}") for t in self.tasks]
         self._executions = [
             [
@@ -300,10 +313,12 @@ class Processor:
         servers = [task.server and task.server.fresh() for task in self.tasks]
         self._state = _State(
             [[] for _ in range(n)], [0] * n, [-1] * self.cores, [(-1, -1)] * self.cores, servers,
-            [Counts()] * n, shown=(IDLE,) * n,
+            [[0] * len(Counts._fields) for _ in range(n)], shown=(IDLE,) * n,
         )  # fmt: skip
         self._drawn: dict[tuple[int, int], tuple[int, list[int]]] = {}
         """Jitter and execution times of jobs by task and number; they survive a step back."""
+        self._constant: list[tuple[int, list[int]] | None] = [None] * n
+        """Jitter and execution times of the tasks for which they are constant, once drawn."""
         self._draws = [0] * n
         """Number of the next job of each task to draw."""
         self._open = False
@@ -326,7 +341,8 @@ class Processor:
     @property
     def counts(self) -> dict[str, Counts]:
         """Counts of the jobs of each task, up to the last tag of the processor."""
-        return {task.name: c for task, c in zip(self.tasks, self._state.counts, strict=True)}
+        rows = zip(self.tasks, self._state.counts, strict=True)
+        return {task.name: Counts(*row) for task, row in rows}
 
     # -- what the run calls
 
@@ -420,7 +436,7 @@ class Processor:
             "running": base.running[:],
             "last": list(map(list, base.last)),
             "servers": [server and server.save() for server in base.servers],
-            "counts": list(map(list, base.counts)),
+            "counts": [row[:] for row in base.counts],
             "releases": list(map(list, base.releases)),
             "deadlines": list(map(list, base.deadlines)),
             "answers": list(map(list, base.answers)),
@@ -442,7 +458,7 @@ class Processor:
             [[Job.restored(job) for job in queue] for queue in saved["queues"]],
             list(saved["numbers"]), list(saved["running"]),
             [(i, k) for i, k in saved["last"]], servers,
-            [Counts(*row) for row in saved["counts"]], saved["now"], saved["turn"],
+            [list(row) for row in saved["counts"]], saved["now"], saved["turn"],
             [(a, b, c, d) for a, b, c, d in saved["releases"]],
             [(a, b, c) for a, b, c in saved["deadlines"]], [(a, b) for a, b in saved["answers"]],
             dict(saved["holders"]), tuple(saved["shown"]),
@@ -450,6 +466,8 @@ class Processor:
         self._drawn = {(i, k): (jitter, list(times)) for i, k, jitter, times in saved["drawn"]}
         self._draws = list(saved["draws"])
         self._recorded_ns = saved["recorded"]
+        for queue in self._state.queues:
+            self._place(queue)
         for model, state in zip(self._models(), saved["models"], strict=True):
             put_latency_back(model, state)
         self._base = self._state.copy()
@@ -529,6 +547,7 @@ class Processor:
                 if state.queues[i]:
                     head = state.queues[i][0]
                     head.deadline_ns = server.deadline_ns(head.limit_ns)
+                    self._place(state.queues[i])
         self._release_due(ns)
 
     def _run(self, core: int, i: int, before: int, ns: int) -> None:
@@ -547,6 +566,7 @@ class Processor:
             if not job.slice_ns:
                 job.turn, job.slice_ns = state.turn, self.policy.quantum_ns
                 state.turn += 1
+                self._place(state.queues[i])
         if job.left_ns or job.switch_ns:
             return
         segments = self.tasks[i].segments
@@ -572,12 +592,11 @@ class Processor:
         del queue[0]
         if queue:
             queue[0] = queue[0].fresh()  # a saved state has the same job
-        old, response = state.counts[i], ns - job.arrival_ns
-        state.counts[i] = old._replace(
-            finished=old.finished + (not aborted),
-            aborted=old.aborted + aborted,
-            longest_ns=old.longest_ns if aborted else max(old.longest_ns, response),
-        )
+            self._place(queue)
+        counts, response = state.counts[i], ns - job.arrival_ns
+        counts[_ABORTED if aborted else _FINISHED] += 1
+        if response > counts[_LONGEST] and not aborted:
+            counts[_LONGEST] = response
         if ns > self._recorded_ns:
             self._ended.append(
                 FinishedJob(
@@ -594,7 +613,7 @@ class Processor:
 
     def _miss(self, i: int, number: int) -> None:
         state, missed = self._state, self.tasks[i].missed
-        state.counts[i] = state.counts[i]._replace(missed=state.counts[i].missed + 1)
+        state.counts[i][_MISSED] += 1
         self._events.append((MISSED, i, number))
         job = state.queues[i][0]
         job.missed = True
@@ -632,8 +651,7 @@ class Processor:
             if task.period is not None:
                 self._expect(i)
             if queue and queue[0].missed and task.missed == SKIP:
-                count = state.counts[i]
-                state.counts[i] = count._replace(skipped=count.skipped + 1)
+                state.counts[i][_SKIPPED] += 1
                 self._events.append((SKIPPED, i, number))
                 continue
             if len(queue) >= MOST_JOBS:
@@ -651,13 +669,24 @@ class Processor:
             state.turn += 1
             queue.append(job)
             heappush(state.deadlines, (limit, i, number))
-            if server is not None and len(queue) == 1:
-                server.ready(ns)
-                job.deadline_ns = server.deadline_ns(limit)
+            if len(queue) == 1:
+                if server is not None:
+                    server.ready(ns)
+                    job.deadline_ns = server.deadline_ns(limit)
+                self._place(queue)
 
     def _draw(self, i: int, number: int) -> tuple[int, list[int]]:
         """Return the release jitter and the execution times of a job, ns."""
+        constant = self._constant[i]
+        if constant is not None:
+            return constant
         task = self.tasks[i]
+        models = [self._jitters[i], *self._executions[i]]
+        if all(type(model) is Fixed for model in models):
+            delays = [model.constant[0] for model in models if isinstance(model, Fixed)]
+            constant = delays[0], [self._scaled(ns) for ns in delays[1:]]
+            self._constant[i] = constant
+            return constant
         while self._draws[i] <= number:
             (jitter,) = draw(
                 self._jitters[i],
@@ -686,13 +715,19 @@ class Processor:
 
     # -- choosing jobs
 
-    def _order(self, i: int) -> Order:
-        job, task = self._state.queues[i][0], self.tasks[i]
+    def _place(self, queue: list[Job]) -> None:
+        """Compute the sort key of the first job of a task."""
+        if not queue:
+            return
+        job = queue[0]
+        i = job.task
+        task = self.tasks[i]
         if task.interrupt:
-            return (0, task.priority, job.release_ns, i)
-        if not self.policy.preemptive and job.started_ns >= 0:
-            return 1, i
-        return (2, *self.policy.order(job, self._ranks[i]))
+            job.order = (0, task.priority, job.release_ns, i)
+        elif not self.policy.preemptive and job.started_ns >= 0:
+            job.order = (1, i)
+        else:
+            job.order = (2, *self.policy.order(job, self._ranks[i]))
 
     def _wanted_lock(self, i: int) -> str:
         job, segments = self._state.queues[i][0], self.tasks[i].segments
@@ -702,11 +737,14 @@ class Processor:
     def _choose(self) -> tuple[list[int], list[int]]:
         """Return the task for each core, or -1, and the tasks that wait for a lock."""
         state = self._state
-        orders = {
-            i: self._order(i)
-            for i, queue in enumerate(state.queues)
-            if queue and ((server := state.servers[i]) is None or server.available)
-        }
+        ready = [
+            queue[0]
+            for queue, server in zip(state.queues, state.servers, strict=True)
+            if queue and (server is None or server.available)
+        ]
+        if self.cores == 1 and not self._locking:
+            return [min(ready, key=_order).task if ready else -1], []
+        orders = {job.task: job.order for job in ready}
         locking = [i for i in orders if self.tasks[i].locks]
         if locking:
             self._raise_holders(orders, locking)
@@ -782,6 +820,8 @@ class Processor:
             job = state.queues[i][0]
             if job.started_ns < 0:
                 job.started_ns = state.now
+                if not self.policy.preemptive:
+                    self._place(state.queues[i])
             if state.last[core] != (i, job.number):
                 job.switch_ns = self.context_switch_ns
                 state.last[core] = (i, job.number)

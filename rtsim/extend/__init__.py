@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rtsim.components.latency import LatencyModel
     from rtsim.components.medium import SharedTransport
     from rtsim.components.ports import SignalPort
+    from rtsim.components.scheduling import SchedulingPolicy, add_scheduling_policy
     from rtsim.components.tasks import Ticking
     from rtsim.core.clock import Wake
     from rtsim.core.tag import Period, Tag
@@ -56,6 +57,7 @@ __all__ = [
     "Period",
     "Policy",
     "SceneMoment",
+    "SchedulingPolicy",
     "Settable",
     "SharedTransport",
     "Shown",
@@ -69,6 +71,7 @@ __all__ = [
     "Wake",
     "add_fault_kind",
     "add_policy",
+    "add_scheduling_policy",
     "bind",
     "changeable",
     "check_scene",

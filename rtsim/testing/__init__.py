@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rtsim.testing.frames import check_frame_codec
     from rtsim.testing.latency import check_latency
     from rtsim.testing.policies import check_overrun_policy
+    from rtsim.testing.scheduling import check_scheduling_policy
     from rtsim.testing.solvers import check_solver, convergence
     from rtsim.testing.tasks import check_task
     from rtsim.testing.tolerances import Sufficient, sufficient_tolerance
@@ -54,6 +55,7 @@ __all__ = [
     "check_mean",
     "check_order",
     "check_overrun_policy",
+    "check_scheduling_policy",
     "check_solver",
     "check_task",
     "convergence",

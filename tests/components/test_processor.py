@@ -13,18 +13,23 @@ from processor_parts import MS, Events, Run, exactly, random_set, task
 from rtsim.components.latency import Uniform
 from rtsim.components.processor import FinishedJob, Processor, Segment, TaskTiming
 from rtsim.components.scheduling import (
+    SCHEDULING_POLICIES,
     ConstantBandwidth,
     Cooperative,
     DeadlineMonotonic,
     EarliestDeadlineFirst,
     FixedPriority,
     RateMonotonic,
+    ReadyJob,
     RoundRobin,
+    SchedulingPolicy,
     Sporadic,
+    add_scheduling_policy,
 )
 from rtsim.core.errors import DeadlineError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import Period, Tag
+from rtsim.testing import check_scheduling_policy
 
 # -- against a textbook simulator -----------------------------------------------------------------
 
@@ -283,3 +288,46 @@ def test_a_schedule_does_not_depend_on_how_far_it_was_computed_in_advance(seed: 
         assert processor.save() == saved
     assert jobs == foreseen.jobs
     assert counts == foreseen.processor.counts
+
+
+# -- the contract of policies ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*SCHEDULING_POLICIES])
+def test_each_policy_meets_its_contract(name: str) -> None:
+    check_scheduling_policy(SCHEDULING_POLICIES[name]())
+
+
+class Newest(SchedulingPolicy):
+    """The job that was released last runs first."""
+
+    name = "newest"
+
+    def order(self, job: ReadyJob, rank: int) -> tuple[int, ...]:  # noqa: ARG002
+        return -job.release_ns, job.task
+
+
+class Forgetful(Newest):
+    """A policy with a state of its own, which no checkpoint contains."""
+
+    name = "forgetful"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def order(self, job: ReadyJob, rank: int) -> tuple[int, ...]:
+        self.asked += 1
+        return self.asked % 3, *super().order(job, rank)
+
+
+def test_a_policy_from_outside_is_one_class_and_one_registration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SCHEDULING_POLICIES, "_added", {})
+    add_scheduling_policy(Newest)
+    check_scheduling_policy(Newest())
+    run = Run(Newest(), [task("a", 20, 4), task("b", 20, 1, offset=1)], 10)
+    assert (run.ends("b"), run.ends("a")) == ([2], [5])
+    add_scheduling_policy(Forgetful)
+    with pytest.raises(AssertionError, match="forgetful keeps a state that is not saved"):
+        check_scheduling_policy(Forgetful())

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
-from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
+from rtsim.testing.determinism import trace_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/processors.md"
 POLICIES = {"rm": "rate monotonic priorities", "edf": "earliest deadline first"}
@@ -50,7 +50,7 @@ def draw_servos(path: Path, save: Callable[[Any, Path], None]) -> None:
     """Draw the angles of the motors above the schedule of the processor, for each policy."""
     with TemporaryDirectory() as folder:
         file = str(example(Path(folder)))
-        runs_of = {policy: simulate(load_scenario(file, {"policy": policy})) for policy in POLICIES}
+        runs_of = {policy: trace_of(load_scenario(file, {"policy": policy})) for policy in POLICIES}
     figure, axes = plt.subplots(
         2, 2, figsize=(9, 4.8), layout="constrained", sharex="row",
         gridspec_kw={"height_ratios": (3, 1.4)},
@@ -58,7 +58,7 @@ def draw_servos(path: Path, save: Callable[[Any, Path], None]) -> None:
     for column, (policy, title) in enumerate(POLICIES.items()):
         run = runs_of[policy]
         angles, schedule = axes[0, column], axes[1, column]
-        track = run.recorder.recording().track("values/computer")
+        track = run.track("values/computer")
         for row, (name, color) in enumerate(COLORS.items()):
             angle = np.clip(run[f"servo_{name}.angle"], -3, 3)  # the slow motor leaves the picture
             angles.plot(1e3 * run.time[::2], angle[::2], color=color, label=name)

@@ -12,16 +12,15 @@ first, such as the crossing of a guard, the processor goes back to its state at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rtsim.components.latency import (
-    ZERO,
     Fixed,
     LatencyModel,
     draw,
@@ -29,17 +28,14 @@ from rtsim.components.latency import (
     latency_state,
     put_latency_back,
 )
+from rtsim.components.processor_tasks import ABORT, END, SKIP, Counts, FinishedJob, TaskTiming
 from rtsim.components.scheduling import Order, SchedulingPolicy, Server
 from rtsim.components.tasks import FAR, Environment
 from rtsim.core.errors import DeadlineError, LatencyError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Vector
-from rtsim.core.tag import LONGEST_NS, NS_PER_S, Period, Tag
+from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag
 
-FINISH, ABORT, SKIP, END = MISS_POLICIES = ("finish", "abort", "skip", "end")
-"""Reactions to a missed deadline, by name."""
-LOCK_PROTOCOLS = ("inheritance", "ceiling", "none")
-"""Protocols against the inversion of priorities, by name."""
 MISSED, SKIPPED = "DeadlineMissed", "Skipped"
 """Kinds of events."""
 IDLE, WAITING, BLOCKED = 0, -1, -2
@@ -51,63 +47,7 @@ MOST_JOBS = 10_000
 """Limit of the unfinished jobs of one task; more indicate an overload."""
 _MOST_KEPT = 256
 """Number of jobs whose random values are kept before those of ended jobs are removed."""
-
-Needs = Callable[[Vector], float]
-"""Function that returns the execution time of a job, s, for the sampled inputs (m,)."""
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Part of a job, with an execution time of its own.
-
-    Args:
-        execution: Execution time: a latency model, or a function of the sampled inputs.
-        reads: True if the job samples its inputs when this segment starts.
-        writes: True if the job sends its answer when this segment ends.
-        lock: Name of the lock that the job holds from the start to the end of the segment. If the
-            next segment has the same lock, the job keeps it.
-    """
-
-    execution: LatencyModel | Needs
-    reads: bool = False
-    writes: bool = False
-    lock: str = ""
-
-
-@dataclass(frozen=True)
-class TaskTiming:
-    """Declaration of a task of a processor."""
-
-    name: str
-    period: Period | None
-    """Period of the releases, or None if messages, guards or another task release the task."""
-    deadline_ns: int
-    """Time from the arrival of a job to its deadline, ns."""
-    segments: tuple[Segment, ...]
-    offset_ns: int = 0
-    jitter: LatencyModel = ZERO
-    """Time from the arrival of a job to its release."""
-    priority: int = 0
-    """Lower numbers run first."""
-    interrupt: bool = False
-    """True for an interrupt handler, which runs before all tasks."""
-    core: int = 0
-    """Core of the task, from 0 on; ignored if jobs can migrate."""
-    server: Server | None = None
-    missed: str = FINISH
-    """Reaction to a missed deadline, one of :data:`MISS_POLICIES`."""
-    after: str = ""
-    """Task whose jobs, when they end, release this task."""
-    locks: bool = field(init=False, repr=False, compare=False)
-    """True if a segment of the task holds a lock."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "locks", any(segment.lock for segment in self.segments))
-
-    @property
-    def period_ns(self) -> int:
-        """Period, ns; for a task without a period, its deadline."""
-        return self.deadline_ns if self.period is None else round(self.period.ns)
+_FINISHED, _MISSED, _SKIPPED, _ABORTED, _LONGEST = range(5)
 
 
 class Controlled(Protocol):
@@ -124,42 +64,6 @@ class Controlled(Protocol):
     def drop_job(self) -> None:
         """Discard the sampled inputs, because the job was aborted."""
         ...
-
-
-class Counts(NamedTuple):
-    """Counts of the jobs of one task in a run."""
-
-    finished: int = 0
-    missed: int = 0
-    """Jobs that were unfinished at their deadline."""
-    skipped: int = 0
-    aborted: int = 0
-    longest_ns: int = 0
-    """Longest time from the arrival to the end of a job, ns."""
-
-
-_FINISHED, _MISSED, _SKIPPED, _ABORTED, _LONGEST = range(5)
-
-
-class FinishedJob(NamedTuple):
-    """A job that has ended. All times are in ns."""
-
-    ns: int
-    task: int
-    number: int
-    arrival: int
-    """Time of the tick, event or message that released the job."""
-    started: int
-    deadline: int
-    executed: int
-    preempted: int
-    """Number of times that another job took the core."""
-    aborted: int
-    """1 if the job was aborted at its deadline."""
-
-
-JOB_COLUMNS = FinishedJob._fields[2:]
-"""Columns of the record of a finished job."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rtsim.components.bus import LOST, STAMPS, Message
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort
-from rtsim.components.processor import JOB_COLUMNS
+from rtsim.components.processor_tasks import JOB_COLUMNS
 from rtsim.components.protocols import Stamped
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Tag

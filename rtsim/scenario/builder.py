@@ -13,7 +13,8 @@ from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import for_one_run
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Wiring
-from rtsim.components.processor import Processor, TaskTiming
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import TaskTiming
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName

@@ -20,7 +20,8 @@ from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import Fixed, latency_model
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
-from rtsim.components.processor import Processor, TaskTiming
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import TaskTiming
 from rtsim.components.protocols import Fresh, Prepared, check_controller
 from rtsim.components.tasks import Task
 from rtsim.core.errors import ScenarioError, UnknownName

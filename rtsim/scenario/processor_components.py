@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
-from rtsim.components.processor import (
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import (
     LOCK_PROTOCOLS,
     MISS_POLICIES,
     Needs,
-    Processor,
     Segment,
     TaskTiming,
 )

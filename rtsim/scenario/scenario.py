@@ -1,7 +1,6 @@
 """The class :class:`Scenario`, which declares components and their connections by name.
 
-The order of the declarations does not affect a run. If components react at the same time, their
-priorities and names determine their order.
+The order of the declarations does not affect a run: priorities and names order the reactions.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
-from rtsim.components.processor import Segment
+from rtsim.components.processor_tasks import Segment
 from rtsim.components.scheduling import Server
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName

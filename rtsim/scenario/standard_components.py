@@ -18,7 +18,7 @@ from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import ZERO, LatencyModel, for_one_run
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, check_units
-from rtsim.components.processor import Needs
+from rtsim.components.processor_tasks import Needs
 from rtsim.components.protocols import (
     Assignable,
     Described,

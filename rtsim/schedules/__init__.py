@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rtsim.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from rtsim.components.processor import Segment
+    from rtsim.components.processor_tasks import Segment
     from rtsim.components.scheduling import (
         ConstantBandwidth,
         RoundRobin,

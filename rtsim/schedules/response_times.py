@@ -30,7 +30,8 @@ from rtsim.components.latency import (
     TruncatedNormal,
     Uniform,
 )
-from rtsim.components.processor import Needs, Processor, TaskTiming
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import Needs, TaskTiming
 from rtsim.components.scheduling import (
     Cooperative,
     EarliestDeadlineFirst,

@@ -6,7 +6,8 @@ import random
 from collections.abc import Mapping
 
 from rtsim.components.latency import Fixed
-from rtsim.components.processor import FinishedJob, Processor, Segment, TaskTiming
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import FinishedJob, Segment, TaskTiming
 from rtsim.components.scheduling import SCHEDULING_POLICIES, SchedulingPolicy
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import Period, Tag

@@ -11,7 +11,8 @@ import pytest
 from processor_parts import MS, Events, Run, exactly, random_set, task
 
 from rtsim.components.latency import Uniform
-from rtsim.components.processor import FinishedJob, Processor, Segment, TaskTiming
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import FinishedJob, Segment, TaskTiming
 from rtsim.components.scheduling import (
     SCHEDULING_POLICIES,
     ConstantBandwidth,

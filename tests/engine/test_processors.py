@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rtsim as rt
-from rtsim.components.processor import Segment
+from rtsim.components.processor_tasks import Segment
 from rtsim.core.errors import ScenarioError
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
@@ -83,6 +83,13 @@ def scenario(policy: str = "fixed", until: float = 3.0) -> Scenario:
 
 
 STILL = {"height": 0.4, "speed": 0.0}
+
+
+def recorded(run: rt.RunResult) -> Recording:
+    assert isinstance(run.recorder, MemoryRecorder)
+    return run.recorder.recording()
+
+
 POLICIES = ("fixed", "rm", "dm", "edf", "cooperative", "round_robin", "let")
 
 
@@ -142,11 +149,11 @@ def test_inputs_are_sampled_when_the_job_starts_and_the_answer_leaves_when_it_en
     loop.task("logger", "mcu", period=0.01, execution=0.003, priority=1)
     loop.connect(ball, lift)
     run = simulate(loop)
-    track = run.recorder.recording().track("messages/lift")
+    track = recorded(run).track("messages/lift")
     stamps = [track.integer(name)[0] for name in ("initiated", "completed", "arrival")]
     assert stamps == [3 * MS, 5 * MS, 5 * MS]
     height = 0.1 - 9.81 / 2 * 0.003**2
-    sampled = run.recorder.recording().track("messages/lift.inputs").column("height")
+    sampled = recorded(run).track("messages/lift.inputs").column("height")
     assert sampled[0] == pytest.approx(height, abs=1e-12)
 
 
@@ -181,7 +188,7 @@ def test_an_aborted_job_changes_neither_the_memory_nor_the_outputs_of_its_contro
     counts = run.system.processors[0].counts["lift"]
     assert counts.finished + counts.aborted == 10
     assert counts.aborted > 3
-    assert len(run.recorder.recording().track("messages/lift").ns) == counts.finished
+    assert len(recorded(run).track("messages/lift").ns) == counts.finished
     assert run["lift.force"][-1] == run["lift.force"][run.time < 0.099][-1]
 
 
@@ -204,7 +211,7 @@ def test_a_task_without_a_controller_changes_no_step_of_a_plant() -> None:
 def test_the_order_of_declaration_has_no_effect() -> None:
     def digest(names: list[str]) -> str:
         loop = Scenario("line", until=0.2)
-        made = {
+        made: dict[str, Callable[[], object]] = {
             "mcu": lambda: loop.processor("mcu"),
             "lift": lambda: loop.controller(
                 Lift(), period=0.01, processor="mcu", execution=0.002, inputs=STILL
@@ -224,12 +231,11 @@ def test_the_order_of_declaration_has_no_effect() -> None:
 
 def test_a_message_that_arrives_releases_an_interrupt_handler() -> None:
     run = simulate(scenario(until=0.5))
-    recording = run.recorder.recording()
+    recording = recorded(run)
     arrivals = recording.track("messages/lift").integer("arrival")
     handled = recording.track("jobs/rx").integer("arrival")
     assert handled.tolist() == [ns for ns in arrivals.tolist() if ns < 500 * MS][: len(handled)]
     assert len(handled) > 10
-
 
 
 def test_a_guard_that_fires_releases_an_interrupt_handler_at_its_tag() -> None:

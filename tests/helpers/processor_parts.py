@@ -9,7 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from rtsim.components.latency import Fixed, LatencyModel
-from rtsim.components.processor import FinishedJob, Processor, Segment, TaskTiming
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import FinishedJob, Segment, TaskTiming
 from rtsim.components.scheduling import SchedulingPolicy
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import Period, Tag

@@ -9,7 +9,8 @@ import pytest
 from processor_parts import MS, Run, exactly, random_set, task
 
 from rtsim.components.latency import Gamma, Uniform
-from rtsim.components.processor import Processor, Segment, TaskTiming
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import Segment, TaskTiming
 from rtsim.components.scheduling import (
     ConstantBandwidth,
     Cooperative,

@@ -156,6 +156,12 @@ class VirtualProcess(StartedProgram):
     def _report(self) -> list[Datagram]:
         data = self._get(_REPORT.size, b"")
         magic, datagrams, notes, threads, now_ns, size = _REPORT.unpack_from(data)
+        if magic == b"DONE" and now_ns == 0 < self._now_ns:
+            raise self._error(
+                "has started another program in its place (exec) after its own time has begun, and "
+                "the time of the other program begins at 0; give the other program as the command",
+                ProgramError,
+            )
         if magic != b"DONE" or now_ns < self._now_ns or size > _MOST_REPORT:
             raise self._damaged()
         self.threads, self._now_ns = threads, now_ns

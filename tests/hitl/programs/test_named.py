@@ -143,6 +143,12 @@ def test_a_program_that_does_not_use_its_time(compiled_program: Compile) -> None
     assert "(thread named runs)" in ended.error
 
 
+def test_a_program_that_is_replaced_after_its_time_has_begun(compiled_program: Compile) -> None:
+    ended = run_to_end(compiled_program("named.c"), "exec-late", step=lambda: MS)
+    assert "named has started another program in its place (exec)" in ended.error
+    assert "give the other program as the command, at 0.00" in ended.error
+
+
 def test_a_closed_connection(compiled_program: Compile) -> None:
     ended = run_to_end(compiled_program("named.c"), "close", "0", patience=0.5)
     assert "has closed the connection to its virtual time" in ended.error

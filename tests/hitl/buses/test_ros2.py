@@ -221,9 +221,13 @@ def test_a_router_that_ends_during_a_run_is_an_error(file: Path, port: int) -> N
     router, link = open_frame_link(f"{url}&listen=yes"), open_frame_link(url)
     assert link.receive(0.0) is None
     router.close()
-    with pytest.raises(LinkError, match="is lost: the router has ended; start it again"):
+
+    def wait() -> None:
         for _ in range(200):
             link.receive(0.05)
+
+    with pytest.raises(LinkError, match="is lost: the router has ended; start it again"):
+        wait()
     with pytest.raises(LinkError, match="is lost"):
         link.send(Frame(b"", 0))
     link.close()

@@ -10,6 +10,7 @@ from typing import Any
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.fmi.plant import ForeignModel
+from rtsim.fmi.process import check_patience
 from rtsim.fmi.program import Interface, identifier
 from rtsim.fmi.reading import CO_SIMULATION, Description, Variable
 
@@ -50,8 +51,7 @@ class Fmu(ForeignModel):
         in_process: bool = False,
         patience: float = PATIENCE_S,
     ) -> None:
-        if not patience > 0:
-            raise ScenarioError(f"patience is {patience} s; give a time > 0 s")
+        check_patience(patience)
         self.description = Description(path)
         self.in_process, self.patience = in_process, patience
         self.interface = _interface(self.description, kind, dict(parameters or {}), observe)
@@ -86,11 +86,7 @@ def _interface(
     keeps = bool(part.canGetAndSetFMUstate)
     saves = keeps and bool(part.canSerializeFMUstate)
     fixed = not exchange and not part.canHandleVariableCommunicationStepSize
-    completes = exchange and (
-        not part.completedIntegratorStepNotNeeded
-        if description.version == 2
-        else part.needsCompletedIntegratorStep
-    )
+    completes = exchange and part.needsCompletedIntegratorStep
     indicators = _indicator_names(description) if exchange else ()
     xml = description.xml
     name = identifier(xml.modelName or description.path.stem, {})

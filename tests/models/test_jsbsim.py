@@ -131,6 +131,18 @@ def test_runs_are_repeatable_and_initial_conditions_vary_in_prepared_runs() -> N
     assert prepared.run().recording().digest() == first
 
 
+def test_a_constant_input_moves_its_control() -> None:
+    def pitch(**inputs: float) -> float:
+        model = plane(FALCON, in_process=True)
+        given = {name: model.trimmed[name] + more for name, more in inputs.items()}
+        out = rt.Scenario("free", until=0.5)
+        out.plant("plane", model, step=0.02, inputs=given)
+        return float(rt.simulate(out)["plane.pitch"][-1])
+
+    assert pitch(elevator=0.0) == pitch()
+    assert pitch(elevator=-0.2) > pitch() + 0.01
+
+
 def test_a_flight_has_no_checkpoints_and_says_so() -> None:
     model = plane(FALCON, in_process=True)
     assert "no checkpoints" in model.interface.limits[0]

@@ -41,6 +41,19 @@ def test_check_says_why_it_failed() -> None:
     assert "SIGSEGV" in said.output
 
 
+def test_check_names_what_it_cannot_check() -> None:
+    said = CliRunner().invoke(check, [str(tank(2, saves=False)), "--json"])
+    assert said.exit_code == 0
+    found = json.loads(said.output)
+    assert len(found["checks"]) == 4
+    assert found["not_checked"] == [
+        f"{kind}: the same from a saved state: the FMU cannot save its state"
+        for kind in ("co-simulation", "model-exchange")
+    ]
+    said = CliRunner().invoke(check, [str(tank(2, saves=False))])
+    assert said.output.count("not checked  ") == 2
+
+
 def test_check_reports_a_crash_as_failed_and_another_system_as_no_verdict() -> None:
     said = CliRunner().invoke(check, [str(tank(2, "CRASH_AT_START")), "--json"])
     assert said.exit_code == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,8 @@ import rtsim as rt
 from rtsim.blocks import Diagram, Gain, TransportDelay
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.fmi import export_c, export_fmu
-from rtsim.fmi.description import base_unit
+from rtsim.fmi.description import Description, Kind, Variable, base_unit
+from rtsim.fmi.exporting import plain_header
 from rtsim.fmi.object_code import TARGETS, this_system, universal
 from rtsim.models.ball import scenario as ball
 from rtsim.models.f16.scenario import scenario as f16
@@ -278,6 +280,8 @@ def test_a_saved_state_continues_with_the_same_bits(
             found += slave.getReal(height)
         return found
 
+    with pytest.raises(fmpy.fmi1.FMICallException):
+        slave.deserializeFMUState(b"?" + data[1:])  # of another model
     first = onwards()
     slave.setFMUState(saved)
     assert onwards() == first
@@ -305,6 +309,7 @@ int main(void) {
     if (ball_run(model, i / 100.0) != 0) return 2;
     printf("%a\n", ball_get(model, ball_ball_height));
   }
+  if (ball_run(model, 0.0 / 0.0) != -1 || ball_run(model, 1e11) != -1) return 3;
   ball_free(model);
   return 0;
 }
@@ -325,6 +330,21 @@ def test_a_c_program_needs_no_python(tmp_path: Path) -> None:
     run = rt.simulate(ball(until=3))
     rows = np.searchsorted(run.time_ns, np.arange(1, 301) * 10_000_000)
     assert [float.fromhex(one) for one in done.stdout.split()] == run.ball.height[rows].tolist()
+
+
+def test_names_in_the_header_are_different() -> None:
+    names = ("time", "reset", "a[1]", "a_1", "run", "loop.a", "set")
+    kinds = [Kind.TIME, *[Kind.INPUT] * 6]
+    variables = [
+        Variable(name, kind, "input", "continuous") for name, kind in zip(names, kinds, strict=True)
+    ]
+    text = plain_header(Description("m", "m", "", variables, True, 0.1, 1.0))
+    values = re.findall(r"^  (\w+) = (\d+),", text, re.M)
+    assert [int(value) for _, value in values] == list(range(7))
+    functions = re.findall(r"(\w+)\(", text.partition("struct instance;")[2])
+    listed = [name for name, _ in values] + functions
+    assert len(set(listed)) == len(listed) == 13
+    assert ("m_reset_2", "1") in values
 
 
 # Libraries for other systems

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exported_models import LOOPS, PLANTS, Lander, Room, alone
+from exported_models import LOOPS, PLANTS, Crasher, Lander, Room, alone
 from numpy.typing import NDArray
 
 import rtsim as rt
@@ -24,6 +24,7 @@ from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.fmi import export_c, export_fmu
 from rtsim.fmi.description import Description, Kind, Variable, base_unit
 from rtsim.fmi.exporting import plain_header
+from rtsim.fmi.frozen import frozen
 from rtsim.fmi.object_code import TARGETS, this_system, universal
 from rtsim.models.ball import scenario as ball
 from rtsim.models.f16.scenario import scenario as f16
@@ -239,9 +240,12 @@ def test_an_input_acts_like_a_scheduled_change(
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["2.0", "3.0"])
 @pytest.mark.parametrize("kind", ["CoSimulation", "ModelExchange"])
-def test_a_terminal_guard_ends_the_simulation(version: str, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lander", [Lander, Crasher])
+def test_a_terminal_guard_ends_the_simulation(
+    version: str, kind: str, lander: type[rt.Plant], tmp_path: Path
+) -> None:
     path = tmp_path / "lander.fmu"
-    made = alone(Lander(), 5)
+    made = alone(lander(), 5)
     export_fmu(made, path, plant="plant", version=version, systems=[HERE])
     found = fmpy.simulate_fmu(
         str(path), fmi_type=kind, stop_time=5, step_size=0.01, output_interval=0.01,
@@ -330,6 +334,17 @@ def test_a_c_program_needs_no_python(tmp_path: Path) -> None:
     run = rt.simulate(ball(until=3))
     rows = np.searchsorted(run.time_ns, np.arange(1, 301) * 10_000_000)
     assert [float.fromhex(one) for one in done.stdout.split()] == run.ball.height[rows].tolist()
+
+
+def test_a_signal_called_time_leaves_the_name_to_the_signal() -> None:
+    class Clock(rt.Plant):
+        time = rt.state("s")
+
+        def derivative(self, d: Any) -> None:
+            d.time = 2.0
+
+    made = frozen(alone(Clock(), 1), "plant")
+    assert [one.name for one in made.variables] == ["time_2", "time", "der(time)"]
 
 
 def test_names_in_the_header_are_different() -> None:

@@ -168,13 +168,24 @@ def _given(
         if found.type == "String":
             texts.append((found.reference, str(value)))
         elif found in starts:
-            values[found.signal.name] = found.value(value)
+            values[found.signal.name] = _within(found, found.value(value))
         else:
             raise ScenarioError(
                 f"{name} of {description.path} has no start value that can be set "
                 f"({found.causality}, {found.variability})"
             )
     return texts, values
+
+
+def _within(variable: Variable, value: float | tuple[float, ...]) -> float | tuple[float, ...]:
+    """Return ``value``; raise :class:`ScenarioError` outside of the bounds of the variable."""
+    low, high = variable.signal.low, variable.signal.high
+    for one in value if isinstance(value, tuple) else (value,):
+        if not low <= one <= high:
+            raise ScenarioError(
+                f"{variable.name} = {one:g} is outside its range [{low:g}, {high:g}]"
+            )
+    return value
 
 
 def _start_signal(variable: Variable, values: Mapping[str, Any], outputs: set[str]) -> Signal:

@@ -97,7 +97,7 @@ class JsbSim(ForeignModel):
             "outputs": list(outs.values()), "initial": list(first), "trim": TRIMS[trim],
             "engines": engines, "rate": rate, "untouched": [],
         }  # fmt: skip
-        start = np.array([float(v) for v in first.values()])
+        start = np.array([_number(property, value) for property, value in first.items()])
         self.trimmed = self._trim(spec, {**ins, **outs}, start)
         """Values of the inputs and outputs after the trim, by name."""
         spec["untouched"] = [self.trimmed[name] for name in ins]
@@ -149,6 +149,12 @@ def _named(given: Properties) -> dict[str, str]:
     for property in given:
         out[identifier(property, out)] = property
     return out
+
+
+def _number(property: str, value: object) -> float:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    raise ScenarioError(f"the initial value {value!r} of {property} is not a finite number")
 
 
 def _unit(property: str) -> str:

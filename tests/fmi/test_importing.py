@@ -374,7 +374,7 @@ def test_a_binary_that_does_not_load_leaves_the_working_folder() -> None:
     assert os.getcwd() == here
 
 
-@pytest.mark.parametrize("value", [None, "0.5", [], ["a"]])
-def test_a_value_that_is_no_number_is_named(value: object) -> None:
+@pytest.mark.parametrize("value", [None, "0.5", [], ["a"], -1, math.nan])
+def test_a_value_that_is_no_number_or_out_of_bounds_is_named(value: object) -> None:
     with pytest.raises(ScenarioError, match="k"):
         plain(Fmu(tank(2), parameters={"k": value})).build()

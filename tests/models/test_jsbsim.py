@@ -163,6 +163,9 @@ def test_wrong_arguments_are_errors_with_near_names() -> None:
         JsbSim("f16", inputs=["fcs/elevator-cmd-nrom"])
     with pytest.raises(ModelError, match=r"cannot trim c172p at ic/h-sl-ft = 80000"):
         JsbSim("c172p", initial={"ic/h-sl-ft": 80000.0, "ic/vc-kts": 100.0})
+    for wrong in (float("nan"), "fast"):
+        with pytest.raises(ScenarioError, match="of ic/vc-kts is not a finite number"):
+            JsbSim("f16", initial={"ic/vc-kts": wrong})  # type: ignore[dict-item]
     with pytest.raises(UnknownName, match="unknown trim 'best'"):
         JsbSim("f16", trim="best")
     with pytest.raises(ScenarioError, match="alpha is both an input and an output"):

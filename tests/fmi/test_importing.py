@@ -18,6 +18,7 @@ import rtsim as rt
 from rtsim.core.cache import cache_folder
 from rtsim.core.errors import CheckpointError, ModelError, ScenarioError, UnknownName
 from rtsim.fmi import Fmu
+from rtsim.fmi.instance import FmuInstance
 from rtsim.fmi.reading import Description
 from rtsim.runs import prepare
 from rtsim.testing import trace_of
@@ -96,6 +97,14 @@ def test_model_exchange_has_its_events_at_the_exact_times(fmi: int) -> None:
     timed = run["tank.timed"]
     assert run.time[int(np.argmax(timed))] == 0.5, "the time event is a tag of its own"
     assert run["tank.events"][-1] == 2
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_a_model_exchange_is_initialised_once(fmi: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts, start = [], FmuInstance.start
+    monkeypatch.setattr(FmuInstance, "start", lambda one, n: starts.append(n) or start(one, n))
+    rt.simulate(plain(Fmu(tank(fmi), kind=ME, in_process=True), until=0.3, solver="dp54"))
+    assert [list(numbers[-3:-1]) for numbers in starts] == [[1.0, 2.0]]  # level and inflow
 
 
 def test_an_event_that_moves_its_own_indicator_back_happens_once() -> None:

@@ -101,8 +101,14 @@ def test_model_exchange_has_its_events_at_the_exact_times(fmi: int) -> None:
 
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_a_model_exchange_is_initialised_once(fmi: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    starts, start = [], FmuInstance.start
-    monkeypatch.setattr(FmuInstance, "start", lambda one, n: starts.append(n) or start(one, n))
+    starts: list[Any] = []
+    start = FmuInstance.start
+
+    def noted(one: FmuInstance, numbers: Any) -> Any:
+        starts.append(numbers)
+        return start(one, numbers)
+
+    monkeypatch.setattr(FmuInstance, "start", noted)
     rt.simulate(plain(Fmu(tank(fmi), kind=ME, in_process=True), until=0.3, solver="dp54"))
     assert [list(numbers[-3:-1]) for numbers in starts] == [[1.0, 2.0]]  # level and inflow
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.extras import needs
-from rtsim.core.signals import Vector
+from rtsim.core.signals import Vector, same_unit
 from rtsim.core.tag import NS_PER_S, Duration
 from rtsim.record.reading import Recording
 from rtsim.runs.prepared import Prepared, prepare
@@ -369,9 +369,15 @@ class _Axis:
                 raise ScenarioError(f"--vary {name} needs a range: {name}=range:LOW,HIGH")
             low, high = max(low, given.low), min(high, given.high)
         elif start is None:
+            owners = [
+                f"--vary {component}.{name}"
+                for component, part in scenario.components.items()
+                if any(name in one.signals for one in part.settings())
+            ]
             raise ScenarioError(
-                f"{name} is an argument of the scenario; give its range: --vary "
-                f"{name}=range:LOW,HIGH"
+                f"{name} without a component is an argument of the scenario; give its range: "
+                f"--vary {name}=range:LOW,HIGH"
+                + (f", or write {' or '.join(owners)}" if owners else "")
             )
         if start is None or not low <= start <= high:
             start = 0.5 * (low + high)
@@ -450,16 +456,19 @@ def _compared(
         for name in signals:
             data.chosen([name])
             _ = run[name]
+        _check_units(data, [*signals, *inputs], run)
         return list(dict.fromkeys(signals))
     plants = {plant.name: plant for plant in run.system.plants}
-    found = []
+    found, empty = [], []
     for name in data.signals:
         component, _, own = name.partition(".")
         plant = plants.get(component)
         if plant is None or name in inputs or own not in plant.signals.columns:
             continue
-        if own not in plant.bound.model.inputs.columns and np.isfinite(data.signals[name]).any():
-            found.append(name)
+        if own not in plant.bound.model.inputs.columns:
+            (found if np.isfinite(data.signals[name]).any() else empty).append(name)
+    if empty and not found:
+        raise ScenarioError(f"{data.source} contains no value of {', '.join(empty)}")
     known = sorted(f"{p}.{c}" for p, plant in plants.items() for c in plant.signals.columns)
     if not found:
         raise ScenarioError(
@@ -467,7 +476,23 @@ def _compared(
             f"{', '.join(data.signals) or 'none'}, and the signals of the plants are "
             f"{', '.join(known)}; give the columns these names"
         )
+    _check_units(data, [*found, *inputs], run)
     return found
+
+
+def _check_units(data: Measurements, names: Sequence[str], run: RunResult) -> None:
+    """Raise :class:`ScenarioError` if the data give a signal another unit than the scenario."""
+    for name in names:
+        component, _, own = name.partition(".")
+        given, port = data.units.get(name), run.system.ports.get(component)
+        if given is None or port is None or own not in port.signals:
+            continue
+        unit = port.signals[own].unit
+        if not same_unit(given, unit):
+            raise ScenarioError(
+                f"{data.source}: {name} is in {given}, but {unit} in the scenario; convert the "
+                f"values, and write {name} [{unit}]"
+            )
 
 
 def _result(

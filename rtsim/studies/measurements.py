@@ -6,7 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +23,15 @@ _SKIPPED = ("time_ns", "ns")
 
 @dataclass(frozen=True)
 class Measurements:
-    """Signals over ``time`` (s), each of shape (n,); a missing value is NaN."""
+    """Signals over ``time`` (s), each of shape (n,); a missing value is NaN.
+
+    ``units`` has the unit of each signal whose title in a CSV file contains a unit.
+    """
 
     source: str
     time: Vector
     signals: Mapping[str, Vector]
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: str | Path | Recording | Measurements) -> Measurements:
@@ -58,7 +62,8 @@ class Measurements:
             raise RecordingError(f"cannot read {path}: {error}") from None
         if len(rows) < 2:
             raise RecordingError(f"{path} has no rows below its header")
-        names = [_name(path, text) for text in rows[0]]
+        titles = [_title(path, text) for text in rows[0]]
+        names = [name for name, _ in titles]
         times = [k for k, name in enumerate(names) if name.lower() in TIMES]
         if len(times) != 1:
             raise RecordingError(
@@ -78,7 +83,8 @@ class Measurements:
         time = columns.pop(names[times[0]])
         if not (np.isfinite(time).all() and time[0] >= 0.0 and (np.diff(time) > 0).all()):
             raise RecordingError(f"the times of {path} must be >= 0 s and in ascending order")
-        return cls(str(path), time, columns)
+        units = {name: unit for name, unit in titles if unit is not None}
+        return cls(str(path), time, columns, units)
 
     def chosen(self, names: Sequence[str]) -> dict[str, Vector]:
         """Return the signals ``names``; raise :class:`UnknownName` for an unknown name."""
@@ -88,13 +94,16 @@ class Measurements:
         return {name: self.signals[name] for name in names}
 
 
-def _name(path: Path, text: str) -> str:
+def _title(path: Path, text: str) -> tuple[str, str | None]:
     match = _HEAD.match(text)
     if match is None:
-        raise RecordingError(f"{path}: cannot read the title {text!r}; write 'cart.x [m]'")
+        raise RecordingError(
+            f"{path}: cannot read the title {text!r}; write 'cart.x [m]', and "
+            "separate the titles by commas"
+        )
     if match["name"].lower() in TIMES and match["unit"] not in (None, "", "s"):
         raise RecordingError(f"{path}: the times are in {match['unit']}; give them in s")
-    return match["name"]
+    return match["name"], match["unit"]
 
 
 def _number(path: Path, line: int, text: str) -> float:

@@ -459,7 +459,8 @@ def _compared(
         _check_units(data, [*signals, *inputs], run)
         return list(dict.fromkeys(signals))
     plants = {plant.name: plant for plant in run.system.plants}
-    found, empty = [], []
+    found: list[str] = []
+    empty: list[str] = []
     for name in data.signals:
         component, _, own = name.partition(".")
         plant = plants.get(component)

@@ -457,6 +457,8 @@ class RunSummary:
         if self.options.strict:
             print_strict(result.segments)
         print_faults(result.system.faults)
+        for note in dict.fromkeys(n for one in result.segments for n in one.notes_of_controllers()):
+            click.echo(f"note: {note}")
         print_requirements(result.requirements)
         if self.inbox is not None and self.inbox.trouble:
             click.echo(f"remote control was lost during the run: {self.inbox.trouble}")

@@ -166,7 +166,6 @@ class RunResult(SignalsByName, Judged):
             "overruns": self.overruns,
             "late answers": self.late,
             "missed requests": self.missed,
-            "restarts of controllers": sum(task.restarts for task in self.system.controllers),
             "missed deadlines": sum(
                 counts.missed for one in self.system.processors for counts in one.counts.values()
             ),
@@ -176,9 +175,16 @@ class RunResult(SignalsByName, Judged):
             behind = [name for name, count in senders.items() if count > 1]
             if behind:
                 found.append(f"senders that {medium} did not keep up with: {', '.join(behind)}")
-        for task in self.system.controllers:
-            found += [f"{task.name}: {note}" for note in notes_of(task.controller)]
+        found += self.notes_of_controllers()
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
+
+    def notes_of_controllers(self) -> list[str]:
+        """Return failures and restarts of controllers, and what they report about themselves."""
+        tasks = self.system.controllers
+        restarts = sum(task.restarts for task in tasks)
+        found = [f"restarts of controllers: {restarts}"] if restarts else []
+        found += [f"{one.name} failed: {one.failed.splitlines()[0]}" for one in tasks if one.failed]
+        return found + [f"{one.name}: {note}" for one in tasks for note in notes_of(one.controller)]
 
     def final(self, name: SignalName) -> float | Vector:
         """Return the last value of a signal, ``"component.signal"``: a number or an array (n,).

@@ -429,9 +429,15 @@ class _Axis:
                     f"declared bounds, {declared}"
                 )
         elif start is None:
+            owners = [
+                f"--vary {component}.{name}"
+                for component, part in scenario.components.items()
+                if any(name in one.signals for one in part.settings())
+            ]
             raise ScenarioError(
-                f"{name} is an argument of the scenario; give its range: --vary "
-                f"{name}=range:LOW,HIGH"
+                f"{name} without a component is an argument of the scenario; give its range: "
+                f"--vary {name}=range:LOW,HIGH"
+                + (f", or write {' or '.join(owners)}" if owners else "")
             )
         if start is None or not low <= start <= high:
             start = 0.5 * (low + high)
@@ -517,7 +523,7 @@ def _compared(
         if not same_unit(given, wanted):
             raise ScenarioError(
                 f"{name} is in {given} in {data.source}, but in {wanted} in the scenario; convert "
-                "the column"
+                f"the values, and write {name} [{wanted}]"
             )
     return names
 
@@ -527,14 +533,17 @@ def _of_plants(
 ) -> list[str]:
     """Return the names of all measured signals of plants, except inputs."""
     plants = {plant.name: plant for plant in run.system.plants}
-    found = []
+    found: list[str] = []
+    empty: list[str] = []
     for name in data.signals:
         component, _, own = name.partition(".")
         plant = plants.get(component)
         if plant is None or name in inputs or own not in plant.signals.columns:
             continue
-        if own not in plant.bound.model.inputs.columns and np.isfinite(data.signals[name]).any():
-            found.append(name)
+        if own not in plant.bound.model.inputs.columns:
+            (found if np.isfinite(data.signals[name]).any() else empty).append(name)
+    if empty and not found:
+        raise ScenarioError(f"{data.source} contains no value of {', '.join(empty)}")
     known = sorted(f"{p}.{c}" for p, plant in plants.items() for c in plant.signals.columns)
     if not found:
         raise ScenarioError(

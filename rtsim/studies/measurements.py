@@ -132,7 +132,10 @@ def _title(path: Path, text: str) -> tuple[str, str]:
     """Return name and unit of a column: ``cart.x [m]`` gives ``("cart.x", "m")``."""
     match = _HEAD.match(text)
     if match is None:
-        raise RecordingError(f"{path}: cannot read the title {text!r}; write 'cart.x [m]'")
+        raise RecordingError(
+            f"{path}: cannot read the title {text!r}; write 'cart.x [m]', and "
+            "separate the titles by commas"
+        )
     if match["name"].lower() in TIMES and match["unit"] not in (None, "", "s"):
         raise RecordingError(f"{path}: the times are in {match['unit']}; give them in s")
     unit = (match["unit"] or "").strip()

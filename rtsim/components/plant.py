@@ -37,6 +37,9 @@ class RunningPlant:
     ``u`` and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
     """
 
+    outside = False
+    """True if a part of the state is outside of the vectors of the plant."""
+
     def __init__(
         self,
         name: str,

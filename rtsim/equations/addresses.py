@@ -113,6 +113,43 @@ def call_peek(handle: Any, socket: int, into: int, flags: int) -> int:
     return int(handle(socket, into, 1, flags))
 
 
+def call_fmi2_values(handle: Any, component: int, references: int, count: int, values: int) -> int:
+    """Call a function of FMI 2.0 that gets or sets variables, such as ``fmi2GetReal``."""
+    return int(handle(component, references, count, values))
+
+
+def call_fmi3_values(
+    handle: Any, component: int, references: int, count: int, values: int, size: int
+) -> int:
+    """Call a function of FMI 3.0 that gets or sets variables, such as ``fmi3GetFloat64``."""
+    return int(handle(component, references, count, values, size))
+
+
+def call_fmi2_step(handle: Any, component: int, t: float, h: float, no_return: int) -> int:
+    """Call ``fmi2DoStep`` by its address."""
+    return int(handle(component, t, h, no_return))
+
+
+def call_fmi3_step(
+    handle: Any,
+    component: int,
+    t: float,
+    h: float,
+    no_return: int,
+    event: int,
+    ended: int,
+    early: int,
+    last: int,
+) -> int:
+    """Call ``fmi3DoStep`` by its address; the last four arguments are addresses of results."""
+    return int(handle(component, t, h, no_return, event, ended, early, last))
+
+
+def call_fmi_state(handle: Any, component: int, state: int) -> int:
+    """Call a function that gets or sets the state of an FMU; ``state`` is its last argument."""
+    return int(handle(component, state))
+
+
 # -- argument tables -------------------------------------------------------------------------------
 #
 # Passing ten arrays to compiled code costs 0.6 us, half of what a short step computes.  A plant

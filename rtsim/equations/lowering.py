@@ -49,6 +49,11 @@ from rtsim.equations.addresses import (
     call_clock,
     call_drive,
     call_equation,
+    call_fmi2_step,
+    call_fmi2_values,
+    call_fmi3_step,
+    call_fmi3_values,
+    call_fmi_state,
     call_peek,
     call_project,
     call_read,
@@ -475,8 +480,9 @@ def _whole(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> A
 def _of_c(
     function: Callable[..., Any], kinds: tuple[Any, ...], result: Any, *constant: tuple[int, int]
 ) -> None:
-    """Make ``function`` call a C function by its address; arguments are 64-bit numbers.
+    """Make ``function`` call a C function by its address; all its arguments are 64-bit numbers.
 
+    ``kinds`` and ``result`` are the types of the arguments and of the result of the C function.
     Each pair in ``constant`` is the position and the value of a further argument of the C function.
     """
 
@@ -492,7 +498,9 @@ def _of_c(
         answer = builder.call(builder.inttoptr(handle, ir.PointerType(shape)), given)
         return builder.sext(answer, word) if result == types.int32 else answer
 
-    _generated(function, types.int64, generate, lambda given: (types.int64,) * len(given))
+    converted = [types.float64 if k == types.float64 else types.int64 for k in kinds]
+    wanted = (types.int64, *converted)
+    _generated(function, types.int64, generate, lambda given: wanted[: len(given)])
 
 
 def _at(kind: Any) -> Generate:
@@ -597,3 +605,9 @@ _of_c(call_clock, (_INT, _LONG), _INT)
 _of_c(call_sleep, (_INT, _INT, _LONG, _LONG), _INT, (3, 0))
 _of_c(call_read, (_INT, _LONG, _LONG, _LONG), _LONG, (3, 0))
 _of_c(call_peek, (_INT, _LONG, _LONG, _INT), _LONG, (2, 1))
+_NUMBER = types.float64
+_of_c(call_fmi2_values, (_LONG, _LONG, _LONG, _LONG), _INT)
+_of_c(call_fmi3_values, (_LONG, _LONG, _LONG, _LONG, _LONG), _INT)
+_of_c(call_fmi2_step, (_LONG, _NUMBER, _NUMBER, _INT), _INT)
+_of_c(call_fmi3_step, (_LONG, _NUMBER, _NUMBER, _INT, _LONG, _LONG, _LONG, _LONG), _INT)
+_of_c(call_fmi_state, (_LONG, _LONG), _INT)

@@ -32,7 +32,7 @@ from rtsim.equations.addresses import (
 )
 from rtsim.equations.calls import evaluate, evaluation_block
 from rtsim.equations.compiling import Native, compile_function, compiled
-from rtsim.equations.machine_code import FAILED, EntryPoint
+from rtsim.equations.machine_code import FAILED, BareCall, EntryPoint
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, PAUSED, Stall, Stepper
 from rtsim.solve.guard_table import GUARD_TABLE, state_within
@@ -118,6 +118,16 @@ def _native_between() -> EntryPoint:
     entry = compile_function(between, (WORDS, WORDS), "one step").call
     assert isinstance(entry, EntryPoint)
     return entry
+
+
+def step_in_ns(step: Native, block: AddressBlock) -> tuple[array[int], BareCall]:
+    """Return the fastest call of ``step`` from Python, and the array with its times.
+
+    The first two elements of the array are begin and end of the step, ns. ctypes needs 0.2 us for
+    two numbers as arguments.
+    """
+    times = array("q", (0, 0, int(step.handle)))
+    return times, _native_between().bare(block, np.frombuffer(times, np.int64))
 
 
 @cache
@@ -276,8 +286,7 @@ class _Resident(_Plain):
         self._block = self._method.layout.block(self._functions, arrays, self._sizes)
         self._words = self._block.words
         self._step = self._native.on(self._block)
-        self._times = array("q", (0, 0, int(self._native.handle)))
-        self._bare = _native_between().bare(self._block, np.frombuffer(self._times, np.int64))
+        self._times, self._bare = step_in_ns(self._native, self._block)
         self._call, self._at = self._bare.function, self._bare.at
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
@@ -285,7 +294,6 @@ class _Resident(_Plain):
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        # Both times are passed in one array, because ctypes needs 0.2 us for two numbers.
         if (
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
             and to_ns < EXACT_NS

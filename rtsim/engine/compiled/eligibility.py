@@ -60,6 +60,8 @@ def examine(
     for plant in system.plants:
         if plant.bound.later:
             found.why_not.append(f"{plant.name} is not compiled, because the run is short")
+        elif plant.native_step() is None and plant.outside:
+            found.why_not.append(f"another program computes {plant.name}")
         elif plant.native_step() is None:
             found.why_not.append(f"the solver or the model of {plant.name} is not compiled")
     if system.plants and pacer.clock.paced and (why := why_unpaceable(system, pacer)):

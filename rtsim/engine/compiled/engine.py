@@ -104,9 +104,12 @@ class CompiledEngine:
         """Return the table if one call of compiled code can make a whole run, else ``None``.
 
         Compiled code can make a whole run if all tasks are compiled, the first calls of the tasks
-        have been checked, and no change is scheduled.
+        have been checked, no change is scheduled, and the vectors of the plants are their complete
+        state.
         """
         if self._table is None or not self.usable or self.interpreted or self._system.changes:
+            return None
+        if any(plant.outside for plant in self._system.plants):
             return None
         return self._table if all(map(_checked, self._system.tasks)) else None
 

@@ -85,18 +85,19 @@ def fit(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Fit values of SCENARIO to measurements, by least squares over many runs.
+    """Fit parameters of SCENARIO to measurements by the method of least squares.
 
-    The intervals assume that the model is correct and that the noise of each signal is independent.
-    The command warns if the data do not determine a value, if a value reaches its range, and if the
-    residuals are correlated.
+    The printed confidence intervals assume that the model is correct and that the noise is
+    independent. The command warns about values that the data do not determine, values at the end of
+    their range, and correlated residuals.
 
     \b
     Examples:
       rtsim fit motor.py --to bench.csv --vary motor.friction --vary motor.gain=range:1,10
       rtsim fit motor.py --to bench.csv --vary motor.gain --input drive.voltage -o fit.html
 
-    Exit status: 0 if the data determine all values, 1 if not, 2 if the fit did not converge.
+    Exit status: 0 if the data determine all values, 1 if some values remain undetermined, 2 if the
+        fit did not converge.
     """
     if path is not None:
         if path.suffix != ".html":

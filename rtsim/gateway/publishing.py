@@ -367,8 +367,7 @@ class Viewer(Protocol):
         ...
 
     @property
-    def counts(self) -> tuple[int, int]:
-        ...
+    def counts(self) -> tuple[int, int]: ...
 
     @property
     def failure(self) -> str:
@@ -460,8 +459,7 @@ class PlotJuggler:
         self._socket = Broadcast(endpoint)
         self._sent = self._lost = 0
 
-    def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
-        ...
+    def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None: ...
 
     def show(self, due: Sequence[SampledTopic], state: StateTable, values: Vector) -> None:
         timestamp = state.ns / NS_PER_S
@@ -474,8 +472,7 @@ class PlotJuggler:
             self._sent += sent
             self._lost += not sent
 
-    def rewound(self) -> None:
-        ...
+    def rewound(self) -> None: ...
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -44,7 +44,7 @@ class Margins:
       loop, ``delay`` is an approximation for signals below half the sample rate.
       :meth:`Loop.delay_margin` instead delays the held signal.
     - ``crossover`` is the frequency (rad/s) of the oscillation at the delay margin. A continuous
-      loop whose gain does not fall below 1 has ``delay`` 0 and infinite ``crossover``.
+      loop whose gain stays above 1 at high frequencies has ``delay`` 0 and infinite ``crossover``.
     - ``searched_above`` is the lowest frequency (rad/s) of an incomplete search for gain crossings.
       Below this frequency, the gain may still cross 1. After a complete search, ``searched_above``
       is 0.

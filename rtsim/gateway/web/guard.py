@@ -140,8 +140,7 @@ def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.V
     return server
 
 
-def _not_shared(verbose: bool = True) -> None:
-    ...
+def _not_shared(verbose: bool = True) -> None: ...
 
 
 @contextmanager

@@ -341,8 +341,7 @@ class RecordedRun:
             raise ScenarioError(f"a recording does not take the command {kind}")
         return f"at {self.ns / NS_PER_S:.3f} s"
 
-    def close(self) -> None:
-        ...
+    def close(self) -> None: ...
 
 
 def _described(track: TrackData, place: Place) -> Signal:

@@ -1,4 +1,4 @@
-"""Check of a formula against the signals and units of a scenario or a recording."""
+"""Check a formula against the signals and units of a run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Factors = Mapping[str, Fraction] | None
 def checked(text: str, unit_of: UnitOf) -> Node:
     """Return the tree of the formula ``text``.
 
-    Raises :class:`FormulaError` for an unknown signal, for two different units, for a number in
-    place of a condition, and for a condition in place of a number.
+    Raises ``FormulaError`` for an unknown signal, two different units, or a number in place of a
+    condition.
     """
     try:
         node = parse(text)
@@ -41,8 +41,7 @@ TOO_DEEP = "the formula has too many parts within each other; write several requ
 def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
     """Return the common unit of the margins of comparisons.
 
-    The unit is empty if the parts have no unit or different units. ``nodes`` are parts of a checked
-    formula; parts that are no comparisons are ignored.
+    The result is empty if units are missing or different.
     """
     check = _Check("", unit_of)
     units = {_with_slash(check.margin(one) or {}) for one in nodes if one.kind in COMPARISONS}
@@ -50,7 +49,6 @@ def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
 
 
 def _with_slash(unit: Mapping[str, Fraction]) -> str:
-    """Return a unit as users write it, such as m/s^2; empty for no unit."""
     above = _written({symbol: n for symbol, n in unit.items() if n > 0}) if unit else ""
     below = (f"/{_written({symbol: -n})}" for symbol, n in unit.items() if n < 0)
     return "".join((above.replace("no unit", "1").replace(" ", "*"), *below))
@@ -155,7 +153,6 @@ class _Check:
                 )
 
     def _measured(self, node: Node, call: Node) -> None:
-        """Raise :class:`FormulaError` for wrong arguments of a measure or a wrong limit."""
         measure = MEASURES[call.name]
         limit = node.children[1 if node.children[0] is call else 0]
         if node.kind in ("==", "!="):
@@ -194,7 +191,6 @@ class _Check:
         self._limit(limit, call.name, {measure.unit: Fraction(1)} if measure.unit else unit)
 
     def _argument(self, node: Node, kind: str, unit: Factors) -> None:
-        """Raise :class:`FormulaError` if a band, a time or a height of a measure is not valid."""
         if node.kind != "number":
             raise self._wrong(node, f"{self._text_of(node)} is not a number")
         given = self._factors(node, node.name)
@@ -214,7 +210,6 @@ class _Check:
             )
 
     def _same(self, node: Node, kind: str) -> Factors:
-        """Return the common unit of the children; raise :class:`FormulaError` if units differ."""
         units = [self.number(child) for child in node.children]
         left, right = units
         if left is not None and right is not None and left != right:
@@ -264,7 +259,6 @@ def _scaled(unit: Factors, by: Fraction) -> Factors:
 
 
 def _product(left: Factors, right: Factors, sign: int) -> Factors:
-    """Return the unit of a product or quotient; an operand without a unit has no effect on it."""
     if left is None and right is None:
         return None
     found = dict(left or {})

@@ -1,4 +1,4 @@
-"""Measured signals for a fit: the rows of a recording, or a file of comma-separated values."""
+"""Measured signals for a fit, from a recording or a CSV file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SKIPPED = ("time_ns", "ns")
 
 @dataclass(frozen=True)
 class Measurements:
-    """Signals over ``time`` (s), each of shape (n,); a missing value is NaN."""
+    """Measured signals over ``time`` (s), each (n,), with NaN for missing values."""
 
     source: str
     time: Vector
@@ -33,7 +33,7 @@ class Measurements:
     def of(cls, given: str | Path | Recording | Measurements) -> Measurements:
         """Return the measurements of a recording or of a file (``.mcap`` or CSV).
 
-        Raises :class:`RecordingError` for a file that cannot be read.
+        Raises ``RecordingError`` if the file cannot be read.
         """
         if isinstance(given, Measurements):
             return given

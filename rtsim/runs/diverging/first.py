@@ -36,7 +36,7 @@ def bits(value: float) -> int:
 
 
 def same(a: Value, b: Value) -> bool:
-    """Return True if two values are equal bit for bit; NaN equals NaN, and -0.0 differs from 0.0."""
+    """Return True if two values are equal bit for bit; NaN equals NaN, 0.0 is not -0.0."""
     if isinstance(a, float) and isinstance(b, float):
         return bits(a) == bits(b)
     return type(a) is type(b) and a == b

@@ -74,13 +74,16 @@ def counterexample(
 ) -> RunResult:
     """Run a counterexample file, and return the result with the verdict on its requirement.
 
-    Args: path: The file, relative to ``folder``. controllers: Interface file for each controller in
-            C, by component name. In a scenario with one controller, the name can be ``""``. By
-            default, the controllers of the scenario run. board: URL of the board that runs the C
-            code. Without ``controllers``, the board runs the scenario's controllers in C. latency:
-            Compute latency of these controllers, s. The default is the latency in the scenario or,
-            on a board, half of the period. cases: Folder for failed steps. folder: Folder of
-            relative paths.
+    Args:
+        path: The file, relative to ``folder``.
+        controllers: Interface file for each controller in C, by component name. In a scenario with
+            one controller, the name can be ``""``. By default, the controllers of the scenario run.
+        board: URL of the board that runs the C code. Without ``controllers``, the board runs the
+            scenario's controllers in C.
+        latency: Compute latency of these controllers, s. The default is the latency in the scenario
+            or, on a board, half of the period.
+        cases: Folder for failed steps.
+        folder: Folder of relative paths.
     """
     example = Counterexample.open(folder / path)
     scenario = example.make()

@@ -3,8 +3,10 @@
 :class:`PacedLine` runs the board by a clock. In cycles of the board, ``due`` is the time of the
 clock, and ``reached`` is the time that the board has reached::
 
-    reached <= due The line is quiet. K n answer is computed early, and its bytes are sent when they
-    are due.
+    reached <= due           The line is quiet.  The board is at most one slice behind the clock,
+                             so its time never passes the arrival of the next byte.
+    reached <= due + AHEAD   An answer is expected.  The answer is computed early, and its bytes are
+                             held back until they are due.
 
 :class:`PacedBoard` starts the process that does this, :mod:`hitl.boards.paced_server`.
 """
@@ -314,8 +316,11 @@ class PacedBoard:
     ends. Opening ``port`` resets the board, as with a real board. Raises :class:`BoardError` if the
     board cannot be served, which is always the case on Windows.
 
-    Args: url: URL of an emulated board. firmware: Intel HEX file. link: Symbolic link to the port,
-    created for the user. patience: Longest time to wait for an answer of the process, s.
+    Args:
+        url: URL of an emulated board.
+        firmware: Intel HEX file.
+        link: Symbolic link to the port, created for the user.
+        patience: Longest time to wait for an answer of the process, s.
     """
 
     def __init__(

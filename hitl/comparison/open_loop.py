@@ -388,14 +388,19 @@ def open_loop(
     are raised. Raises :class:`ShapeError` for inputs or tags of a wrong shape, and
     :class:`ScenarioError` for tolerances that match no output.
 
-    Args: design: Reference controller. translation: Controller to compare with it. inputs: Inputs
-            of all steps, shape (k, m), in the order of the reference controller's inputs. tags:
-            Time (ns) and microstep of each step, shape (k, 2). By default, step i is at tick i.
-            name: Name of the controller in messages. period: Period of the steps; by default that
-            of the translation. tolerances: See ``hitl.comparison.tolerances``. By default,
-            tolerances depend on the C types. observe: Function that is called after each step.
-            sides: Names of both controllers in messages. labels: Units and kinds of the outputs, if
-            ``design`` is in C.
+    Args:
+        design: Reference controller.
+        translation: Controller to compare with it.
+        inputs: Inputs of all steps, shape (k, m), in the order of the reference controller's
+            inputs.
+        tags: Time (ns) and microstep of each step, shape (k, 2). By default, step i is at tick i.
+        name: Name of the controller in messages.
+        period: Period of the steps; by default that of the translation.
+        tolerances: See ``hitl.comparison.tolerances``. By default, tolerances depend on the C
+            types.
+        observe: Function that is called after each step.
+        sides: Names of both controllers in messages.
+        labels: Units and kinds of the outputs, if ``design`` is in C.
     """
     name = name or name_of(translation)
     interface = interface_of(translation)

@@ -234,8 +234,9 @@ class BoardController(LoggedController):
         patience: Longest time for connecting, starting and stopping, s.
         cases: Folder in which a failed step is saved; ``None`` to save none.
         build: Build that the board must report. By default, a real board must report the build of
-            the interface's sources. warnings: Compiler warnings about the C code. kept: Values of
-            parameters that only the C code declares.
+            the interface's sources.
+        warnings: Compiler warnings about the C code.
+        kept: Values of parameters that only the C code declares.
     """
 
     def __init__(

@@ -99,9 +99,11 @@ def firmware(
 
     If rtsim contains an image of the same sources, nothing is built. Otherwise, the image is built.
 
-    Args: interface: An interface or the path of its file. baud: Bit rate of the serial line; None
-    for the board's default. build: True to build the image in any case. board: Description of the
-    board.
+    Args:
+        interface: An interface or the path of its file.
+        baud: Bit rate of the serial line; None for the board's default.
+        build: True to build the image in any case.
+        board: Description of the board.
 
     Raises:
         NoTools: Tools for the build are not installed.
@@ -152,9 +154,12 @@ def fit(
 
     The build is cached.
 
-    Args: interface: Interface of the controller. target: ``"host"`` or a family of processors, such
-            as ``"avr"``. A family stands for its first board. toolchain: Compiler of the host.
-            board: Board to use in place of ``target``.
+    Args:
+        interface: Interface of the controller.
+        target: ``"host"`` or a family of processors, such as ``"avr"``. A family stands for its
+            first board.
+        toolchain: Compiler of the host.
+        board: Board to use in place of ``target``.
 
     Raises:
         InterfaceError, BuildError, BoardError: The controller does not fit the target.

@@ -267,9 +267,12 @@ clean:
 def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str], hal: str) -> str:
     """Return the Makefile of the sketch ``name`` for ``board``.
 
-    Args: board: Description of the board. name: Name of the sketch. main: Main file of the sketch.
-    flags: Compiler flags in addition to those of the board. hal: Folder with the board's C code in
-    the sketch.
+    Args:
+        board: Description of the board.
+        name: Name of the sketch.
+        main: Main file of the sketch.
+        flags: Compiler flags in addition to those of the board.
+        hal: Folder with the board's C code in the sketch.
     """
     gcc, flasher = board.compiler, board.flasher
     core = gcc.core

@@ -160,9 +160,12 @@ class Budget:
     ) -> Budget:
         """Return the time budget of the controller of ``interface``.
 
-        Args: interface: Interface of the controller. baud: Bit rate. execution_ns: Longest step so
-        far, ns; 0 if unknown. clock_hz: Processor clock of the board. line: Serial line of the
-        board.
+        Args:
+            interface: Interface of the controller.
+            baud: Bit rate.
+            execution_ns: Longest step so far, ns; 0 if unknown.
+            clock_hz: Processor clock of the board.
+            line: Serial line of the board.
         """
         sizes = (
             wire_size(LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes),

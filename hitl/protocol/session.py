@@ -385,9 +385,11 @@ class Session:
 
     Without an interface, any board is accepted, but no step is possible.
 
-    Args: interface: Interface of the expected controller, or None. patience_ns: Longest time to
-    wait for an answer. connect_patience_ns: Longest time to wait for the first answer. build:
-    Expected build of the firmware; None allows any build.
+    Args:
+        interface: Interface of the expected controller, or None.
+        patience_ns: Longest time to wait for an answer.
+        connect_patience_ns: Longest time to wait for the first answer.
+        build: Expected build of the firmware; None allows any build.
     """
 
     def __init__(

@@ -174,6 +174,8 @@ def run_command(
         going_on: Checkpoint to continue from. The scenario and the seed of a checkpoint take
             precedence over the options. If the options contain no end time, a continued run ends at
             the end time of the saved run.
+        watch: Function that opens a display, and returns a publisher of states for the display and
+            an inbox that replaces the gateway's inbox.
     """
     if going_on is not None:
         options = _continuing(options, going_on)

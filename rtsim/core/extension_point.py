@@ -21,10 +21,12 @@ Check = Callable[[str, object], T]
 class ExtensionPoint(Mapping[str, T], Generic[T]):
     """A mapping from names to objects, to which other packages can add objects.
 
-    An entry point is imported at its first use. what: the noun for one object in error messages,
-        such as ``solver``. shipped: rtsim's own objects by name, or texts ``module:name`` of
-        objects that are imported at their first use. check: called once for each object that rtsim
-        does not ship, before its first use.
+    Args:
+        group: Group of the entry points. An entry point is imported at its first use.
+        what: Noun for an object in error messages, such as ``solver``.
+        shipped: rtsim's own objects by name, or texts ``module:name``, which are imported at their
+            first use.
+        check: Function that is called once for each object of another package.
     """
 
     def __init__(

@@ -118,7 +118,8 @@ def population(
     of earlier agents. Updates in turn are a known modelling error, and ``in_turn=True`` serves for
     comparison only.
 
-    K
+    Raises :class:`ScenarioError` if there is no agent or no scalar signal, or if ``rule`` is
+    invalid.
     """
     if count < 1:
         raise ScenarioError(f"{name} has {count} agents; give at least 1")

@@ -28,9 +28,9 @@ class Variable:
     """A scalar variable of an exported model. Its value reference is its position in the list.
 
     ``place`` is the index of its word in the image, and ``also`` are further words that a new value
-    changes. K ``state`` is the reference of the state of a derivative. ``dependencies`` are
-    references of the variables on which the variable depends directly, or ``None`` if they are not
-    known.
+    changes. ``owner`` is the number of a plant, ``SOURCE`` or ``NOBODY``. ``state`` is the
+    reference of the state of a derivative. ``dependencies`` are references of the variables on
+    which the variable depends directly, or ``None`` if they are not known.
     """
 
     name: str

@@ -492,7 +492,9 @@ def trim(
         free: States, inputs or parameters to find, as names or as a mapping of names to start
             values.
         fixed: Values of other states, inputs and parameters (default: as declared), and of outputs.
-            K The default is the range of the signal.
+            Each fixed output adds an equation.
+        bounds: Limits ``(low, high)`` of free values, by name. The default is the range of the
+            signal.
         steady: Names of states that must be steady, or a mapping of states to wanted rates per s.
             By default, all states must be steady.
         place: Function that computes values of the model, by name, from the free values. The free

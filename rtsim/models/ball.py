@@ -4,7 +4,8 @@ The ball falls freely. At each impact, the speed of the ball is reversed and mul
 ``restitution``. The times between impacts decrease geometrically, so infinitely many impacts occur
 in a finite time (Zeno). In the stop mode, the ball lies on the ground.
 
-K The first impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). The time between
+Let h0 be the initial height, v0 the initial speed, g gravity and e the restitution. The first
+impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). The time between
 impact n and impact n + 1 is 2 v1 e^n/g. The ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
 """
 

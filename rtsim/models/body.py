@@ -392,7 +392,8 @@ def initial_state(
         velocity_ned: velocity relative to the Earth in m/s.
         euler: roll, pitch and yaw in rad.
         rates: body rates relative to inertial space in rad/s. By default, the body rates keep the
-            Euler angles constant. parameters: parameters of the Earth. The default is WGS-84.
+            Euler angles constant.
+        parameters: parameters of the Earth. The default is WGS-84.
     """
     defaults = dict(zip(BODY_PARAMETERS.names, BODY_PARAMETERS.initial(), strict=True))
     given = {**defaults, **(parameters or {})}

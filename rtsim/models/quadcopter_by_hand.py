@@ -126,8 +126,10 @@ def add_quadcopter(out: rt.Scenario, step: Duration, above: float) -> None:
 def scenario(until: Duration = 3600, step: Duration = PERIOD, above: float = 0.0) -> rt.Scenario:
     """Fly the quadcopter with a stick, in acro or angle mode.
 
-    Args: until: end of the run, s. step: step of the vehicle, s. above: initial height of the feet
-    above the runway, m.
+    Args:
+        until: end of the run, s.
+        step: step of the vehicle, s.
+        above: initial height of the feet above the runway, m.
     """
     out = rt.Scenario("quadcopter", until=until)
     add_quadcopter(out, step, above)

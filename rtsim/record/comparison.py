@@ -168,9 +168,10 @@ def compare(
         tolerances: Maps patterns of ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
             ``(absolute, relative)``. If several patterns match a signal, the last one applies.
             Without a match, both tolerances are 0. The pattern ``"*"`` matches all signals, but no
-            integers such as message times. tags: ``"exact"`` compares rows with equal tags, and
-            ``"common"`` rows with equal times. until_ns: End (ns) of the compared time, which both
-            runs must reach. The default is the end of the baseline.
+            integers such as message times.
+        tags: ``"exact"`` compares rows with equal tags, and ``"common"`` rows with equal times.
+        until_ns: End (ns) of the compared time, which both runs must reach. The default is the end
+            of the baseline.
 
     Raises:
         ScenarioError: A tolerance is negative or not finite, or a pattern matches no signal.

@@ -198,12 +198,15 @@ class FileRecorder:
 
     The file is opened at once.
 
-    Args: path: The file to write. now: Function that returns a monotonic time in ns. overwrite:
-            True to overwrite an existing recording. Files that are no recordings are never
-            overwritten. patience: Time (s) after which a writing process without progress counts as
-            failed. keep_aside: Maximum number of bytes that wait in memory. Above this maximum, the
-            recording fails, and rtsim drops and counts further rows. writer: Module of the writing
-            process.
+    Args:
+        path: The file to write.
+        now: Function that returns a monotonic time in ns.
+        overwrite: True to overwrite an existing recording. Files that are no recordings are never
+            overwritten.
+        patience: Time (s) after which a writing process without progress counts as failed.
+        keep_aside: Maximum number of bytes that wait in memory. Above this maximum, the recording
+            fails, and rtsim drops and counts further rows.
+        writer: Module of the writing process.
 
     Raises:
         RecordingError: The path cannot be written.

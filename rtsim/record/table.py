@@ -198,17 +198,20 @@ def signal_table(
         recording: The recording to read.
         names: Components (``"f16"``), signals (``"f16.altitude"``), patterns (``"*.x"``), handles
             and their signals, sampled inputs of controllers, or parameters. The default is all
-            signals of the run. side: ``"plus"`` or ``"+"`` for the values after the discrete
-            changes at a time, ``"minus"`` or ``"-"`` for the values before these changes. Each time
-            occurs once in the table. rate: Frequency in Hz of equidistant times, from the first row
-            on. Without a rate, the table contains the times of all selected rows. Without names,
-            the times of :func:`common_times` are included.
+            signals of the run.
+        side: ``"plus"`` or ``"+"`` for the values after the discrete changes at a time, ``"minus"``
+            or ``"-"`` for the values before these changes. Each time occurs once in the table.
+        rate: Frequency in Hz of equidistant times, from the first row on. Without a rate, the table
+            contains the times of all selected rows. Without names, the times of
+            :func:`common_times` are included.
         own: If True, columns are NaN at times at which their component has no row.
         span: First and last time in s.
         ns: Increasing times (n,) of the table, instead of ``rate`` and ``span``.
 
-    Raises: UnknownName: A name matches no signal, or ``side`` is unknown. ScenarioError: The rate
-        or the span is impossible, the table is too large, or a name has a wrong type.
+    Raises:
+        UnknownName: A name matches no signal, or ``side`` is unknown.
+        ScenarioError: The rate or the span is impossible, the table is too large, or a name has a
+            wrong type.
         RecordingError: The recording has no signals.
     """
     if side not in _AFTER + _BEFORE:

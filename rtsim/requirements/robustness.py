@@ -5,8 +5,9 @@ the time of the next piece. An instant with several microsteps has several piece
 time; only the last one is valid after this instant.
 
 The robustness of a formula is a margin: positive if the formula holds, and negative otherwise.
-Unknown values, such as those after the end of the run, make the robustness an interval. K (RV
-2015), in integer ns.
+Unknown values, such as those after the end of the run, make the robustness an interval. The
+rules are those of robust satisfaction by Donze and Maler (FORMATS 2010), with the interval
+semantics of Deshmukh et al. (RV 2015), in integer ns.
 """
 
 from __future__ import annotations

@@ -168,10 +168,13 @@ def check(
 ) -> list[RequirementResult]:
     """Return the verdicts on requirements in a run.
 
-    Args: requirements: Requirements, texts of requirements, or requirement files. run: A recording
-    or the result of a run. margins: Also return the robustness over time.
+    Args:
+        requirements: Requirements, texts of requirements, or requirement files.
+        run: A recording or the result of a run.
+        margins: Also return the robustness over time.
 
-    Raises: ScenarioError: A formula does not match the run.
+    Raises:
+        ScenarioError: A formula does not match the run.
     """
     given = gather(requirements)
     judge = _Run(run._signals_from() if isinstance(run, SignalsByName) else run)

@@ -51,14 +51,18 @@ class Environment(gymnasium.Env[Array, Array]):
     The end of the run truncates an episode.  ``reset(seed=...)`` also seeds the random streams of
     the run, and ``reset(options={"cart.x": 1.0})`` sets values for one episode.
 
-    Args: scenario: The scenario. observe: Signals of an observation, shape (n,). act: Sources,
-            external inputs and parameters that an action sets, shape (m,). Each of these values
-            needs the bounds ``low`` and ``high``. step: Simulated time of one step, s. reward:
-            Function of the :class:`Simulation` that returns the reward after a step. terminated:
-            Function of the :class:`Simulation` that returns whether the episode is over. A terminal
-            guard of a model also terminates an episode. initial: Function that draws initial values
-            with a random generator. record: True to keep the rows of an episode for
-            ``env.simulation.result()``. engine: As in ``simulate``.
+    Args:
+        scenario: The scenario.
+        observe: Signals of an observation, shape (n,).
+        act: Sources, external inputs and parameters that an action sets, shape (m,). Each of these
+            values needs the bounds ``low`` and ``high``.
+        step: Simulated time of one step, s.
+        reward: Function of the :class:`Simulation` that returns the reward after a step.
+        terminated: Function of the :class:`Simulation` that returns whether the episode is over. A
+            terminal guard of a model also terminates an episode.
+        initial: Function that draws initial values with a random generator.
+        record: True to keep the rows of an episode for ``env.simulation.result()``.
+        engine: As in ``simulate``.
 
     Raises:
         UnknownName: A signal is unknown.

@@ -352,9 +352,9 @@ class Prepared:
         Args:
             seed: Seed of all random streams.
             set: Values for this run only, by ``"component.name"``, as for :meth:`Scenario.set`.
-            until: End of the run, s. The default is the end of the scenario. record: True keeps all
-                rows, False keeps none, and a list of track names keeps these tracks.
-                ``result.final`` works in each case.
+            until: End of the run, s. The default is the end of the scenario.
+            record: True keeps all rows, False keeps none, and a list of track names keeps these
+                tracks. ``result.final`` works in each case.
         """
         only = None if record is True else () if record is False else tuple(record)
         found = self.run_into(

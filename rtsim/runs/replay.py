@@ -61,12 +61,13 @@ def rerun(
 
     Args:
         recording: The recording to repeat.
-        scenario: The scenario to run. The default is the scenario that the recording names. start:
-            A checkpoint at which to begin. stop_ns: The run stops at the first tag at or after this
-            time, ns.
+        scenario: The scenario to run. The default is the scenario that the recording names.
+        start: A checkpoint at which to begin.
+        stop_ns: The run stops at the first tag at or after this time, ns.
 
-    Raises: RecordingError: The recording lacks required data. RtsimError: This machine cannot
-        repeat the run.
+    Raises:
+        RecordingError: The recording lacks required data.
+        RtsimError: This machine cannot repeat the run.
     """
     request = to_repeat(recording, scenario, start=start, stop_ns=stop_ns)
     result = run(request.into(recorder_for_repeat(recording)))
@@ -162,11 +163,15 @@ def scenario_from(
 ) -> Scenario:
     """Load the scenario that a recording or a checkpoint names.
 
-    Args: header: Header of the recording or checkpoint. source: File name for error messages.
-    instead: Function that returns a replacement for a controller, by the controller's name.
+    Args:
+        header: Header of the recording or checkpoint.
+        source: File name for error messages.
+        instead: Function that returns a replacement for a controller, by the controller's name.
 
-    Raises: RecordingError: The header is invalid, or does not name a scenario because the run was
-        started from Python. TrustError: The scenario's code must not run.
+    Raises:
+        RecordingError: The header is invalid, or does not name a scenario because the run was
+            started from Python.
+        TrustError: The scenario's code must not run.
     """
     origin: Mapping[str, Any] = header.get("scenario", {}).get("origin", {})
     if not origin.get("reference"):

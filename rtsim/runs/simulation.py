@@ -86,8 +86,8 @@ def simulate(
         solver: Solver of each plant of the components.
         seed: Seed of all random streams.
         pace: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.
-        until: End of the run, s. The default is the end of the scenario. recorder: Recorder of the
-            run. The default keeps all rows in memory.
+        until: End of the run, s. The default is the end of the scenario.
+        recorder: Recorder of the run. The default keeps all rows in memory.
         record: If False and ``recorder`` is not given, no rows are kept.
         compile: True compiles models to machine code; False runs them as plain Python.
         start: Checkpoint from which the run continues.
@@ -98,8 +98,8 @@ def simulate(
         engine: ``"auto"``, ``"compiled"`` or ``"interpreted"``, with equal results
             (docs/performance.md).
         progress: True shows the progress always, False never. By default, a run of more than 1 s
-            shows its progress in a notebook or on a terminal. live: Fields of ``Connections``:
-            ``publisher``, ``observe``, ``inbox``, ``clock``, ``tell``.
+            shows its progress in a notebook or on a terminal.
+        live: Fields of ``Connections``: ``publisher``, ``observe``, ``inbox``, ``clock``, ``tell``.
 
     Raises:
         ScenarioError: An argument is invalid.

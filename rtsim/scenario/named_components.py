@@ -136,8 +136,9 @@ class NamedComponents:
         handle. ``connect(cart, brake)`` connects all inputs of both components to signals of the
         same names.
 
-        Raises: ScenarioError: The target is no input or already connected, units or shapes differ,
-        or two components have no common names.
+        Raises:
+            ScenarioError: The target is no input or already connected, units or shapes differ, or
+                two components have no common names.
         """
         whole = [_is_component(one) for one in (source, target)]
         try:

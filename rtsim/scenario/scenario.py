@@ -216,8 +216,8 @@ class Scenario(NamedComponents, Presented, Drawn):
             solver: Solver of each plant. The default is ``"rk4"`` if ``step`` is given, and
                 otherwise ``"dp54"``, which controls its error.
 
-        Raises: ScenarioError: A part has an unsuitable type, or an input has several possible
-            sources.
+        Raises:
+            ScenarioError: A part has an unsuitable type, or an input has several possible sources.
 
         Example:
             room = Scenario.from_components(Heater(), Thermostat(), until=60)
@@ -411,16 +411,20 @@ class Scenario(NamedComponents, Presented, Drawn):
         Pass an object of a controller class, ``controller(Brake(), period=0.1)``, or a name and any
         :class:`rtsim.extend.ControllerProtocol`. Give exactly one of ``period`` and ``on``.
 
-        Args: name: Name of the component, or a controller of a class with fields. controller: The
-                controller, if ``name`` is a name. period: Sample period, s. A controller class can
-                also declare its period (``period = 0.1``). offset: Time of the first sample, s.
-                inputs: For each input, a signal ``"component.signal"`` or a number. compute: Time
-                from the sample until the answer is sent: s, or a latency model. transport: Time
-                from sending the answer until it arrives: s, or a latency model. late: Reaction to a
-                late answer: ``"hold"``, ``"fail"`` or ``"stretch"``. failure: Reaction to a failed
-                controller or invalid outputs: ``"end"`` ends the run, ``"hold"`` keeps the last
-                outputs. priority: If several components react at the same time, lower numbers react
-                first. on: Topics whose messages trigger a sample.
+        Args:
+            name: Name of the component, or a controller of a class with fields.
+            controller: The controller, if ``name`` is a name.
+            period: Sample period, s. A controller class can also declare its period (``period =
+                0.1``).
+            offset: Time of the first sample, s.
+            inputs: For each input, a signal ``"component.signal"`` or a number.
+            compute: Time from the sample until the answer is sent: s, or a latency model.
+            transport: Time from sending the answer until it arrives: s, or a latency model.
+            late: Reaction to a late answer: ``"hold"``, ``"fail"`` or ``"stretch"``.
+            failure: Reaction to a failed controller or invalid outputs: ``"end"`` ends the run,
+                ``"hold"`` keeps the last outputs.
+            priority: If several components react at the same time, lower numbers react first.
+            on: Topics whose messages trigger a sample.
         """
         _check_options("controller", unknown, ControllerOptions)
         name, part = _named(name, controller, "controller")
@@ -461,9 +465,12 @@ class Scenario(NamedComponents, Presented, Drawn):
         The signals may have a different order. Parameters, and initial values before the first
         message, keep their values. An omitted option does not change.
 
-        Args: name: The controller to replace. controller: The new controller. latency: Time from
-        sample to answer, in s or as measured delays. late: Reaction to a late answer. failure:
-        Reaction to a failure of the controller.
+        Args:
+            name: The controller to replace.
+            controller: The new controller.
+            latency: Time from sample to answer, in s or as measured delays.
+            late: Reaction to a late answer.
+            failure: Reaction to a failure of the controller.
         """
         component = self.controller_component(
             name, f"{name} is not a controller, so no controller can replace it"
@@ -647,8 +654,10 @@ class Scenario(NamedComponents, Presented, Drawn):
 
             loop.require("REQ-12", "always[5, 20] abs(cart.x - wanted.x) < 0.1 m")
 
-        Args: name: Name of the requirement. formula: Formula in signal temporal logic. text: The
-        requirement as a sentence.
+        Args:
+            name: Name of the requirement.
+            formula: Formula in signal temporal logic.
+            text: The requirement as a sentence.
         """
         self.require_all(Requirement(name, formula, text))
 

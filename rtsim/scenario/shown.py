@@ -104,9 +104,11 @@ class Sound(_Sent):
         name: Name of the sound, an identifier.
         signal: A scalar signal, ``"plant.signal"``, that controls pitch and level.
         pitch: Pitch, 20 to 8000 Hz: a number or points ``((signal, pitch), ...)``. Values between
-            the given points are interpolated linearly. level: Level, 0 to 1: a number or points, as
-            for ``pitch``. harmonics: Amplitudes of the tone and its multiples. width: Bandwidth
-            around the pitch, Hz. With ``width`` above 0, the sound is noise instead of a tone.
+            the given points are interpolated linearly.
+        level: Level, 0 to 1: a number or points, as for ``pitch``.
+        harmonics: Amplitudes of the tone and its multiples.
+        width: Bandwidth around the pitch, Hz. With ``width`` above 0, the sound is noise instead of
+            a tone.
 
     Example:
         Sound("engine", "car.speed", pitch=((0.0, 40.0), (50.0, 200.0)), level=0.4)
@@ -366,10 +368,11 @@ class Presented:
         Several calls add up. The declarations do not affect the results of a run. :meth:`build`
         checks that the signals exist. Raises :class:`ScenarioError` for a wrong declaration.
 
-        Args: items: Bodies, warnings, sounds, head-up numbers and a ground. scene: Scene of the
-                window: ``bodies``, ``f16``, ``orbit``, ``strips`` or a scene of another package
-                (docs/extending-scenes.md). By default, the scene draws the bodies. options: Options
-                of the scene.
+        Args:
+            items: Bodies, warnings, sounds, head-up numbers and a ground.
+            scene: Scene of the window: ``bodies``, ``f16``, ``orbit``, ``strips`` or a scene of
+                another package (docs/extending-scenes.md). By default, the scene draws the bodies.
+            options: Options of the scene.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
         """
@@ -394,9 +397,11 @@ class Presented:
         Args:
             title: Title of the plot.
             signals: Signals to draw, ``"component.signal"``. Give a response before its command.
-                over: Signal of the horizontal axis, by default the time. band: Tolerance around the
-                last signal. unit: See ``rtsim.record.views.View``. marks: See
-                ``rtsim.record.views.View``. published: Values from other sources, for comparison.
+            over: Signal of the horizontal axis, by default the time.
+            band: Tolerance around the last signal.
+            unit: See ``rtsim.record.views.View``.
+            marks: See ``rtsim.record.views.View``.
+            published: Values from other sources, for comparison.
 
         Example: ``out.plot("altitude [ft]", "f16.altitude_ft", "pilot.altitude_command", band=20)``
         """
@@ -418,12 +423,14 @@ class Presented:
 class Cue(_Sent):
     """A warning to the pilot by stick shaker, horn and text.
 
-    Args: name: Name of the warning, an identifier. signal: A scalar signal, ``"plant.signal"``. All
-        limits are in the unit of the signal. shaker: Two limits: the stick begins to shake at the
-        first, and shakes fully at the second. horn: Limit at which the horn sounds. text: Text in
-        the window. below: If True, the warning begins when the signal falls below a limit, not
-        above. band: Hysteresis: the warning ends when the signal is inside its limit by this
-        amount.
+    Args:
+        name: Name of the warning, an identifier.
+        signal: A scalar signal, ``"plant.signal"``. All limits are in the unit of the signal.
+        shaker: Two limits: the stick begins to shake at the first, and shakes fully at the second.
+        horn: Limit at which the horn sounds.
+        text: Text in the window.
+        below: If True, the warning begins when the signal falls below a limit, not above.
+        band: Hysteresis: the warning ends when the signal is inside its limit by this amount.
 
     Example:
         Cue("stall", "f16.alpha", shaker=(0.35, 0.5), horn=0.45, text="STALL", band=0.02)

@@ -160,8 +160,9 @@ class Counterexample:
     ) -> Scenario:
         """Return the scenario with the values, inputs and end of this run.
 
-        Args: scenario: Another scenario with the same signals, for example with C code. settings:
-        Values that replace those of the counterexample.
+        Args:
+            scenario: Another scenario with the same signals, for example with C code.
+            settings: Values that replace those of the counterexample.
 
         Raises :class:`ScenarioError` if the scenario rejects a value or an input.
         """

@@ -153,12 +153,13 @@ def falsify(
         runs: Largest number of runs.
         seconds: Wall-clock time after which no further runs begin, s.
         seed: Seed of the search, from which the common seed of all runs is computed.
-        until: End of each run, s. The default is the end of the scenario. stop: True to end after
-            the first violating generation. population: Runs per generation; 0 for the default of
-            the method. folder: Folder for the runs. An interrupted search continues in its folder.
-            By default, the runs are not stored. where: Number of worker processes: 0 for this
-            process, ``None`` for one per CPU. progress: Whether to show the progress, by default on
-            a terminal or in a notebook.
+        until: End of each run, s. The default is the end of the scenario.
+        stop: True to end after the first violating generation.
+        population: Runs per generation; 0 for the default of the method.
+        folder: Folder for the runs. An interrupted search continues in its folder. By default, the
+            runs are not stored.
+        where: Number of worker processes: 0 for this process, ``None`` for one per CPU.
+        progress: Whether to show the progress, by default on a terminal or in a notebook.
     """
     began = stopwatch()
     where = where if isinstance(where, Where) else Where(where)

@@ -229,15 +229,19 @@ def fit(
         to: A recording, or a CSV file with a column ``time`` (s) and columns ``component.signal``.
         vary: Parameters and initial values ``component.name``, or arguments of the scenario's
             function, each with its range: ``"range:LOW,HIGH"``, ``(LOW, HIGH)``, or ``""`` for the
-            declared bounds. The search begins at the values of the scenario. signals: Signals to
-            compare. The default are all measured signals of plants that depend on a
-            parameter. inputs: Values of sources, ``source.name``, that follow the measurements of
-            the same name. Between two measurements, such a value is constant. settings: Values that
-            are the same in all runs. until: End of each run, s. The default is the time of the last
-            measurement. seed: Seed of all runs. progress: Function that receives the number of runs
-            and the sum of squares.
+            declared bounds. The search begins at the value in the scenario, or in the middle of the
+            range.
+        signals: Signals to compare. The default are all measured signals of plants that depend on a
+            parameter.
+        inputs: Values of sources, ``source.name``, that follow the measurements of the same name.
+            Between two measurements, such a value is constant.
+        settings: Values that are the same in all runs.
+        until: End of each run, s. The default is the time of the last measurement.
+        seed: Seed of all runs.
+        progress: Function that receives the number of runs and the sum of squares.
 
-    Raises: ScenarioError: The measurements contain none of the signals, or too few rows.
+    Raises:
+        ScenarioError: The measurements contain none of the signals, or too few rows.
         UnknownName: A name is unknown.
     """
     with needs("scipy", "a fit"):

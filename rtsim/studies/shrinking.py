@@ -50,9 +50,11 @@ def without(
 ) -> T:
     """Remove elements from ``start``, first in large groups and finally one by one.
 
-    Args: start: The value from which elements are removed. count: Function that returns the number
-    of elements. fewer: Function that returns candidates with fewer elements. first: Function that
-    returns the first suitable candidate, or None.
+    Args:
+        start: The value from which elements are removed.
+        count: Function that returns the number of elements.
+        fewer: Function that returns candidates with fewer elements.
+        first: Function that returns the first suitable candidate, or None.
     """
     size = max(1, count(start) // 2)
     while size >= 1:
@@ -158,8 +160,11 @@ def shrunk(
 
     Raises ``ScenarioError`` if the repeated run does not violate its requirement.
 
-    Args: one: A run that violates its requirement. spreads: The factors of the search, by name.
-    budget: Greatest number of runs. share: Fraction of the robustness that must remain.
+    Args:
+        one: A run that violates its requirement.
+        spreads: The factors of the search, by name.
+        budget: Greatest number of runs.
+        share: Fraction of the robustness that must remain.
     """
     runs = Runs()
     found = runs.check(one)
@@ -217,9 +222,13 @@ def shrink(
 
     New times are multiples of ``tick``.
 
-    Args: start: A run that violates its requirement. violates: Function that returns whether a run
-            violates the requirement. All accepted runs violate the requirement. factors: Values
-            that may change, by name. budget: Greatest number of runs. tick: Unit of all times, ns.
+    Args:
+        start: A run that violates its requirement.
+        violates: Function that returns whether a run violates the requirement. All accepted runs
+            violate the requirement.
+        factors: Values that may change, by name.
+        budget: Greatest number of runs.
+        tick: Unit of all times, ns.
     """
     shrinking = _Shrinking(start, violates, factors or {}, budget, tick)
     complete = True

@@ -32,9 +32,11 @@ def check_component(
 ) -> None:
     """Assert the contract of :class:`rtsim.scenario.Component`.
 
-    Args: make: Function that returns a new component. beside: Function that adds other components,
-    which are connected to ``name``. until: Duration of each run, s. name: Name of the checked
-    component.
+    Args:
+        make: Function that returns a new component.
+        beside: Function that adds other components, which are connected to ``name``.
+        until: Duration of each run, s.
+        name: Name of the checked component.
 
     Raises:
         AssertionError: The component violates the contract. The message describes the necessary

@@ -212,11 +212,14 @@ class Pacer:
 
     With a clock that does not wait, only computing times are measured.
 
-    Args: clock: Clock of the run. policy: Overrun policy; ``CatchUp`` by default. frame_ns:
-            Shortest period of the loop, simulated ns. For the limit of the policy, late tags within
-            this time count as one late frame. tolerance_ns: Greatest lateness without an overrun,
-            wall-clock ns. The default is a tenth of the period, as in ``rtsim doctor``. Without a
-            period, the default is 1 ms. keep_worst: Number of worst frames to keep.
+    Args:
+        clock: Clock of the run.
+        policy: Overrun policy; ``CatchUp`` by default.
+        frame_ns: Shortest period of the loop, simulated ns. For the limit of the policy, late tags
+            within this time count as one late frame.
+        tolerance_ns: Greatest lateness without an overrun, wall-clock ns. The default is a tenth of
+            the period, as in ``rtsim doctor``. Without a period, the default is 1 ms.
+        keep_worst: Number of worst frames to keep.
     """
 
     def __init__(

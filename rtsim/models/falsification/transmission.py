@@ -4,7 +4,9 @@ Inputs are the throttle, from 0 to 100 %, and the torque of the brakes, from 0 t
 controller samples speed and throttle every 40 ms. The controller shifts after the speed was beyond
 the limit of the gear in two samples.
 
-K Beyond their ends, tables extrapolate linearly, as in that model.
+Source: MathWorks, "Modeling an Automatic Transmission Controller", equations 1 to 5, with the
+tables and constants of the model ``Autotrans_shift`` of Hoxha, Abbas and Fainekos (ARCH 2014).
+Beyond their ends, tables extrapolate linearly, as in that model.
 """
 
 from __future__ import annotations

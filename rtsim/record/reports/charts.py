@@ -65,8 +65,10 @@ class Chart:
         log: True if both axes are logarithmic.
         marks: True to mark the events and faults of the page.
         timed: True if the horizontal axis is the time of the run. All charts over time on a page
-            zoom together. span: Ends of the horizontal axis. shaded: Shaded parts of the horizontal
-            axis, each (from, to, colour number). height: Height in pixels.
+            zoom together.
+        span: Ends of the horizontal axis.
+        shaded: Shaded parts of the horizontal axis, each (from, to, colour number).
+        height: Height in pixels.
     """
 
     title: str

@@ -289,10 +289,15 @@ _LOOK_S = 0.1
 
 @click.command()
 @click.argument("url")
-@click.option("--count", type=click.IntRange(min=1), default=None, help="End after so many frames.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Number of frames after which the command ends.",
+)
 @click.option(
     "--for", "seconds", type=click.FloatRange(min=0.0, min_open=True), default=None,
-    metavar="S", help="End after so many s.  [default: until interrupted]",
+    metavar="S", help="Time after which the command ends, s.  [default: until interrupted]",
 )  # fmt: skip
 @json_option
 @reports_errors

@@ -197,7 +197,8 @@ def _print(
     "--build",
     "kind",
     type=click.Choice(list(FLAGS)),
-    help="Build to run the case with.  [default: the build that the case was saved from]",
+    help="Kind of build with which the case is repeated.  [default: the build that the case was "
+    "saved from]",
 )
 @click.option(
     "--silence",

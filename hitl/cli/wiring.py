@@ -44,7 +44,8 @@ def _axes(context: click.Context, _: click.Parameter, value: str | None) -> None
 )  # fmt: skip
 @click.option(
     "--body", default=None, metavar="NAME",
-    help="Body whose motion is the truth.  [default: the only body that the scenario shows]",
+    help="Body whose motion shows the reaction of the vehicle.  [default: the only body that the "
+    "scenario shows]",
 )  # fmt: skip
 @click.option(
     "--axes", is_eager=True, expose_value=False, callback=_axes, metavar="AUTOPILOT",

@@ -137,7 +137,8 @@ class Program:
                 continue
             if at < begins or end > ends:
                 raise BoardError(
-                    f"the image would lack section {name}: its load addresses {at:#x} to "
+                    f"the image would not contain the section {name}: its load addresses {at:#x} "
+                    f"to "
                     f"{end - 1:#x} are outside the board's flash, {begins:#x} to {ends - 1:#x}; "
                     "give the section a load address in the flash, from which the start-up code "
                     "copies the section"

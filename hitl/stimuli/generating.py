@@ -348,9 +348,15 @@ class Reach:
     ) -> Reach:
         interface = build.interface
         if build.kind == SERVED:
-            raise StimuliError("the C code runs on another machine")
+            raise StimuliError(
+                "the C code runs on another machine, where rtsim cannot insert "
+                "probes; give an interface file without an address"
+            )
         if any(len(table) > MOST_STEPS for table in tables):
-            raise StimuliError(f"the run has more than {MOST_STEPS} steps")
+            raise StimuliError(
+                f"the run has more than {MOST_STEPS} steps, the limit for stimuli; "
+                f"give an earlier --until"
+            )
         sent = GivenParameters(interface, values).sent
         with program(build) as made:
             found = made.found

@@ -51,9 +51,9 @@ _CSV = (
     type=_path,
     multiple=True,
     metavar="PATH",
-    help="Also write a traceability matrix (.html or .csv): requirements over runs; repeatable. "
-    "Each run is checked against the requirements of all runs, as far as it has their signals. A "
-    "requirement then needs one run that exercises it, not each.",
+    help="Also write a traceability matrix (.html or .csv) of all requirements and runs; "
+    "repeatable. Each run is checked against the requirements of all runs for which it has the "
+    "signals. One run that exercises a requirement is then enough.",
 )
 @json_option
 @reports_errors

@@ -27,7 +27,7 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
     "which",
     default="",
     metavar="RUN",
-    help="Run that the command addresses: its process number, the beginning of its scenario's "
+    help="Run to control: its process number, the beginning of its scenario's "
     "name, or tcp://HOST:PORT.  [default: the only run]",
 )
 @option(

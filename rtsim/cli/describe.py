@@ -135,15 +135,15 @@ _LOOPS = (
     "start",
     default="",
     metavar="COMPONENT[.SIGNAL]",
-    help="Signal at which the loop is cut.  [default: each message that the plant reads]",
+    help="Signal at which the loop is opened.  [default: each message that the plant reads]",
 )
 @click.option(
     "--to",
     "end",
     default="",
     metavar="COMPONENT.SIGNAL",
-    help="Signal at which the open loop that starts at --from ends. With --to, the command prints "
-    "the poles of this open loop, but no margins.",
+    help="End of the open loop that begins at the signal --from. With --to, the command prints "
+    "the poles of this open loop and no margins.",
 )
 @click.option(
     "--slow",

@@ -49,7 +49,9 @@ _path = click.Path(path_type=Path)
     metavar="FOLDER",
     help="Folder of recordings and results.  [default: FILE without its suffix]",
 )
-@click.option("--participant", metavar="NAME", help="Fly the trials of NAME that are left.")
+@click.option(
+    "--participant", metavar="NAME", help="Fly the remaining trials of the participant NAME."
+)
 @click.option(
     "--trials",
     type=click.IntRange(1),
@@ -67,7 +69,7 @@ _path = click.Path(path_type=Path)
     "--table",
     type=_path,
     metavar="PATH",
-    help="Write one row for each finished trial: .csv or .parquet.",
+    help="Table to write, with one row for each finished trial (.csv or .parquet).",
 )
 @option("--force", help="Overwrite an existing --table.")
 @json_option

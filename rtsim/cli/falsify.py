@@ -69,7 +69,10 @@ from rtsim.studies.workers import Where
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @option("--until", help="End of each run, simulated s.  [default: the scenario's own]")
-@option("--set", help="Set a value that is equal in all runs; repeatable.")
+@option(
+    "--set",
+    help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
+)
 @click.option("--all", "every", is_flag=True, help="Continue after the first violation.")
 @click.option(
     "-o",
@@ -82,7 +85,7 @@ from rtsim.studies.workers import Where
     "--latency", hidden=True, expose_value=False, callback=lambda *given: _no_latency(given[-1])
 )
 @click.option(
-    "--no-shrink", is_flag=True, help="Do not look for a smaller run with the same violation."
+    "--no-shrink", is_flag=True, help="Do not simplify the run that violates the requirement."
 )
 @click.option(
     "--save",

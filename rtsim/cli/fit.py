@@ -63,9 +63,12 @@ def _ranges(texts: tuple[str, ...]) -> dict[str, str]:
     "inputs",
     multiple=True,
     metavar="NAME",
-    help="Value of a source that takes its measured values; repeatable.",
+    help="Value of a source that follows the measurement of the same name; repeatable.",
 )
-@option("--set", help="Set a value that is equal in all runs; repeatable.")
+@option(
+    "--set",
+    help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
+)
 @option("--until", help="End of each run, simulated s.  [default: the last measurement]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of each run.")
 @option("--output", help="HTML page with the residuals of each signal.")

@@ -42,7 +42,13 @@ for _command in (info, check, run):
 @fmu.command()
 @click.argument("scenario", shell_complete=scenario_names)
 @_plant
-@click.option("--fmi", "version", default="3.0", show_default=True, help="Version: 2.0 or 3.0.")
+@click.option(
+    "--fmi",
+    "version",
+    default="3.0",
+    show_default=True,
+    help="Version of the FMI standard: 2.0 or 3.0.",
+)
 @_systems
 @option("--set")
 @option("--output", required=True, help="FMU to write, with the suffix .fmu.")

@@ -68,7 +68,7 @@ def known_commands() -> dict[str, str]:
 )
 @click.version_option(__version__, prog_name="rtsim")
 def main() -> None:
-    """Simulate a system in real time, first as a model and later with hardware in the loop.
+    """Real-time and hardware-in-the-loop simulation of models, controllers and boards.
 
     \b
     Examples:

@@ -147,8 +147,8 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {
             "type": click.Path(path_type=Path, dir_okay=False),
             "metavar": "FILE",
-            "help": "Use the values, inputs, requirement, seed and end of the run in this file "
-            "(docs/counterexamples.md). Typed values replace those of the file.",
+            "help": "Repeat the run in this counterexample file (docs/counterexamples.md). "
+            "Options on the command line replace values of the file.",
         },
     ),
     "--until": (
@@ -214,8 +214,8 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--trust",),
         {
             "is_flag": True,
-            "help": "Run the code that the recording or checkpoint names, in whichever folder it "
-            "is stored (docs/trust.md).",
+            "help": "Permit the code that the recording or checkpoint names, even outside the "
+            "current project (docs/trust.md).",
         },
     ),
 }

@@ -411,17 +411,28 @@ def say_cut_off(*recordings: Recording) -> None:
     "[default: all signals]",
 )
 @click.option("--messages", metavar="PORT", help="Write all messages of PORT instead of signals.")
-@click.option("--from", "first", default="0", show_default=True, metavar="T", help="First time, s.")
-@click.option("--to", "last", metavar="T", help="Last time, s.  [default: the end]")
+@click.option(
+    "--from",
+    "first",
+    default="0",
+    show_default=True,
+    metavar="T",
+    help="First time in the table, s.",
+)
+@click.option("--to", "last", metavar="T", help="Last time in the table, s.  [default: the end]")
 @click.option("--rate", type=float, metavar="HZ", help="Rows per second.  [default: recorded rows]")
 @click.option(
     "--side",
     type=click.Choice(["plus", "minus"]),
     default="plus",
     show_default=True,
-    help="Where a signal jumps, write its value after the jump (plus) or before the jump (minus).",
+    help="Value to write at a jump of a signal: after the jump (plus) or before it (minus).",
 )
-@click.option("--own", is_flag=True, help="Leave a value empty where its component has no row.")
+@click.option(
+    "--own",
+    is_flag=True,
+    help="Leave the value of a signal empty at times at which its component has no row.",
+)
 @option("--force")
 @json_option
 @reports_errors

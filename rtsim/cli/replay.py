@@ -151,8 +151,8 @@ _AMPLIFIED = (
 @click.option(
     "--then",
     type=click.Choice(["run"]),
-    help="Replay up to --to, or up to --from if --to is not given. Then continue the run with live "
-    "devices and external controllers.",
+    help="Continue the run after the replayed part, with live devices and external controllers. "
+    "The replayed part ends at --to, or at --from without --to.",
 )
 @option(
     "--pace",

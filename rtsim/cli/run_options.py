@@ -317,7 +317,8 @@ _OPTIONS = (
         "--junit",
         type=click.Path(path_type=Path),
         metavar="PATH",
-        help="Also write JUnit XML: a test case for the end of the run and for each requirement.",
+        help="Also write a JUnit XML file with test cases for the end of the run and for each "
+        "requirement.",
     ),
     option("--force", help="Overwrite an existing recording."),
     click.option(
@@ -336,7 +337,8 @@ _OPTIONS = (
     click.option(
         "--realtime",
         is_flag=True,
-        help="Ask the system for SCHED_FIFO, locked memory and a CPU reserved for the loop.",
+        help="Request real-time scheduling from the system: SCHED_FIFO, locked memory and a CPU "
+        "for the loop.",
     ),
     option("--plain"),
     click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),

@@ -132,7 +132,8 @@ _MOST_RUNS = click.option(
 _STOP = click.option(
     "--stop",
     metavar="TEXT",
-    help="Stop the study early if an interval is narrow. With peak:0.01,looks=100 200, the study "
+    help="Stop the study early if a confidence interval is narrow. With peak:0.01,looks=100 200, "
+    "the study "
     "stops after 100 or 200 runs if the half-width of the interval of peak is at most 0.01.",
 )
 _COMPOSING = (
@@ -163,7 +164,10 @@ _COMPOSING = (
         "Without NAME, the requirement has the name of its result. The requirement replaces a "
         "requirement of the file with the same name; repeatable.",
     ),
-    option("--set", help="Set a value that is equal in all runs; repeatable."),
+    option(
+        "--set",
+        help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
+    ),
     option(
         "--seed",
         type=int,
@@ -180,7 +184,7 @@ _COMPOSING = (
         "--keep",
         multiple=True,
         metavar="WHICH",
-        help="Keep recordings: failures, extremes (of each result), or a share of the runs such "
+        help="Runs to record: failures, extremes (of each result), or a fraction of all runs such "
         "as 0.01; repeatable.",
     ),
     click.option(
@@ -477,9 +481,8 @@ _new_folder = click.option(
 _strict = click.option(
     "--strict",
     is_flag=True,
-    help="Exit with status 1 if a run misses a requirement or ended at a guard that declares a "
-    "failure, and with status 2 if the study is undecided: no run was compared with a requirement, "
-    "or a search found no miss.",
+    help="Exit with status 1 if a run violates a requirement or ends with a declared failure, and "
+    "with status 2 if the study is undecided.",
 )
 
 
@@ -541,26 +544,26 @@ def start(
 @click.option(
     "--requirement",
     metavar="NAME",
-    help="Requirement whose margin the search minimises: one of --require, of the study or of the "
-    "scenario.  [default: the only requirement]",
+    help="Name of the requirement whose margin the search minimises.  [default: the only "
+    "requirement]",
 )
 @click.option(
     "--population",
     type=int,
     default=0,
-    help="Runs of each generation.  [default: 5 for each factor, at least 20]",
+    help="Number of runs in each generation.  [default: 5 for each factor, at least 20]",
 )
 @click.option(
     "--within",
     type=float,
     default=0.998,
     show_default=True,
-    help="Share of each distribution, around its median, in which the search chooses values.",
+    help="Fraction of each distribution, around the median, from which the search takes values.",
 )
 @click.option(
     "--stop-at-failure",
     is_flag=True,
-    help="End after the first generation in which a run misses the requirement.",
+    help="End the search after the first generation with a run that violates the requirement.",
 )
 @search_options
 @where_options

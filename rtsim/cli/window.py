@@ -441,8 +441,8 @@ def flightgear_options(command: F) -> F:
         click.option(
             "--flightgear",
             metavar="HOST[:PORT]",
-            help="Show the outside view in FlightGear, which runs on HOST with "
-            "--fdm=null --native-fdm=socket,in,60,,5500,udp.",
+            help="Show the outside view in FlightGear on HOST, started with --fdm=null "
+            "--native-fdm=socket,in,60,,5500,udp.",
         ),
         click.option(
             "--flightgear-version",

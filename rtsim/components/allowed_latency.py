@@ -146,7 +146,8 @@ def from_plain(data: object) -> Allowed:
     samples = data.get("samples") if isinstance(data, Mapping) else None
     if not isinstance(samples, list) or not all(type(s) is int for s in samples):
         raise LatencyError(
-            "the latency in the header is neither a text nor a list of samples in ns"
+            "the latency in the header of the file is neither a text nor a list of samples in ns; "
+            "record the run again"
         )
     assert isinstance(data, Mapping)
     return Empirical(tuple(samples), str(data.get("source", "")))

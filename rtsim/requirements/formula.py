@@ -111,7 +111,9 @@ class _Check:
         if not unit:
             return unit
         if by is None:
-            raise self._wrong(exponent, "the exponent of a quantity with a unit is a number")
+            raise self._wrong(
+                exponent, "the exponent of a quantity with a unit must be a number, such as 2"
+            )
         return _scaled(unit, Fraction(by))
 
     def _called(self, node: Node) -> Factors:
@@ -158,7 +160,7 @@ class _Check:
         if node.kind in ("==", "!="):
             raise self._wrong(node, f"compare {call.name} with <, <=, > or >=")
         if any(one.kind in ("signal", "call") for one in limit.walk()):
-            raise self._wrong(limit, f"the limit of {call.name} is a number")
+            raise self._wrong(limit, f"compare {call.name} with a number")
         names = ["signal", "reference", *([_THIRD[measure.third]] if measure.third else [])]
         if len(call.children) != len(names):
             raise self._wrong(call, f"{call.name} takes {len(names)} values: {', '.join(names)}")
@@ -187,7 +189,9 @@ class _Check:
             elif value.value * NS_PER_S >= 2**62:
                 raise self._wrong(value, f"{self._text_of(value)} is not below 146 years")
         if window.get("before", math.inf) < window.get("after", 0.0):
-            raise self._wrong(call, "the time before= is before the time after=")
+            raise self._wrong(
+                call, "the time before= is earlier than the time after=; exchange both times"
+            )
         self._limit(limit, call.name, {measure.unit: Fraction(1)} if measure.unit else unit)
 
     def _argument(self, node: Node, kind: str, unit: Factors) -> None:

@@ -268,7 +268,9 @@ def _node(text: str, tree: Any) -> Node:
     if kind == "compare":
         return _chain(text, parts, where)
     if kind == "keyword":
-        raise FormulaError(text, where["at"], "only a function has arguments NAME=VALUE")
+        raise FormulaError(
+            text, where["at"], "NAME=VALUE is only allowed as an argument of a function"
+        )
     children = tuple(_node(text, one) for one in parts)
     return Node(kind, children, window=window, **where)
 
@@ -297,9 +299,13 @@ def _window(text: str, tree: Any) -> tuple[int, int | None]:
     first, last = (_time(text, one, given) for one in tree.children)
     at = tree.meta.start_pos
     if first is None:
-        raise FormulaError(text, at, "the first time of a window is a number of seconds")
+        raise FormulaError(
+            text, at, "the first time of a window must be a number of seconds, as in always[0, 5]"
+        )
     if last is not None and last < first:
-        raise FormulaError(text, at, "the last time of the window is before its first time")
+        raise FormulaError(
+            text, at, "the last time of the window is before its first time; exchange both times"
+        )
     return first, last
 
 
@@ -311,5 +317,5 @@ def _time(text: str, token: Any, unit: str) -> int | None:
     ns = Fraction(found[1]) * _SECONDS[found[2] or unit] * NS_PER_S
     if ns.denominator != 1 or ns >= 2**62:
         at = token.start_pos + len(token) - len(token.lstrip())
-        raise FormulaError(text, at, "a time is a whole number of ns, below 146 years")
+        raise FormulaError(text, at, "a time must be a whole number of ns below 146 years")
     return int(ns)

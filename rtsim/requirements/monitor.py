@@ -94,7 +94,7 @@ class Monitor:
     def _watch(self, requirement: Requirement, empty: Recording) -> None:
         node = checked(requirement.formula, lambda name: _History.of(empty, name).unit)
         if any(n.kind == "call" and n.name not in FUNCTIONS for n in node.walk()):
-            raise RtsimError("a measure needs the whole run")
+            raise RtsimError("a step measure, such as rise_time, needs the whole run")
         names = {one.name for one in node.walk() if one.kind == "signal"}
         self._histories |= {
             name: _History.of(empty, name) for name in names - self._histories.keys()

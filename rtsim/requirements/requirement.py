@@ -141,4 +141,6 @@ def required_by(header: Mapping[str, Any]) -> tuple[Requirement, ...]:
     try:
         return gather(Requirement.of_plain(one) for one in given)
     except (TypeError, KeyError, AttributeError, ScenarioError) as error:
-        raise RecordingError(f"the requirements in the header are not valid: {error}") from None
+        raise RecordingError(
+            f"the requirements in the header of the recording are not valid: {error}"
+        ) from None

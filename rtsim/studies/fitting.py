@@ -352,7 +352,10 @@ class _Axis:
             own = name.partition(".")[2]
             signal = signals[own]
             if signal.shape:
-                raise ScenarioError(f"{name} has the shape {signal.shape}; only numbers are varied")
+                raise ScenarioError(
+                    f"{name} has the shape {signal.shape}; only scalar values can "
+                    f"be varied; give the name of a scalar"
+                )
             low, high = signal.low, signal.high
             start = float(signals.initial({own: values[own]} if own in values else {})[
                 signals.slice(own)

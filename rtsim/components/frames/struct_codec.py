@@ -99,7 +99,9 @@ class StructCodec:
         self.period_ns = frame["period"]
         rows = frame["fields"]
         if not rows:
-            raise frame.error("fields", f"no fields; add [{name}.fields] with {_EXAMPLE}")
+            raise frame.error(
+                "fields", f"the frame has no fields; add [{name}.fields] with {_EXAMPLE}"
+            )
         made = [self._field(field, row, overflow) for field, row in rows.items()]
         self._fields = [field for field, _ in made]
         self.signals = Signals(*(signal for _, signal in made if signal is not None))

@@ -68,7 +68,7 @@ def parse_condition(text: str) -> Condition:
     """Return the condition in ``text``; raise :class:`ScenarioError` if it is malformed."""
     if len(text) > _LONGEST:
         raise ScenarioError(
-            f"the condition has {len(text)} characters; at most {_LONGEST} are allowed"
+            f"the condition of the fault has {len(text)} characters; write at most {_LONGEST}"
         )
     comparisons = []
     for comparison in re.split(r"\s+and\s+", text.strip()):

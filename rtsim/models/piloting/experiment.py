@@ -296,10 +296,14 @@ def _experiment(top: Entries, text: str) -> Experiment:
         raise top.error("participants", f"participants = {list(people)}; write {wanted}")
     for name, values in conditions.items():
         if len(set(values)) != len(values):
-            raise conditions.error(name, f"{name} has a value twice; leave one out")
+            raise conditions.error(
+                name, f"{name} contains a value twice; leave one of the two values out"
+            )
     names = [q["name"] for q in top["questions"]]
     if len(set(names)) != len(names):
-        raise top.error("questions", "two questions have the same name; give each its own")
+        raise top.error(
+            "questions", "two questions have the same name; give each question another name"
+        )
     twice = sorted({*settings} & {*conditions})
     if top["task"] and "task" in {*settings, *conditions}:
         twice.append("task")

@@ -65,7 +65,7 @@ class Search(Design):
     """Number of runs in each generation. With 0, the method chooses the number; for differential
     evolution, it is five per factor, and at least 20."""
     within: float = 0.998
-    """Share of each distribution, around its median, in which the search chooses values."""
+    """Fraction of each distribution, around the median, from which the search takes values."""
     stop_at_failure: bool = False
     """True to stop after the first generation with a run that misses the requirement or has no
     margin."""

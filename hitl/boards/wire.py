@@ -143,7 +143,6 @@ def bus_operation(value: int) -> tuple[int, BusOp, int]:
 
 
 def bus_answer(number: int, reply: BusReply) -> int:
-    """Encode the answer to the bus operation ``number``."""
     return number << 11 | int(reply.lost) << 9 | int(reply.ack) << 8 | reply.data & 0xFF
 
 

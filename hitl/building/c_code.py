@@ -37,7 +37,6 @@ _CHAR_IS = {"int": "(char)-1 < 0", "uint": "(char)-1 > 0"}
 
 
 def type_bytes(type: str) -> int:
-    """Return the size (bytes) of an element of ``type`` in C."""
     return 1 if type == "bool" else int(type.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
 
 
@@ -347,7 +346,6 @@ def elements(fields: Iterable[Field]) -> int:
 
 
 def start_pins(interface: Interface) -> Iterator[str]:
-    """Yield C code that starts the clock and declares the input pins."""
     clock = interface.language.clock
     if clock is None:
         return
@@ -374,7 +372,6 @@ def feed_pins(interface: Interface) -> Iterator[str]:
 
 
 def read_pins(interface: Interface) -> Iterator[str]:
-    """Yield C code that reads the outputs of a step from their pins."""
     for place in interface.output_fields:
         name = place.lvalue
         if place.pin == SERIAL:

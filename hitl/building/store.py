@@ -68,7 +68,6 @@ class Snapshot:
         return cls(compiled, tuple(absent), others, unknown, names)
 
     def folder(self, stem: str) -> Path:
-        """Return the folder of the build."""
         known = [self.files, self.linked, self.absent, self.listed]
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]
         once = f"{_ONCE}{secrets.token_hex(6)}" if self.unknown else ""

@@ -26,7 +26,6 @@ from rtsim.core.errors import RtsimError
 
 
 def not_writable(folder: Path, error: OSError) -> str:
-    """Return the error message for a cache folder that is not writable."""
     return (
         f"cannot write to the cache folder {folder}: {error.strerror}; "
         "set RTSIM_CACHE_DIR to a writable folder"

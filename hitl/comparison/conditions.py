@@ -170,7 +170,6 @@ class Conditions:
         )
 
     def compute(self, name: str) -> LatencyModel:
-        """Return the compute latency of a controller."""
         given = self.latency(name)
         return self.component(name).compute if given is None else allowing(given)
 

@@ -117,7 +117,6 @@ class CController(ABC):
         return self._requests().save()
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps with a new controller."""
         feed(saved, self._requests(), self.name, self.send, self._again)
         for measured in self._measured:
             del measured[:]

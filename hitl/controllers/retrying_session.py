@@ -197,7 +197,6 @@ def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
 
 
 def as_failure(error: BoardError, before: str = "") -> BoardFailure:
-    """Convert an error of the line to a ``ControllerError``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out

@@ -96,7 +96,6 @@ class Tools:
         return Read(outside[0], outside[1], core, libraries, why)
 
     def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
-        """Run a tool of the board's compiler."""
         return Toolchain(self.how.command(tool), self.gcc.version).run(arguments, folder)
 
     def compile(self, source: Path, into: Path, *more: str | Path) -> str:

@@ -90,7 +90,6 @@ class Program:
         return sum(section.size for section in self.sections if section.name in wanted)
 
     def flash_bytes(self, begins: int, size: int) -> int:
-        """Return the number of bytes in the flash."""
         parts = self._parts()
         return sum(len(data) for at, _, data in parts if begins <= at < begins + size)
 

@@ -102,7 +102,6 @@ def usual_of(seen: Vector | None, largest: float) -> float:
 
 
 def ranges_of(interface: Interface, usual: float = WITHOUT_A_RUN) -> list[Range]:
-    """Return the range of each input; see ``range_of``."""
     return [
         range_of(place, name, usual)
         for place in interface.input_fields

@@ -321,7 +321,6 @@ def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
 
 
 def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
-    """Return the error for a board that has been reset."""
     return BoardReset(
         f"the board has reset after step {counter} (boot nonce {nonce:08x}, before {before:08x}); "
         "check its power supply, its watchdog and its stack"

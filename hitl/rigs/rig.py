@@ -119,7 +119,6 @@ class LowPass:
 
     @property
     def time_constant(self) -> float:
-        """Time constant RC, s."""
         return self.resistance * self.capacitance
 
 

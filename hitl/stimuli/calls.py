@@ -73,7 +73,6 @@ class Calls:
         """Names of functions that the user's files declare."""
 
     def read(self, root: Node, files: Collection[Path], place: Places, text: bytes) -> None:
-        """Collect the functions and their calls in ``text``."""
         mine: dict[str, Key] = {}
         every = [(one, (*place(one), name_of(one))) for one in functions(root)]
         for _, key in every:

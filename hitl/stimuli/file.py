@@ -180,7 +180,6 @@ class Stimuli:
         return [np.ascontiguousarray(one.steps[:, order]) for one in self.stimuli]
 
     def text(self) -> str:
-        """Return the contents of the file."""
         return "\n".join(_lines(self)) + "\n"
 
 

@@ -212,7 +212,6 @@ class Instrumenter:
             self.found.unread.append(text)
 
     def number_of(self, branch: Branch) -> int:
-        """Return the index of a branch."""
         at = self._known.get(branch)
         if at is None:
             at = self._known[branch] = len(self.found.branches)

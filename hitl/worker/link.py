@@ -195,9 +195,7 @@ class Link(Protocol):
         """Remove files that are not needed after both ends are connected."""
         ...
 
-    def send(self, data: bytes | memoryview) -> bool:
-        """Send ``data``; return False if the worker is gone or its queue is full."""
-        ...
+    def send(self, data: bytes | memoryview) -> bool: ...
 
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time.

@@ -108,7 +108,6 @@ _MOST_WORDS = 2048
 def text_message(
     kind: WorkerMessageKind, schema: int = 0, text: str = "", status: int = 0
 ) -> bytes:
-    """Return the bytes of a message with a text."""
     words = text.encode()[: 8 * _MOST_WORDS]
     words += bytes(-len(words) % 8)
     head = (MAGIC, VERSION, kind, 0, status, len(words) // 8, schema, 0, -1, 0, 0, 0)

@@ -90,7 +90,6 @@ class WorkerProxy(ABC):
         """Release the process and the link; a second call has no effect."""
 
     def send(self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector) -> bool:
-        """Send a message; return False if the worker is gone or its queue is full."""
         return self.link.send(self._speaker.message(kind, sequence, tag, values))
 
     def receive(self, until_ns: int) -> WorkerMessage | MalformedMessage | None:

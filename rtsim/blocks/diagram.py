@@ -58,7 +58,6 @@ class Diagram(WiredBlocks):
 
 
 def graph(diagram: WiredBlocks) -> Graph:
-    """Return the diagram as a graph of blocks, inputs and outputs."""
     outs = tuple(Node(f"out.{name}", (name,), oval=True) for name in diagram.shown)
     edges = tuple(_edges(Scope(diagram), _carried(diagram)))
     return Graph(diagram.name, (*_items(diagram, ""), *outs), edges)

@@ -434,7 +434,6 @@ class Events:
         return placed, placed.equations.when[int(node[1])]
 
     def add_nodes(self) -> None:
-        """Add the blocks' event statements to the evaluation order."""
         for name, placed in self._of.placed.items():
             for i, when in enumerate(placed.equations.when):
                 run = (*statements(when.do), *statements(when.rest))

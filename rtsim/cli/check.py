@@ -197,7 +197,6 @@ Runs = Mapping[str, "Sequence[RequirementResult]"]
 
 
 def print_requirements(results: Sequence[RequirementResult], title: str = "Requirements") -> None:
-    """Print a table with the verdict of each requirement; without requirements, print nothing."""
     if not results:
         return
     from rich.markup import escape  # a run without a table starts without rich

@@ -391,12 +391,10 @@ _OPTIONS = (
 
 
 def run_options(command: F) -> F:
-    """Add the argument SCENARIO and the options of a run to ``command``."""
     return _with_options(command, click.argument("scenario", shell_complete=scenario_names))
 
 
 def optional_run_options(command: F) -> F:
-    """Add the options of a run to ``command``, with an optional argument SCENARIO."""
     argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
     return _with_options(command, argument)
 

@@ -200,12 +200,10 @@ _COMPOSING = (
 
 
 def composing_options(command: F) -> F:
-    """Add the options that define a study to ``command``."""
     return with_options_as(Composed, "composed", command, _COMPOSING)
 
 
 def search_options(command: F) -> F:
-    """Add the options that define a search to ``command``."""
     others = [one for one in _COMPOSING if one not in (_DESIGN, _RUNS, _STOP)]
     return with_options_as(Composed, "composed", command, [_MOST_RUNS, *others])
 

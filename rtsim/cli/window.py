@@ -423,8 +423,6 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
 
 
 def flightgear_options(command: F) -> F:
-    """Add the options for FlightGear to ``command``."""
-
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:
         version = int(flightgear_version)

@@ -68,13 +68,11 @@ def stuff_bits(bits: int, count: int) -> int:
 
 
 def frame_bits(identifier: int, extended: bool, data: bytes) -> int:
-    """Return the number of bits of a frame, including its stuff bits."""
     bits, count = stuffed_part(identifier, extended, data)
     return count + stuff_bits(bits, count) + TAIL
 
 
 def worst_frame_bits(extended: bool, length: int) -> int:
-    """Return the maximum number of bits in a frame of ``length`` bytes, with stuff bits."""
     count = (54 if extended else 34) + 8 * length
     return count + (count - 1) // 4 + TAIL
 

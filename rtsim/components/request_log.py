@@ -44,7 +44,6 @@ class RequestLog:
         """The latest answer, if the checksum does not contain it yet."""
 
     def add(self, tag: Tag, inputs: Vector) -> None:
-        """Add a request with ``inputs`` (m,)."""
         row = self.steps % _ROWS or self._begin()
         tags = self._flat[0][-1]  # two numbers are faster than a row
         tags[2 * row], tags[2 * row + 1] = tag

@@ -62,9 +62,7 @@ class Environment(Protocol):
     """What a run provides for its tasks: random streams, clock, messages and changes."""
 
     @property
-    def streams(self) -> RandomStreams:
-        """Random streams by name."""
-        ...
+    def streams(self) -> RandomStreams: ...
 
     @property
     def paced(self) -> bool:
@@ -93,9 +91,7 @@ class Environment(Protocol):
 
     def event(
         self, tag: Tag, kind: str, source: str, text: str, values: Mapping[str, float]
-    ) -> None:
-        """Record an event."""
-        ...
+    ) -> None: ...
 
     def sampled(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
         """Record the inputs of a request."""

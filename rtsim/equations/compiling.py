@@ -268,7 +268,6 @@ def shared() -> Iterator[None]:
 
 
 def hash_of(function: Callable[..., Any]) -> str:
-    """Return the source hash of ``function``."""
     known = _shared.get()
     if known is None:
         return source_hash(function)

@@ -204,7 +204,6 @@ class BareCall:
     alive: object
 
     def error(self) -> BaseException:
-        """Return the exception of the latest failed call."""
         return _raised(int(self.block[0]))
 
 

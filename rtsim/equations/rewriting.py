@@ -135,7 +135,6 @@ def _steps(code: types.CodeType) -> list[Any]:
 
 
 def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
-    """Return the code of ``definition`` as an inner function with the variables ``free``."""
     known = like.__globals__
     modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
     imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so

@@ -42,7 +42,6 @@ STALL = Cue("stall", "aerosonde.alpha", shaker=(0.2, 0.4), horn=0.3, band=0.02)
 
 @compiled
 def limited(value: float, most: float) -> float:
-    """Return ``value`` within -``most`` to ``most``."""
     return max(-most, min(most, value))
 
 

@@ -68,7 +68,6 @@ def heating(mass: float, furnace: float = 900, cold: float = 20, target: float =
 
 
 def setup(agenda: Agenda, furnaces: int) -> None:
-    """Start the processes of the job shop."""
     free = simpy.Store(agenda, capacity=furnaces)
     free.items.extend(range(1, furnaces + 1))
     came, masses = agenda.random("arrivals"), agenda.random("masses")

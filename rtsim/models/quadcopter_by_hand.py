@@ -36,7 +36,6 @@ _AHEAD, _RIGHT, _TURN = (1, -1, 1, -1), (1, -1, -1, 1), (1, 1, -1, -1)
 
 @compiled
 def limited(value: float, low: float, high: float) -> float:
-    """Return ``value`` within ``low`` and ``high``."""
     return max(low, min(high, value))
 
 

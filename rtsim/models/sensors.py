@@ -40,7 +40,6 @@ _G = 9.8
 
 @compiled
 def clipped(value: float, most: float) -> float:
-    """Return ``value`` within -``most`` to ``most``."""
     return max(-most, min(most, value))
 
 

@@ -310,7 +310,6 @@ def reason_to_words(text: str) -> tuple[int, list[int]]:
 
 
 def words_to_reason(length: int, words: Sequence[int]) -> str:
-    """Return the text that ``reason_to_words`` encoded."""
     data = b"".join(int(word).to_bytes(8, "little", signed=True) for word in words)
     text = data[: max(0, min(length, _REASON_BYTES))].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text)

@@ -166,7 +166,6 @@ def owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
 
 
 def described(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the descriptions of the components from the header of a recording."""
     parts = _mapping(_mapping(header.get("scenario")).get("parts"))
     return {name: part for name, part in parts.items() if isinstance(part, Mapping)}
 

@@ -267,7 +267,6 @@ class RunEnding:
 
     @classmethod
     def of(cls, recording: Recording) -> RunEnding:
-        """Return how a recorded run ended."""
         until = recording.header.get("until")
         asked = None if until is None else int(until)
         footer = recording.footer

@@ -324,7 +324,6 @@ class FileRecorder:
         self._events.append((FrameKind.EVENT, 1, data))
 
     def caught_up(self, overruns: CaughtUp) -> None:
-        """Record many overruns at once."""
         self._events.append((FrameKind.CAUGHT_UP, len(overruns), overruns.pack()))
 
     def pump(self, wait: bool = False) -> None:

@@ -231,7 +231,6 @@ class PooledRecorder(MemoryRecorder):
         self._pool.check(self._only or ())
 
     def keeps(self, name: str) -> bool:
-        """Return whether the recorder keeps the rows of the track ``name``."""
         return self._only is None or name in self._only
 
     def track(

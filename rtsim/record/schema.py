@@ -201,7 +201,6 @@ class TrackSpec:
         )
 
     def metadata(self) -> dict[str, str]:
-        """Return the metadata of the track for the MCAP file."""
         return {
             **self.about,
             "units": json.dumps(self.units),
@@ -239,7 +238,6 @@ class TrackSpec:
 
 
 def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
-    """Return a unique message type for each track."""
     out: dict[str, str] = {}
     taken = {EVENT_TYPE.lower()}
     for spec in specs:

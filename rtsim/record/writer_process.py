@@ -45,7 +45,6 @@ class RecordFrame(NamedTuple):
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return a frame as bytes."""
     return b"".join((head(kind, track, data), data))
 
 

@@ -164,7 +164,6 @@ def is_relative(call: Node) -> bool:
 
 
 def relative_limits(node: Node) -> list[float]:
-    """Return the limits of all relative measures in a formula."""
     pairs = ((one, measure_in(one)) for one in node.walk())
     sides = (s for one, call in pairs if call is not None and is_relative(call)
              for s in one.children if s is not call)  # fmt: skip

@@ -45,7 +45,6 @@ class Plots:
         self._last: tuple[float, ...] = ()
 
     def add(self, time: float, values: list[float]) -> None:
-        """Add one value for each plot at ``time``, s."""
         self._last = (time, *values)
         if self._count % self._every == 0:
             self._rows.append(self._last)

@@ -242,7 +242,6 @@ class ProgressLine:
             self._write(f"{what} {done} / {of}")
 
     def tell(self, text: str) -> None:
-        """Print ``text`` on a line of its own."""
         if self._enabled:
             self._write("")
         sys.stderr.write(f"{text}\n")

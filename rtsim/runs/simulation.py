@@ -277,8 +277,7 @@ def _keep_beside(path: Path, system: System) -> None:
             task.controller.keep_in(path.with_name(f"{path.name}.files") / task.name)
 
 
-def _nothing(*_: object) -> None:
-    """Do nothing."""
+def _nothing(*_: object) -> None: ...
 
 
 def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Callable[[str], object]:
@@ -350,11 +349,9 @@ class Loop:
 
     @property
     def over(self) -> bool:
-        """True if the run has ended."""
         return bool(self.reason) or self._executive.over
 
     def advance(self, before_ns: int = NEVER.ns) -> None:
-        """Run all tags before ``before_ns``."""
         executive, clock, system = self._executive, self._pacer.clock, self._executive.system
         compiled = all(plant.bound.compiled for plant in system.plants)
         # Compiled code never warns, so it needs no suppression of warnings.

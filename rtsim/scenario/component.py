@@ -338,7 +338,6 @@ def check_component(name: str, component: object) -> None:
 
 
 def start_values(signals: Signals, values: Values) -> dict[str, Any]:
-    """Return the initial value of each signal."""
     vector = signals.initial(values)
     return {
         s.name: vector[signals.slice(s.name)].tolist()

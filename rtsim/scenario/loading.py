@@ -198,7 +198,6 @@ class _FromSource(SourceFileLoader):
 
 
 def module_name(path: Path) -> str:
-    """Return the module name of a scenario file."""
     return f"rtsim_scenario_{path.stem}"
 
 

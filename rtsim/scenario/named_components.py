@@ -57,7 +57,6 @@ class NamedComponents:
             self.add(other, companion)
 
     def of(self, kind: type[C]) -> dict[str, C]:
-        """Return all components of the class ``kind`` by name."""
         return {name: one for name, one in self.components.items() if isinstance(one, kind)}
 
     def component(self, name: str) -> Component:

@@ -346,16 +346,14 @@ class Presented:
     presentation = Presentation()
 
     @abstractmethod
-    def readable(self) -> Mapping[str, Signals]:
-        """Return the signals of each component."""
+    def readable(self) -> Mapping[str, Signals]: ...
 
     @abstractmethod
     def adjustable(self) -> Mapping[str, str]:
         """Return the unit of each parameter that can change during a run."""
 
     @abstractmethod
-    def plant_names(self) -> Sequence[str]:
-        """Return the names of the plants."""
+    def plant_names(self) -> Sequence[str]: ...
 
     def check_presentation(self) -> None:
         """Raise ``ScenarioError`` if a viewer would need an unsuitable signal."""

@@ -155,9 +155,7 @@ class PlantComponent(Component):
 class PlantSource(Protocol):
     """A model with a component class of its own, such as an FMU."""
 
-    def model(self) -> Model:
-        """Return the signals of the plant, as a model."""
-        ...
+    def model(self) -> Model: ...
 
     def component(self, *arguments: Any) -> PlantComponent:
         """Return the component; the arguments are those of ``PlantComponent``."""
@@ -415,7 +413,6 @@ class TopicComponent(_Declared):
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
-    """Return the assumptions or the limits of a scenario and its components."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))
 
 

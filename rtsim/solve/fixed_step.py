@@ -82,7 +82,6 @@ class ExplicitRungeKutta(_OfTableau):
 
 
 def explicit_arrays(tableau: Tableau | NystromTableau) -> dict[str, Any]:
-    """Return the coefficients as arrays."""
     a, b, c = tableau.a, tableau.b, tableau.c
     return {"a": lower_triangle(a), "b": weights(b), "c": weights(c)}
 

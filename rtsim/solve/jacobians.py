@@ -53,7 +53,6 @@ Slope = Callable[[float, Vector], Vector]
 
 
 def wanted(bound: BoundModel) -> bool:
-    """Return whether rtsim computes the Jacobian of this model."""
     model = bound.model
     declared = model.sparsity is not None or model.jacobian is not None
     return declared or model.states.size >= PROBED_FROM

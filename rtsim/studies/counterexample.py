@@ -89,7 +89,6 @@ class Waveform:
 
     @classmethod
     def of(cls, signal: InputSignal, factors: Mapping[str, Value], until_ns: int) -> Waveform:
-        """Return the waveform of an input signal for the factors of a run."""
         points = tuple(signal.control_points(factors, until_ns))
         period = None if signal.kind == PIECES else signal.period_ns(until_ns) / NS_PER_S
         low, high = float(signal.low), float(signal.high)

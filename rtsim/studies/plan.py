@@ -465,7 +465,6 @@ def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """Return the seed of the runs with the number ``draw``."""
     return seed_of(seed, f"run/{draw}")
 
 

@@ -166,7 +166,6 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
 
 
 def unused_folder(scenario: str) -> Path:
-    """Return the first unused folder ``studies/NAME-NNN``."""
     name = Path(scenario.partition(".py")[0]).stem
     numbered = (Path("studies") / f"{name}-{k:03d}" for k in count(1))
     return next(path for path in numbered if not path.exists())
@@ -198,7 +197,6 @@ def _first_run(plan: Plan) -> tuple[Runner, Ordered]:
 
 
 def required_names(scenario: str, study: Study) -> list[str]:
-    """Return the names of the requirements of the study or, if it has none, of the scenario."""
     if study.required:
         return [one.name for one in study.required]
     runner, first = _first_run(Plan.of(study, scenario))

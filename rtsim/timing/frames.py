@@ -137,7 +137,6 @@ class FrameLog:
         return response_ns > self._least
 
     def keep(self, frame: WorstFrame) -> None:
-        """Add the latest frame to the worst frames."""
         self._latest = frame
 
     def reopen(self) -> int:

@@ -181,7 +181,6 @@ class Commands:
         self.dropped = 0
 
     def add(self, kind: str, once: str = "", **arguments: Any) -> None:
-        """Add a command, or replace a waiting command with the same key ``once``."""
         with self._lock:
             self._numbers += 1
             key = once or f"#{self._numbers}"

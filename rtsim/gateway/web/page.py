@@ -185,7 +185,6 @@ class Charts:
         return list(dict.fromkeys(name for chart in self._charts for name in chart.names))
 
     def open(self, folder: Any, page: int = 0) -> None:
-        """Draw the charts of ``page``, and remove the previous charts."""
         self._page = min(max(page, 0), self.pages - 1)
         for chart in self._charts:
             chart.remove()

@@ -310,7 +310,6 @@ def _source(found: MeasuredAxis) -> dict[str, Any]:
 
 
 def mapping_text(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -> str:
-    """Return a mapping as TOML text."""
     lines = [f"# {_one_line(remark)}" for remark in remarks]
     for name, table in tables.items():
         about = stick[name].description if name in stick else ""

@@ -81,7 +81,6 @@ def gear_text(extension: float, brake: float) -> str:
 
 
 def autopilot_text(modes: float) -> str:
-    """Return the active modes of the autopilot as text."""
     held = [name for bit, name in _MODES if round(modes) & bit]
     return f"AP {' '.join(held)}" if held else ""
 

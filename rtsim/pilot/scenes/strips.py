@@ -93,7 +93,6 @@ def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) ->
 
 
 def readable_views(plain: object) -> list[View]:
-    """Return the valid views in plain data."""
     out = []
     for one in plain if isinstance(plain, list) else ():
         with suppress(ScenarioError):

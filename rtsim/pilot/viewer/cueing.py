@@ -186,7 +186,6 @@ class Cueing:
         sounds: bool = True,
         sounding: Sounding | None = None,
     ) -> None:
-        """Create the output of warnings (``cues``) and of other sounds (``sounding``)."""
         self._sounding = sounding or Sounding()
         self.news: list[str] = list(self._sounding.news)
         known = tuple(cues)

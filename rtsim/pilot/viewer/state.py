@@ -168,7 +168,6 @@ class Telling:
         return True
 
     def figures(self, values: dict[str, int]) -> None:
-        """Write the viewer's figures for the run."""
         if not self.flies:
             return
         figures = {"wall": self._clock(), **values}

@@ -172,7 +172,6 @@ _KINDS = {"inlet": "external input", "topic": "messages"}
 
 
 def drawn(scenario: object) -> Drawing:
-    """Return a drawing of a scenario from its description in a recording."""
     return Drawing(graph(mapping(scenario)))
 
 
@@ -201,7 +200,6 @@ def component_table(scenario: object) -> str:
 
 
 def views_table(views: object) -> str:
-    """Return the declared views as an HTML table."""
     rows = []
     for view in map(mapping, views if isinstance(views, list) else ()):
         published = [mapping(one) for one in view.get("published") or ()]

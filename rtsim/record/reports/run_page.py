@@ -61,7 +61,6 @@ def marked(
 
 
 def timeline(events: Sequence[Event], end_ns: int, faults: Sequence[Span] = ()) -> str:
-    """Return a chart with the times of all events and faults."""
     events = [e for e in events if not (faults and e.kind in _FAULTS)]
     kinds = list(dict.fromkeys(e.kind for e in events))
     names = sorted({span.fault for span in faults})

@@ -112,7 +112,7 @@ def root() -> Path:
 def find(stem: str, contents: Sequence[str]) -> Path | None:
     """Return the folder of a build that is still valid, or ``None``.
 
-    The name of the folder begins with ``stem``. A valid build is complete, and its inputs are
+    ``stem`` is the first part of the folder name. A valid build is complete, and its inputs are
     unchanged.
     """
     for folder in sorted(root().glob(f"{stem}-*")):

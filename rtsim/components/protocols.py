@@ -202,7 +202,7 @@ class Parametrised(Protocol):
 
 @runtime_checkable
 class Assignable(Parametrised, Protocol):
-    """A controller with parameter values, which its replacement takes over."""
+    """A controller whose parameter values also apply to the controller that replaces it."""
 
     values: dict[str, object]
     """Values that differ from the declaration, by name."""

@@ -209,7 +209,7 @@ class Executive:
     def values_at(self, ns: int) -> dict[str, Vector]:
         """Return the values (n,) of each plant just before ``ns``.
 
-        All tags before ``ns``, and no others, must have been executed.
+        The executive must have executed all tags before ``ns`` and no later tag.
         """
         if not self._running:
             self._sample_first()

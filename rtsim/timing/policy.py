@@ -93,9 +93,9 @@ UNKNOWN_NS = -1
 class CaughtUp:
     """Consecutive overruns, after which the loop caught up.
 
-    Each overrun is a row of an array. A row costs the loop 0.3 us. An :class:`Overrun` and its text
-    cost 10 us, which at 10 kHz would cause the next overruns. The process that writes the recording
-    therefore converts the rows to :class:`Overrun` objects.
+    The loop stores each overrun as a row of numbers, in 0.3 us. An :class:`Overrun` object and its
+    text would take 10 us and cause further overruns at 10 kHz. The process that writes the
+    recording therefore converts the rows to :class:`Overrun` objects.
     """
 
     rows: NDArray[np.int64]

@@ -51,12 +51,11 @@ _SIGNALS = (
 @json_option
 @reports_errors
 def check(file: Path, bitrate: int, as_json: bool) -> None:
-    """Check FILE, a DBC file or a TOML file of frames, and print its frames and signals.
+    """Check a file of frames (DBC or TOML), and print its frames and signals.
 
-    For frames that have a period, the command prints the load of the bus and the longest latency.
-    The calculation assumes the largest number of stuff bits, no error frames, and no other frames
-    on the bus. Exit status 0 if FILE can be used, 1 if the bus cannot carry the load, 2 if FILE
-    cannot be used.
+    For periodic frames, the command also prints the load of the bus and the longest latency. The
+    calculation assumes the largest number of stuff bits and no errors. Exit status: 0 if FILE is
+    valid, 1 if the bus cannot carry the load, 2 if FILE is invalid.
 
     \b
     Examples:
@@ -203,9 +202,9 @@ _COLUMNS = (
 def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Print the load of each CAN bus of SCENARIO, and the longest latency of each frame.
 
-    The calculation assumes the largest number of stuff bits, no error frames, and senders with a
-    fixed period. Exit status 0 if every bus can carry its load, 1 if a bus cannot, 2 if SCENARIO
-    has no CAN bus.
+    The calculation assumes the largest number of stuff bits, no errors, and senders with a fixed
+    period. Exit status: 0 if each bus can carry its load, 1 if a bus cannot, 2 if SCENARIO has no
+    CAN bus.
 
     \b
     Examples:
@@ -237,7 +236,7 @@ def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
 
 
 def frames_of(scenario: Scenario) -> tuple[dict[str, list[PeriodicFrame]], list[str]]:
-    """Return the periodic frames of each bus, and the senders without a fixed period."""
+    """Return the periodic frames on each bus, and the senders without a period."""
     buses: defaultdict[str, list[PeriodicFrame]] = defaultdict(list)
     irregular: list[str] = []
     for name, component in sorted(scenario.components.items()):
@@ -290,10 +289,15 @@ _LOOK_S = 0.1
 
 @click.command()
 @click.argument("url")
-@click.option("--count", type=click.IntRange(min=1), default=None, help="End after so many frames.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Number of frames after which the command ends.",
+)
 @click.option(
     "--for", "seconds", type=click.FloatRange(min=0.0, min_open=True), default=None,
-    metavar="S", help="End after so many s.  [default: until interrupted]",
+    metavar="S", help="Time after which the command ends, s.  [default: until interrupted]",
 )  # fmt: skip
 @json_option
 @reports_errors
@@ -301,9 +305,9 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
     """Print the frames that arrive at URL, with their signals.
 
     URL is that of a link, such as can://socketcan/can0?dbc=car.dbc or
-    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. If URL names no file that describes
-    frames, the command prints bytes. Exit status 0 if all frames were well-formed, 1 if one was
-    malformed, 2 if the link cannot be opened.
+    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. Without a file of frames in URL, the
+    command prints bytes. Exit status: 0 if all frames were valid, 1 if a frame was malformed, 2 if
+    the link cannot be opened.
 
     \b
     Examples:
@@ -347,7 +351,6 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
 
 
 def _next(traffic: Traffic, timeout: float) -> dict[str, Any] | None:
-    """Return the next frame as plain data, or None if no frame arrives within ``timeout`` s."""
     try:
         frame = traffic.link.receive(timeout)
     except FrameError as error:

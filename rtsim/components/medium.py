@@ -1,9 +1,8 @@
-"""A medium that several topics share, such as a CAN bus: one message at a time, by priority.
+"""A medium for several topics, such as a CAN bus: it transmits one message at a time, by priority.
 
-A latency model on a medium is a :class:`SharedTransport`.  The arrival time of a message is unknown
-when it is sent, because messages of higher priority can precede it.  The message bus therefore
-keeps one :class:`MediumQueue` for each medium.  The medium is not preemptive: a transmission in
-progress is not interrupted.
+A latency model on a medium is a :class:`SharedTransport`. The arrival time of a message is unknown
+when it is sent, because a message of higher priority may come first. The message bus therefore
+keeps one :class:`MediumQueue` for each medium. A transmission in progress is not interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MOST_WAITING = 10_000
 
 
 class Transmission(NamedTuple):
-    """The data that a medium needs to transmit one message, such as priority and duration."""
+    """Data for the transmission of one message, such as priority and duration."""
 
     priority: tuple[int, ...]
     """Sort key; the smallest goes first."""
@@ -47,13 +46,13 @@ Carrier = Callable[[Vector], Transmission]
 
 
 class Medium(Protocol):
-    """Declaration of a medium; equal media with the same name are one medium."""
+    """Declaration of a medium; media with the same name are one medium."""
 
     @property
     def name(self) -> str: ...
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
-        """Raise :class:`ScenarioError` if these topics cannot share the medium."""
+        """Raise ``ScenarioError`` if these topics cannot share the medium."""
         ...
 
 
@@ -61,9 +60,8 @@ class Medium(Protocol):
 class SharedTransport(Protocol):
     """Latency model of messages on a medium.
 
-    ``delays`` returns the time from the completion of a message until it can be sent on the medium.
-    The result is one delay of 0 ns, unless a fault delays, copies or loses the message. All copies
-    of a message use the medium.
+    ``delays`` returns the time from the completion of a message until it is ready for the medium.
+    This time is 0, unless a fault delays, copies or loses the message. All copies use the medium.
     """
 
     @property
@@ -73,9 +71,9 @@ class SharedTransport(Protocol):
     def medium(self) -> Medium: ...
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
-        """Return the function that computes the transmission of a message with these ``signals``.
+        """Return a function that computes the transmission of a message.
 
-        Messages that do not fit raise :class:`ScenarioError`, which names ``topic``.
+        Raises ``ScenarioError`` for messages that do not fit.
         """
         ...
 
@@ -83,7 +81,7 @@ class SharedTransport(Protocol):
 
 
 def shared(model: object) -> SharedTransport | None:
-    """Return the :class:`SharedTransport` among ``model`` and its inner models, or None."""
+    """Return the ``SharedTransport`` in a latency model, or None."""
     found: Any = model
     while found is not None and not isinstance(found, SharedTransport):
         found = getattr(found, "inner", None)
@@ -117,7 +115,7 @@ class Parcel(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A message whose transmission has begun, with its arrival time and values."""
+    """A message in transmission, with its arrival time and values."""
 
     parcel: Parcel
     arrival: Tag
@@ -137,8 +135,7 @@ class _Entry:
 class MediumQueue:
     """Messages that wait for one medium, and the time at which the medium becomes free.
 
-    The queue selects the next message after all microsteps of an instant, so that all messages of
-    the instant compete for the medium.
+    The next message is chosen after all microsteps of an instant, so that all its messages compete.
     """
 
     def __init__(self, name: str) -> None:
@@ -152,11 +149,11 @@ class MediumQueue:
         self._number = 0
 
     def add(self, topic: str, carrier: Carrier, values: Vector) -> None:
-        """Add a topic; ``values`` (n,) are the topic's values before the first message."""
+        """Add a topic; ``values`` (n,) are its initial values."""
         self._carriers[topic], self._last[topic] = carrier, values
 
     def put(self, ready_ns: int, parcel: Parcel) -> None:
-        """Add a message, which competes for the medium from the time ``ready_ns`` on.
+        """Add a message, which competes for the medium from ``ready_ns`` on.
 
         Too many waiting messages raise :class:`LatencyError`.
         """
@@ -173,7 +170,7 @@ class MediumQueue:
 
     @property
     def next_ns(self) -> int:
-        """Time of the next decision, ns; :data:`NEVER` if no message waits."""
+        """Time (ns) of the next decision, or ``NEVER``."""
         if self._waiting:
             return self.free_ns
         return max(self.free_ns, self._coming[0][0]) if self._coming else NEVER.ns
@@ -181,8 +178,7 @@ class MediumQueue:
     def decide(self, ns: int) -> Delivery | None:
         """Begin the next transmission if the medium is free at ``ns``.
 
-        Call this method after the instant.  The result is None if no transmission begins or if the
-        new transmission will fail.
+        Call this method after the instant. The result is None without a successful transmission.
         """
         while self._coming and self._coming[0][0] <= ns:
             entry = heapq.heappop(self._coming)[-1]

@@ -34,7 +34,7 @@ from rtsim.timing.pacing import Pacer
 
 @dataclass(frozen=True)
 class Frozen:
-    """The image of a model, its variables, and the positions that the C shell needs.
+    """The memory image of a model, its variables, and positions that the C code needs.
 
     ``root`` is the first word of the record MODEL. ``exchange`` is True if an importer can
     integrate the model. ``first`` are the first words of states, derivatives and indicators.

@@ -1,4 +1,4 @@
-"""A plant of a run whose values another program computes.
+"""A plant whose values a program outside rtsim computes.
 
 :class:`ForeignPlant` is a plant for the executive.  If the program has its own solver, a step is
 one call.  Otherwise a solver of rtsim integrates the states, and rtsim finds the crossings of the
@@ -61,7 +61,7 @@ STEP_EVENT = "step_event"
 class Evaluations:
     """The equations of a program, as functions with the arguments of a model's functions.
 
-    Until the first step, the program is started again whenever a start value differs.
+    Until the first step, the program starts again whenever a start value changes.
     """
 
     def __init__(self, program: Program, interface: Interface, x: Vector) -> None:
@@ -82,7 +82,7 @@ class Evaluations:
         """Inputs, and the outputs of the last step at these inputs."""
 
     def begin(self, x: Vector, u: Vector, p: Vector) -> None:
-        """Start the program with these values, unless it was started with them."""
+        """Start the program with these values, unless it already runs with them."""
         if self.moved:
             return
         given = (p.tobytes(), u.tobytes())

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RunResult(SignalsByName, Judged):
-    """The result of one run, whose signals have the same names as in the scenario.
+    """The result of a run, with signals by name.
 
-    ``run["cart.x"]``, ``run[cart.x]`` with a handle, and ``run.cart.x`` read the same signal.  A
-    run that went back to a checkpoint has several segments.
+    ``run["cart.x"]``, ``run[cart.x]`` with a handle, and ``run.cart.x`` read the same signal. A run
+    that was reset to a checkpoint has several segments.
     """
 
     ending: RunEnding
@@ -86,12 +86,6 @@ class RunResult(SignalsByName, Judged):
     """The requirements of the scenario."""
 
     def _judge(self) -> Outcome:
-        """Return the verdict of the run.
-
-        A run failed after an error or at a guard that declares a failure.  The verdict is undecided
-        if the run was stopped from outside, if its recording is incomplete, or if the environment
-        caused the error.
-        """
         outside = isinstance(self.error, (OverrunError, *LACKING))
         outside = outside or getattr(self.error, "environment", False)
         if not outside and (self.error is not None or self.ending.failed):
@@ -102,7 +96,7 @@ class RunResult(SignalsByName, Judged):
 
     @cached_property
     def requirements(self) -> list[RequirementResult]:
-        """The verdict of each requirement of the scenario on this run.
+        """The verdict on each requirement of the scenario.
 
         Without a recording, all requirements are undecided.
         """
@@ -123,7 +117,7 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def reason(self) -> str:
-        """Reason for the end of the run, in one or two words."""
+        """Why the run ended, in one or two words."""
         return self.ending.reason
 
     @property
@@ -132,7 +126,7 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def segments(self) -> tuple[RunResult, ...]:
-        """All segments in order, ending with this result."""
+        """All segments of the run, with this result at the end."""
         return (*self.earlier, self)
 
     @property
@@ -153,7 +147,7 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def warnings(self) -> list[str]:
-        """Problems that make the result doubtful but did not end the run, one text per problem.
+        """Problems that make the result doubtful, one text for each problem.
 
         The problems are overruns, late answers, missed requests, missed deadlines, restarts, faults
         that never acted, what controllers report about themselves, and overloaded media.  A medium
@@ -187,11 +181,10 @@ class RunResult(SignalsByName, Judged):
         return found + [f"{one.name}: {note}" for one in tasks for note in notes_of(one.controller)]
 
     def final(self, name: SignalName) -> float | Vector:
-        """Return the last value of a signal, ``"component.signal"``: a number or an array (n,).
+        """Return the last value of the signal ``"component.signal"``: a number or an array (n,).
 
-        The signal must be one that other components can read.  ``result["component.name"][-1]``
-        also works for parameters and for inputs of controllers.  An unknown signal raises
-        :class:`UnknownName`.
+        For parameters and inputs of controllers, use ``result["component.name"][-1]``. An unknown
+        signal raises :class:`UnknownName`.
         """
         component, _, signal = str(name).partition(".")
         ports = self.system.ports
@@ -205,7 +198,6 @@ class RunResult(SignalsByName, Judged):
         return value[where].copy() if signals[signal].shape else float(value[where][0])
 
     def _refuse(self, component: str, name: str) -> NoReturn:
-        """Raise the error for a name that is not a signal readable by other components."""
         target = f"{component}.{name}"
         task = next((t for t in self.system.controllers if t.name == component), None)
         if task is not None and name in (memory := memory_of(task.controller)):
@@ -221,7 +213,7 @@ class RunResult(SignalsByName, Judged):
         raise UnknownName("signal", name, self.system.ports[component].signals.names, component)
 
     def recording(self) -> Recording:
-        """Return the recording; a run without one raises :class:`RecordingError`."""
+        """Return the recording; raise ``RecordingError`` without one."""
         read: Callable[[], Recording] | None = getattr(self.recorder, "recording", None)
         if read is not None:
             return read()
@@ -253,15 +245,14 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def messages(self) -> Mapping[str, SignalTable]:
-        """All messages by port, with the times of initiation, completion and arrival in ns."""
+        """All messages by port, with the times (ns) of initiation, completion and arrival."""
         return self._read.messages
 
     def viewed(self) -> Viewed:
-        """Return the data from which :func:`rtsim.record.views.views_of` makes views."""
         return self.recording().viewed()
 
     def checked(self) -> RunResult:
-        """Return this result, or raise the error of the run or :class:`RecordingLost`."""
+        """Return this result, or raise the error that ended the run."""
         if self.error is not None:
             raise self.error
         if self.lost is not None:
@@ -270,7 +261,7 @@ class RunResult(SignalsByName, Judged):
 
 
 class RecordingLost(RecordingError):
-    """Error of a failed recording; ``outcome`` is the result that the run reached."""
+    """The recording failed; ``outcome`` is the result of the run."""
 
     def __init__(self, error: RecordingError, outcome: RunResult) -> None:
         super().__init__(str(error))

@@ -1,10 +1,9 @@
-"""The steppers of rtsim's own solvers, as compiled code or as plain Python.
+"""Steppers of rtsim's own solvers, in machine code or in plain Python.
 
 A numerical method is a function ``step(words, t, h)``. The function computes one step from time
 ``t`` (s) with the length ``h`` (s), and returns :data:`GOOD` or an error code of
 :mod:`rtsim.solve.base`. The argument table ``words`` begins with :data:`STEP_LAYOUT` and contains
-the addresses of all arrays. A step then needs a single call of compiled code, as long as the arrays
-keep their addresses.
+the addresses of all arrays. A step of a compiled stepper is a single call.
 """
 
 from __future__ import annotations
@@ -56,11 +55,10 @@ _evaluate = compiled(evaluate)
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
-    """Take and commit the steps between consecutive ``times`` (ns), and return how many succeeded.
+    """Take and commit steps between consecutive ``times`` (ns); return their number.
 
-    ``times`` has the shape (k + 1,). The array ``output`` is the argument table of the output
-    function, or empty. The array ``values`` contains x, z, u and y, and is copied to a row of
-    ``rows`` after each successful step.
+    ``times`` has the shape (k + 1,). ``output`` is the argument table of the output function, or
+    empty. ``values`` contains x, z, u and y, which are copied to a row of ``rows`` after each step.
     """
     x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
@@ -84,9 +82,9 @@ def rows_of(
     notes: Vector,
     interrupt_check: Callable[[], object],
 ) -> NDArray[np.float64]:
-    """Call ``run`` until it no longer pauses, and return the rows of the completed steps.
+    """Return the rows of the completed steps; call ``run`` until it does not pause.
 
-    The function ``run(i)`` starts with step number ``i`` and returns the number of completed steps.
+    ``run(i)`` begins with step number ``i`` and returns the number of completed steps.
     ``interrupt_check`` is called in each pause.
     """
     good = run(0)
@@ -105,10 +103,6 @@ EXACT_NS = 2**53
 
 
 def between(words: Any, call: Any) -> int:
-    """Take a step between the times ``call[0]`` and ``call[1]`` (ns).
-
-    ``call[2]`` is the address of the compiled step function.
-    """
     begin, end = call[0], call[1]
     return call_step(call[2], words, begin / NS_PER_S, (end - begin) / NS_PER_S)
 
@@ -137,11 +131,10 @@ def _native_run() -> Native:
 
 
 def stepper(method: Method, bound: BoundModel) -> Stepper:
-    """Return a stepper that integrates the model ``bound`` with the numerical method ``method``.
+    """Return a stepper that integrates a model with a numerical method.
 
-    The stepper is compiled if the model is compiled. Raises :class:`ValueError` if an array of
-    ``method.own`` does not have the shape in ``method.layout``, and :class:`TypeError` if it is not
-    contiguous float64.
+    The stepper is compiled if the model is compiled. Raises ``ValueError`` for an array with a
+    wrong shape, and ``TypeError`` for one that is not contiguous float64.
     """
     if bound.history is not None:
         from rtsim.solve.delayed import with_history  # few models have delays
@@ -152,7 +145,7 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """The arguments with which other compiled code calls the step function of a stepper."""
+    """Arguments with which compiled code calls the step function of a stepper."""
 
     handle: int
     block: AddressBlock
@@ -226,10 +219,6 @@ class _Plain:
         self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
 
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
-        """Return ``function``, or its address in a compiled stepper.
-
-        ``layout`` is the layout of the function's arguments; the default is the step's layout.
-        """
         return function
 
     def accept(self) -> None:
@@ -244,16 +233,13 @@ class _Plain:
 
     @property
     def unbounded(self) -> int | None:
-        """Number of committed steps whose error is not bounded; ``None`` if not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
     def give_up(self) -> None:
-        """Abandon a paused advance; the next call of ``advance`` begins a new one."""
         self._notes[PHASE] = 0.0
 
     def stall(self) -> Stall | None:
-        """Return the last failed internal step, or ``None`` if the method has no internal steps."""
         inner, notes = self._method.inner, self._notes
         if inner is None:
             return None
@@ -324,12 +310,6 @@ class _Resident(_Plain):
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Take and commit the steps between consecutive ``times`` (ns) in one call.
-
-        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u, p and out. Returns one row of
-        ``values`` for each successful step. Afterwards, x, ``y`` and ``values`` contain the values
-        of the last successful step.
-        """
         if not all(map(is_, vectors, self._vectors)):
             self._settle(vectors)
         if y is not self._y:

@@ -1,4 +1,4 @@
-"""Measured signals for a fit: the rows of a recording, or a file of comma-separated values."""
+"""Measured signals for a fit, from a recording or a CSV file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Measurements:
     def of(cls, given: str | Path | Recording | Measurements) -> Measurements:
         """Return the measurements of a recording or of a file (``.mcap`` or CSV).
 
-        Raises :class:`RecordingError` for a file that cannot be read.
+        Raises ``RecordingError`` if the file cannot be read.
         """
         if isinstance(given, Measurements):
             return given

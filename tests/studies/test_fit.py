@@ -290,7 +290,7 @@ def test_arguments_of_the_scenario_can_vary() -> None:
         ("time,other\n0,1\n1,1\n", r"contains no signal of a plant.*motor\.speed"),
         ("time,motor.speed\n0,\n1,nan\n", r"contains no value of motor\.speed"),
         ("time;motor.speed [rad/s];x [m]\n0;1;1\n", "separate the titles by commas"),
-        ("time,motor.speed [rpm]\n0,1\n1,1\n", r"motor\.speed is in rpm in .*, but in rad/s in the"),
+        ("time,motor.speed [rpm]\n0,1\n1,1\n", r"motor\.speed is in rpm in .*, but in rad/s"),
         ("time,motor.speed\n0,1\n1,1\n", "2 values of motor.speed, too few for 2"),
     ],
 )

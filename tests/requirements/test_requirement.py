@@ -267,6 +267,17 @@ def test_a_formula_of_any_size_has_an_answer(formula: str, recording: Recording)
         assert isinstance(verdict(recording, formula), RequirementResult)
 
 
+def test_a_formula_that_is_too_deep_for_its_evaluation_is_refused(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("rtsim.requirements.verdict.Evaluation.__call__", deep)
+    with pytest.raises(ScenarioError, match="requirement R: the formula has too many"):
+        verdict(recording, "always ramp.x < 2 m")
+
+
 # -- in a scenario
 
 
@@ -332,6 +343,9 @@ def test_names_of_requirements_are_unique() -> None:
         scenario.require("A", "always ramp.x < 3 m")
     scenario.require("A", "always  ramp.x < 2 m", "The same formula.")  # is one requirement
     assert scenario.requirements == (Requirement("A", "always ramp.x < 2 m", "The same formula."),)
+    for wrong in ((3, "a.x < 1"), ("A", None), ("A", "a.x < 1", 3)):
+        with pytest.raises(ScenarioError, match="is not a text; a requirement is NAME: FORMULA"):
+            Requirement(*wrong)  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="has no name"):
         scenario.require(" ", "always ramp.x < 3 m")
     with pytest.raises(ScenarioError, match="requirement B has no formula; write NAME: FORMULA"):

@@ -412,6 +412,31 @@ def test_force_spares_a_file_that_is_no_counterexample(name: str) -> None:
     assert not Path("runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [
+        ((), "interrupted"),
+        (("-o", "runs"), "interrupted; to continue, type the same command again"),
+    ],
+)
+def test_an_interrupted_command_says_how_to_continue(
+    folder: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Campaign, "_store", interrupted)
+    done = rtsim("--requirement", "NEAR", "--input", "push=pieces:3,-1,1", *folder)
+    assert done.exit_code == 130
+    assert done.stderr.splitlines()[-1].endswith(says)
+
+
+def test_the_runs_of_a_search_are_not_known_in_advance() -> None:
+    study = Study({"cart.x": (0.0, 1.0)}, Search("NEAR"), requirements=["NEAR: always cart.x < 1"])
+    with pytest.raises(ScenarioError, match="a search chooses each run from the results"):
+        study.sampled.points(study.space, 0, 1)
+
+
 def test_an_option_that_is_given_twice_is_refused() -> None:
     for option, text in (("--input", "push=pieces:2,-1,1"), ("--factor", "cart.x=range:0,1")):
         done = rtsim("--requirement", "NEAR", option, text, option, text)

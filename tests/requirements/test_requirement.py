@@ -173,6 +173,9 @@ def test_messages_of_a_copy_are_unknown(recording: Recording) -> None:
     """A message that was sent before the copy begins can arrive at any time."""
     found = verdict(recording.between(1, 4), "always[0, 1] slow.half < 9 m")
     assert found.outcome is Outcome.UNDECIDED
+    later = verdict(recording.between(1, 4), "always[0.3, 1] slow.half < 9 m")
+    assert later.outcome is Outcome.UNDECIDED  # although the copy has messages before 1.3 s
+    assert later.reason.startswith("slow.half is unknown at ")
 
 
 class Breaks(Ramp):

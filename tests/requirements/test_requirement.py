@@ -348,7 +348,7 @@ def test_names_of_requirements_are_unique() -> None:
     assert scenario.requirements == (Requirement("A", "always ramp.x < 2 m", "The same formula."),)
     for wrong in ((3, "a.x < 1"), ("A", None), ("A", "a.x < 1", 3)):
         with pytest.raises(ScenarioError, match="is not a text; a requirement is NAME: FORMULA"):
-            Requirement(*wrong)  # type: ignore[arg-type]
+            Requirement(*wrong)
     with pytest.raises(ScenarioError, match="has no name"):
         scenario.require(" ", "always ramp.x < 3 m")
     with pytest.raises(ScenarioError, match="requirement B has no formula; write NAME: FORMULA"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,16 @@ def test_messages_of_a_copy_are_unknown(recording: Recording) -> None:
     later = verdict(recording.between(1, 4), "always[0.3, 1] slow.half < 9 m")
     assert later.outcome is Outcome.UNDECIDED  # although the copy has messages before 1.3 s
     assert later.reason.startswith("slow.half is unknown at ")
+
+
+def test_rows_that_a_cut_recording_lost_are_unknown(recording: Recording) -> None:
+    """The file ends with rows of the controller up to 4 s, but has the plant up to 1.5 s only."""
+    plant = recording.up_to(3 * S // 2).tracks["ramp"]
+    cut = replace(recording, tracks={**recording.tracks, "ramp": plant}, truncated="cut off")
+    found = verdict(cut, "always[0, 3] ramp.x < 2 m")
+    assert found.outcome is Outcome.UNDECIDED
+    assert "the recording is incomplete (cut off)" in found.reason
+    assert verdict(cut, "always[0, 1] ramp.x < 2 m").ok
 
 
 class Breaks(Ramp):

@@ -326,6 +326,13 @@ def test_a_measure_of_the_whole_run_names_the_end_of_the_run() -> None:
     assert found.undecided.startswith("the run ended 9 s after the step at 1 s, before rise_time(")
 
 
+def test_the_verdict_has_the_reason_of_the_measure(recording: Recording) -> None:
+    late = verdict(recording, f"settling_time({STEP}, 5 %, after=5) < 3 s")
+    assert late.reason == "not exercised, because command.wanted has no step"
+    longer = verdict(recording, f"max_error({STEP}, before=20 s) < 9 m")
+    assert longer.reason.startswith("the run ended at 12 s, before max_error(")
+
+
 def test_a_signal_that_was_cut_off_is_measured_up_to_its_last_value() -> None:
     """The response takes 1 s at least, whatever the missing part contains."""
     x = ((0.0, 0.0), (2.0, 1.0), (6.0, math.nan))

@@ -49,8 +49,9 @@ def federate(options: RunOptions, config: Path, as_json: bool) -> None:
         130 after an interruption.
     """
     with sigterm_interrupts(), ExitStack() as stack:
-        scenario, seed = load_run(options.scenario, options.settings, None, options.seed)
-        scenario.faults(*options.faults)
+        scenario, seed = load_run(
+            options.scenario, options.settings, None, options.seed, options.faults
+        )
         scenario.require_all(*options.requirements)
         name = Path(options.scenario.partition(".py")[0]).stem
         recorder = stack.enter_context(open_recorder(options.path, name, options.force))

@@ -217,9 +217,8 @@ class Comparing:
     def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
         self.asked, self.line, self._stack = asked, line, stack
         self.scenario, self._seed = load_run(
-            asked.scenario, asked.settings, asked.counterexample, asked.seed
+            asked.scenario, asked.settings, asked.counterexample, asked.seed, asked.faults
         )
-        self.scenario.faults(*asked.faults)
         self.scenario.require_all(*asked.requirements)
         self.times: Given = {}
         self.files: list[Path] = []

@@ -44,8 +44,9 @@ from rtsim.studies.workers import Where
     "factors",
     multiple=True,
     metavar="NAME=TEXT",
-    help="Value to vary: a parameter, an initial value or an argument of the scenario, such as "
-    "cart.x=range:-1,1 or latency=range:0,0.2; repeatable.",
+    help="Value to vary: a parameter, an initial value, a latency, a number of a fault or an "
+    "argument of the scenario, such as cart.x=range:-1,1, pull.compute=range:0,0.2 or "
+    "stuck.at=range:0,5; repeatable.",
 )
 @option("--require", help="Requirement NAME: FORMULA, or a requirement file (.toml); repeatable.")
 @click.option(
@@ -69,10 +70,8 @@ from rtsim.studies.workers import Where
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @option("--until", help="End of each run, simulated s.  [default: the scenario's own]")
-@option(
-    "--set",
-    help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
-)
+@option("--set", help="Set a value that is equal in all runs; repeatable.")
+@option("--faults", help="Fault file to apply to each run (docs/faults.md); repeatable.")
 @click.option("--all", "every", is_flag=True, help="Continue after the first violation.")
 @click.option(
     "-o",
@@ -112,6 +111,7 @@ def falsify(
     seed: int,
     until: str | None,
     settings: tuple[str, ...],
+    faults: tuple[Path, ...],
     every: bool,
     folder: Path | None,
     no_shrink: bool,
@@ -131,9 +131,12 @@ def falsify(
       rtsim falsify cart.py:cart --requirement SPEED --input command=pieces:4,-1,1
       rtsim falsify cart.py:cart --require 'FAST: always abs(cart.v) < 2 m/s' \\
           --input command.wanted=linear:5,-1,1,rate=2 --factor cart.x=range:-1,1 --time 60s
+      rtsim falsify cart.py:cart --requirement SPEED --faults faults.toml \\
+          --factor stuck.at=range:0,5
 
-    Exit status: 0 if no violation was found; 1 if a requirement was violated or the model declared
-        a failure; 2 if a requirement remained undecided; 130 if the user interrupted the search.
+    Exit status: 1 if a requirement is violated or a run ended at a guard that declares a failure; 0
+    if the search found no violation; 2 if the search could not decide the requirement, because no
+    run exercises it, or because a run leaves it undecided or has no results; 130 if interrupted.
     """
     if path is not None:
         _check_free(path, force)
@@ -147,7 +150,7 @@ def falsify(
                 factors=varied,
                 settings={n: value_of(t) for n, t in parse_settings(settings).items()},
                 method=method, runs=runs, seconds=_seconds(seconds), seed=seed, until=until,
-                stop=not every, folder=folder, where=where,
+                stop=not every, faults=faults, folder=folder, where=where,
                 progress=StudyProgress(line, first_ns=0),
             )  # fmt: skip
         except KeyboardInterrupt as interrupt:

@@ -112,8 +112,8 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {
             "multiple": True,
             "metavar": "NAME=VALUE",
-            "help": "Set an argument of the scenario (case=15) or a value of a component "
-            "(f16.cg=0.3); repeatable.",
+            "help": "Set an argument of the scenario (case=15), a value of a component "
+            "(f16.cg=0.3) or a number of a fault (stuck.at=2.5); repeatable.",
             "shell_complete": setting_names,
         },
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -113,7 +113,11 @@ def open_recorder(
 
 
 def load_run(
-    scenario: str, settings: tuple[str, ...], example: Path | None, seed: int | None
+    scenario: str,
+    settings: tuple[str, ...],
+    example: Path | None,
+    seed: int | None,
+    faults: Sequence[Path] = (),
 ) -> tuple[Scenario, int]:
     """Load the scenario of a run.
 
@@ -122,16 +126,19 @@ def load_run(
         settings: Texts ``NAME=VALUE`` of ``--set``.
         example: Counterexample file of the run, or None.
         seed: Number of ``--seed``, or None.
+        faults: Fault files of ``--faults``.
 
     Returns:
         The scenario and its seed.
     """
     if example is None:
-        return load_scenario(scenario, parse_settings(settings)), seed or 0
+        made = load_scenario(scenario, parse_settings(settings), lambda new: new.faults(*faults))
+        return made, seed or 0
     from rtsim.studies.counterexample import Counterexample  # slow to load
 
     found = Counterexample.open(example)
-    return found.make(scenario, parse_settings(settings)), found.seed if seed is None else seed
+    made = found.make(scenario, parse_settings(settings), faults)
+    return made, found.seed if seed is None else seed
 
 
 def next_recorder(first: Path, writer: str) -> FileRecorder:
@@ -186,9 +193,9 @@ def run_command(
         try:
             if going_on is None:
                 scenario, seed = load_run(
-                    options.scenario, options.settings, options.counterexample, options.seed
-                )
-                scenario.faults(*options.faults)
+                    options.scenario, options.settings, options.counterexample, options.seed,
+                    options.faults,
+                )  # fmt: skip
             else:
                 scenario, seed = going_on.scenario, going_on.number("seed")
             scenario.require_all(*options.requirements)

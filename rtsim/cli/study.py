@@ -63,6 +63,7 @@ class Composed:
     keep: tuple[str, ...] = ()
     histories: tuple[str, ...] = ()
     stop: str | None = None
+    faults: tuple[Path, ...] = ()
 
     def study(self, scenario: str, design: Design | None = None) -> Study:
         """Return the study that the file and the options define.
@@ -82,6 +83,8 @@ class Composed:
             given["keep"] = self.keep
         if self.requirements:
             given["requirements"] = self._required(() if found is None else found.required)
+        if self.faults:
+            given["faults"] = (*(() if found is None else found.injected), *self.faults)
         if self.histories:
             before = () if found is None else tuple(found.histories)
             given["histories"] = tuple(dict.fromkeys((*before, *self.histories)))
@@ -143,7 +146,8 @@ _COMPOSING = (
         multiple=True,
         metavar="NAME=TEXT",
         help="Vary a value: NAME=norm:2,0.1 (a distribution of scipy.stats), NAME=range:1,3 or "
-        "NAME=values:1,2,5; repeatable.",
+        "NAME=values:1,2,5. NAME is an argument of the scenario, a value of a component (f16.cg) "
+        "or a number of a fault (stuck.at); repeatable.",
     ),
     _DESIGN,
     _RUNS,
@@ -162,12 +166,10 @@ _COMPOSING = (
         help="Requirement on a result, such as 'peak<0.5', '0.9<end<1.0' or 'NAME=peak<0.5', or "
         "'NAME: FORMULA' in temporal logic, or a requirement file (.toml). "
         "Without NAME, the requirement has the name of its result. The requirement replaces a "
-        "requirement of the file with the same name; repeatable.",
+        "requirement of the same name in the study of the file; repeatable.",
     ),
-    option(
-        "--set",
-        help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
-    ),
+    option("--set", help="Set a value that is equal in all runs; repeatable."),
+    option("--faults", help="Fault file to apply to each run (docs/faults.md); repeatable."),
     option(
         "--seed",
         type=int,

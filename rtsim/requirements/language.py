@@ -150,8 +150,6 @@ def parse(text: str) -> Node:
 
     try:
         tree = _parser().parse(text)
-    except lark.UnexpectedEOF:
-        raise _wrong(text, len(text), ()) from None
     except lark.UnexpectedToken as error:
         ended = error.token.type == "$END"
         at = len(text) if ended else error.token.start_pos or 0
@@ -267,10 +265,6 @@ def _node(text: str, tree: Any) -> Node:
         return _call(text, parts, where)
     if kind == "compare":
         return _chain(text, parts, where)
-    if kind == "keyword":
-        raise FormulaError(
-            text, where["at"], "NAME=VALUE is only allowed as an argument of a function"
-        )
     children = tuple(_node(text, one) for one in parts)
     return Node(kind, children, window=window, **where)
 

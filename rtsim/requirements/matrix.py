@@ -15,7 +15,8 @@ from typing import Any
 from rtsim.core.outcome import Outcome
 from rtsim.requirements.language import parse
 from rtsim.requirements.measures import measure_in
-from rtsim.requirements.verdict import NOT_EXERCISED, VERDICTS
+from rtsim.requirements.requirement import NOT_EXERCISED
+from rtsim.requirements.verdict import VERDICTS
 
 NOT_CHECKED = "not checked"
 """Text of a cell without a result: nobody asked the requirement of this run."""

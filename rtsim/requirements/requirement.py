@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rtsim.requirements.formula import UnitOf
     from rtsim.requirements.language import Node
 
+NOT_EXERCISED = "not exercised"
+"""Beginning of the reason of a requirement about which a run says nothing."""
+
 
 @dataclass(frozen=True)
 class Requirement:

@@ -23,7 +23,7 @@ from rtsim.record.table import Changes, Recorded, signal_changes, signal_of
 from rtsim.requirements.formula import TOO_DEEP, margin_unit
 from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.measures import Measured, Signals, measure_in, measured
-from rtsim.requirements.requirement import Given, Requirement, gather
+from rtsim.requirements.requirement import NOT_EXERCISED, Given, Requirement, gather
 from rtsim.requirements.robustness import (
     FOREVER,
     HIGH,
@@ -36,10 +36,6 @@ from rtsim.requirements.robustness import (
 
 VERDICTS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECIDED: "undecided"}
 """The verdict on a requirement in one word, for each outcome."""
-
-
-NOT_EXERCISED = "not exercised"
-"""Beginning of the reason of a requirement about which a run says nothing."""
 
 
 class Condition(NamedTuple):

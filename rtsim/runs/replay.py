@@ -180,11 +180,13 @@ def scenario_from(
             "rtsim.runs.replay.rerun(recording, scenario), or simulate(scenario, start=checkpoint)"
         )
     reference = scenario_to_load(origin, source)
-    scenario = load_scenario(reference, dict(origin.get("settings", {})))
+    faults = header.get("scenario", {}).get("faults", ())
+    scenario = load_scenario(
+        reference, dict(origin.get("settings", {})), lambda made: made.only_faults(*faults)
+    )
     for target, changes in _driven(origin, source).items():
         scenario.drive(target, changes)
     scenario.requirements, scenario.checks_requirements = required_by(header), False
-    scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():
         latency = None if how["latency"] is None else from_plain(how["latency"])
         known = {**how, "latency": latency}

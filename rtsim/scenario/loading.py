@@ -228,6 +228,12 @@ def _function(module: ModuleType, name: str) -> Maker:
 
 
 Settings = Mapping[str, str | float | Sequence[float]]
+Prepare = Callable[[Scenario], object]
+"""Function that changes a new scenario before its values are set."""
+
+
+def _unprepared(scenario: Scenario) -> None:
+    """Leave the scenario as its function made it."""
 
 
 class ScenarioMaker:
@@ -247,8 +253,8 @@ class ScenarioMaker:
         """The hash of the scenario file; ``None`` for a scenario by name."""
         return self._hashed.get("sha256")
 
-    def make(self, settings: Settings | None = None) -> Scenario:
-        """Return a new scenario. Arguments and errors are those of ``load_scenario``."""
+    def make(self, settings: Settings | None = None, prepare: Prepare = _unprepared) -> Scenario:
+        """Return a new scenario. Arguments and errors are the same as for :func:`load_scenario`."""
         reference, parameters = self.reference, self._parameters
         texts = {key: _as_text(value) for key, value in (settings or {}).items()}
         arguments: dict[str, Any] = {}
@@ -265,6 +271,7 @@ class ScenarioMaker:
                 f"{reference} returned a {type(scenario).__name__}, not a Scenario; return a "
                 "Scenario, or name the function that does: FILE.py:FUNCTION"
             )
+        prepare(scenario)
         for key, text in texts.items():
             if "." in key:
                 scenario.set(key, _numbers(key, text))
@@ -273,18 +280,21 @@ class ScenarioMaker:
         return scenario
 
 
-def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
-    """Return a scenario by its name, or from a file ``path/to/file.py[:function]``.
+def load_scenario(
+    reference: str, settings: Settings | None = None, prepare: Prepare = _unprepared
+) -> Scenario:
+    """Return a scenario by name or from a file ``path/to/file.py[:function]``.
 
-    ``settings`` contains values for arguments of the function (``case``) and for initial values
-    (``f16.cg``). A text is converted to the type of the argument's default. Several numbers in a
-    text are separated by commas. Raises :class:`ScenarioError` for an unknown name or a wrong
-    value.
+    ``settings`` maps names of function arguments (``case``) and of initial values (``f16.cg``) to
+    texts, numbers or sequences of numbers. An argument is converted to the type of its default. The
+    text of an initial value is one number, or several numbers separated by commas. ``prepare`` is
+    called with the new scenario before the values are set, for example to add faults that the
+    settings change. Raises :class:`ScenarioError` for an unknown name or a wrong value.
 
     Example:
         bounces = load_scenario("ball", {"ball.height": 2.0})
     """
-    return ScenarioMaker(reference).make(settings)
+    return ScenarioMaker(reference).make(settings, prepare)
 
 
 def _hash_of(reference: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Components by name, and connections between their signals."""
+"""The components and faults of a scenario by name, and the connections between signals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any, TypeVar, overload
 from rtsim.components.protocols import memory_of
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.description import Given, all_different, gather
+from rtsim.engine.faults.entries import entries_of, numbers_of, with_entry
 from rtsim.named.fields import NamedSignals
 from rtsim.scenario.component import Component, Settable, check_component, readable
 from rtsim.scenario.handles import (
@@ -24,10 +27,28 @@ RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "sta
 """Names of tracks in every recording. A component must not have one of these names."""
 
 
+class _FaultNumbers(dict[str, Any]):
+    """The numbers of a declared fault; a new number replaces the fault of the scenario."""
+
+    def __init__(self, scenario: NamedComponents, fault: Fault) -> None:
+        super().__init__(numbers_of(fault))
+        self._scenario, self._name = scenario, fault.name
+
+    def __setitem__(self, entry: str, value: Any) -> None:
+        self._scenario._faults = tuple(
+            with_entry(one, entry, value) if one.name == self._name else one
+            for one in self._scenario._faults
+        )
+        super().__setitem__(entry, value)
+
+
 class NamedComponents:
+    """The named components of a scenario, their connections, and the faults of a run."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.components: dict[str, Component] = {}
+        self._faults: tuple[Fault, ...] = ()
 
     def add(self, name: str, component: Component) -> None:
         """Add a component of any class.
@@ -110,19 +131,57 @@ class NamedComponents:
         return controllers[name]
 
     def settable_of(self, target: SignalName) -> Settable:
-        """Return the group of values that contains ``"component.name"``.
+        """Return the group of declared values that contains ``target``.
 
-        Raises :class:`UnknownName` for an unknown value.
+        ``target`` is ``"component.name"``, or ``"fault.entry"`` for a number of a fault. Raises
+        :class:`UnknownName` for an unknown value, and :class:`ScenarioError` if a component and a
+        fault have the same name and both have the value.
         """
         owner, dot, name = str(target).partition(".")
         if not dot:
             raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
-        choices = self.component(owner).settings()
-        for choice in choices:
-            if name in choice.signals:
-                return choice
-        known = [n for choice in choices for n in choice.signals.names]
-        raise UnknownName("value", name, known, owner)
+        choices = self._settings_of(owner)
+        found = [choice for choice in choices if name in choice.signals]
+        if not found:
+            known = [n for choice in choices for n in choice.signals.names]
+            raise UnknownName("value", name, known, owner)
+        if len(found) > 1 and isinstance(found[-1].values, _FaultNumbers):
+            raise ScenarioError(
+                f"{target} is a value of the component {owner} and also of the fault {owner}; give "
+                "the fault another name"
+            )
+        return found[0]
+
+    def _settings_of(self, owner: str) -> list[Settable]:
+        """Return the values of component ``owner``, and the numbers of the fault ``owner``."""
+        faults = {fault.name: fault for fault in self._faults}
+        fault = faults.get(owner)
+        if fault is None and owner not in self.components and faults:
+            known = sorted((*self.components, *faults))
+            raise UnknownName("component or fault", owner, known, f"scenario {self.name}")
+        if fault is None:
+            return self.component(owner).settings()
+        component = self.components.get(owner)
+        numbers = Settable(_FaultNumbers(self, fault), entries_of(fault))
+        return [*([] if component is None else component.settings()), numbers]
+
+    # -- faults
+
+    def faults(self, *given: Given) -> None:
+        """Inject faults from fault files or from dicts.
+
+        ``docs/faults.md`` describes the entries. Raises :class:`FaultError` for an invalid fault.
+        """
+        self._faults = all_different((*self._faults, *gather(given)))
+
+    @property
+    def declared_faults(self) -> tuple[Fault, ...]:
+        """The declared faults; :meth:`Scenario.build` checks that their components exist."""
+        return self._faults
+
+    def only_faults(self, *given: Given) -> None:
+        """Replace all declared faults by the faults ``given``, as a replay does."""
+        self._faults = gather(given)
 
     @overload
     def connect(self, source: SignalName, target: SignalName) -> None: ...

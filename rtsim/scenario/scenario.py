@@ -24,8 +24,6 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
-from rtsim.engine.faults import Fault
-from rtsim.engine.faults.description import Given, all_different, gather
 from rtsim.engine.system import (
     System,
 )
@@ -168,7 +166,6 @@ class Scenario(NamedComponents, Processors, Presented, Drawn):
         self._fields: dict[str, Mapping[str, str]] = {}
         """For each component that is an object of a class: names of signals by names of fields."""
         self._changes: list[tuple[int, str, object]] = []
-        self._faults: tuple[Fault, ...] = ()
         self.requirements: tuple[Requirement, ...] = ()
         """The requirements that a run must meet, in the order of their declaration."""
         self.checks_requirements = True
@@ -678,31 +675,15 @@ class Scenario(NamedComponents, Processors, Presented, Drawn):
         """Declare requirements from files (TOML), texts ``NAME: FORMULA`` or dicts."""
         self.requirements = gather_requirements((*self.requirements, *given))
 
-    def faults(self, *given: Given) -> None:
-        """Inject faults from fault files or from dicts.
-
-        ``docs/faults.md`` describes the entries. Raises :class:`FaultError` for an invalid fault.
-        """
-        self._faults = all_different((*self._faults, *gather(given)))
-
-    @property
-    def declared_faults(self) -> tuple[Fault, ...]:
-        """The declared faults, whose components ``build`` checks."""
-        return self._faults
-
-    def only_faults(self, *given: Given) -> None:
-        """Replace all declared faults by ``given``."""
-        self._faults = gather(given)
-
     def set(self, target: SignalName, value: object) -> None:
-        """Set the value of ``"component.name"`` at the start of a run.
+        """Set ``"component.name"`` for the start of a run, or ``"fault.entry"`` of a fault.
 
-        The name can be a parameter, a state, an input, a value of a source, or the latency
-        ``compute`` or ``transport`` (s).
+        The name is that of a parameter, state, input, value of a source, or of the latency
+        ``compute`` or ``transport`` in s. The entry of a fault is a number, such as ``at`` in s.
         """
         values, signals, _ = self.settable_of(target)
         owner, _, name = str(target).partition(".")
-        component = self.components[owner]
+        component = self.components.get(owner)
         if isinstance(value, str) and isinstance(component, PlantComponent):
             value = mode_number(component.model, name, value)
         signals.initial({name: value})

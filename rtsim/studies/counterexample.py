@@ -21,8 +21,14 @@ A counterexample file is TOML::
     high = 200.0
     points = [[0.0, 200.0], [1.5, -200.0]]
 
-Each point is a time (s) and a value. Paths in a counterexample file are relative to the folder of
-the file.
+    [[fault]]
+    name = "stuck"
+    where = "motor.speed"
+    kind = "stuck"
+    at = 1.25
+
+Each point is a time (s) and a value. A fault has the entries of a fault file. The paths are
+relative to the folder of the file.
 """
 
 from __future__ import annotations
@@ -43,6 +49,7 @@ from rtsim.core.toml import (
     Key,
     ListKey,
     Place,
+    TableKey,
     choice,
     named,
     number,
@@ -54,6 +61,9 @@ from rtsim.core.toml import (
     to_toml,
     whole,
 )
+from rtsim.engine.faults.description import Given, all_different, fault_of, fault_tables
+from rtsim.engine.faults.entries import with_values
+from rtsim.engine.faults.kind import Fault
 from rtsim.record.recorders import MemoryRecorder, PooledRecorder
 from rtsim.requirements.requirement import KEYS, Requirement
 from rtsim.requirements.verdict import RequirementResult, check
@@ -127,6 +137,9 @@ class Counterexample:
     values: Mapping[str, Value] = field(default_factory=dict)
     """Arguments of the scenario (``"case"``) and values of components (``"f16.cg"``)."""
     seed: int = 0
+    faults: tuple[Fault, ...] = ()
+    """Faults in addition to those of the scenario; ``values`` can contain other numbers for them,
+    such as ``"stuck.at"``."""
 
     @classmethod
     def of_factors(
@@ -138,30 +151,40 @@ class Counterexample:
         signals: tuple[InputSignal, ...] = (),
         settings: Mapping[str, Value] | None = None,
         seed: int = 0,
+        faults: tuple[Fault, ...] = (),
     ) -> Counterexample:
         """Return the run of a search with the given factors.
 
-        ``factors`` includes the control points of ``signals``, with the names of
-        ``InputSignal.factors``. ``settings`` contains values that are the same in all runs of the
-        search.
+        ``factors`` contains the control points of ``signals``, as :attr:`InputSignal.factors` names
+        them. ``settings`` and ``faults`` are those that all runs of the search share.
         """
         taken = {name for one in signals for name in one.factors}
         values = {name: value for name, value in factors.items() if name not in taken}
         waves = tuple(Waveform.of(one, factors, until_ns) for one in signals)
-        return cls(scenario, requirement, until_ns, waves, {**(settings or {}), **values}, seed)
+        values = {**(settings or {}), **values}
+        return cls(scenario, requirement, until_ns, waves, values, seed, faults)
 
     @property
     def name(self) -> str:
         return re.sub(r"\W+", "_", self.requirement.name.lower()).strip("_")
 
+    def loaded(self) -> Scenario:
+        """Return the scenario with the arguments and faults of this run, but without its values."""
+        arguments = {name: one for name, one in self.values.items() if "." not in name}
+        return load_scenario(self.scenario, arguments, lambda made: made.faults(*self.faults))
+
     def make(
-        self, scenario: str | None = None, settings: Mapping[str, str] | None = None
+        self,
+        scenario: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        faults: Sequence[Given] = (),
     ) -> Scenario:
         """Return the scenario with the values, inputs and end of this run.
 
         Args:
             scenario: Another scenario with the same signals, for example with C code.
-            settings: Values that replace those of the counterexample.
+            settings: Values that replace those of the counterexample, by name.
+            faults: Further faults, such as fault files.
 
         Raises :class:`ScenarioError` if the scenario rejects a value or an input.
         """
@@ -172,7 +195,9 @@ class Counterexample:
                     f"{wave.target} has an input in the counterexample and also a value; leave "
                     "out one of them"
                 )
-        made = load_scenario(scenario or self.scenario, values)
+        made = load_scenario(
+            scenario or self.scenario, values, lambda new: new.faults(*self.faults, *faults)
+        )
         self._apply(made)
         return made
 
@@ -193,12 +218,14 @@ class Counterexample:
         return check([self.requirement], recorder.recording())[0]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values and the inputs as JSON data, with times in s."""
+        """Return the values, the inputs and the faults as JSON data, with times in s."""
+        faults, _ = with_values(self.faults, self.values)
         return {
             "values": dict(self.values),
             "seed": self.seed,
             "until_s": _s(self.until_ns),
             "inputs": {one.target: [[_s(ns), v] for ns, v in one.points] for one in self.inputs},
+            **({"faults": [one.describe() for one in faults]} if faults else {}),
         }
 
     # -- files
@@ -216,8 +243,14 @@ class Counterexample:
         with file.place.checking():
             check_targets(wave.target for wave in inputs)
         scenario = _moved(top["scenario"], lambda one: Path(path).parent / one)
-        values = dict(top["set"])
-        return cls(scenario, requirement, top["until"], inputs, values, top["seed"])
+        faults = [
+            fault_of(one, file.place.inner("fault", k, label=""))
+            for k, one in enumerate(top["fault"])
+        ]
+        return cls(
+            scenario, requirement, top["until"], inputs, dict(top["set"]), top["seed"],
+            all_different(faults),
+        )  # fmt: skip
 
     def save(self, path: Path) -> None:
         """Write the counterexample to ``path``.
@@ -253,28 +286,29 @@ class Counterexample:
             "[requirement]",
             *(f"{key} = {to_toml(value)}" for key, value in self.requirement.to_plain().items()),
         ]
-        if self.values:
+        faults, values = with_values(self.faults, self.values)
+        if values:
             out += ["", "[set]"]
-            out += [f"{to_toml(name)} = {to_toml(value)}" for name, value in self.values.items()]
+            out += [f"{to_toml(name)} = {to_toml(value)}" for name, value in values.items()]
         for wave in self.inputs:
             points = [[_s(ns), value] for ns, value in wave.points]
             given = {**{key: getattr(wave, key) for key in _INPUT}, "points": points}
             out += ["", "[[input]]"]
             out += [f"{key} = {to_toml(v)}" for key, v in given.items() if v is not None]
-        return out
+        return [*out, *fault_tables(faults)]
 
 
 class Runs:
     """Repeat counterexamples in this process, with one scenario for many runs."""
 
     def __init__(self) -> None:
-        self._prepared: dict[tuple[str, tuple[tuple[str, Value], ...]], Prepared] = {}
+        self._prepared: dict[str, Prepared] = {}
 
     def check(self, one: Counterexample) -> RequirementResult:
-        arguments = tuple(sorted((n, v) for n, v in one.values.items() if "." not in n))
-        key = one.scenario, arguments
+        arguments = sorted((n, v) for n, v in one.values.items() if "." not in n)
+        key = repr((one.scenario, arguments, one.faults))
         if key not in self._prepared:
-            self._prepared[key] = prepare(load_scenario(one.scenario, dict(arguments)))
+            self._prepared[key] = prepare(one.loaded())
         result = finished(
             self._prepared[key].run_into(
                 lambda pool: PooledRecorder(pool, None),
@@ -330,6 +364,7 @@ _KEYS = {
     "requirement": table(KEYS, "[requirement]", default=NEEDED),
     "set": named(Key("a number or a text", convert=_setting), "[set]", default={}),
     "input": ListKey("[[input]] for each input", (), of=table(_INPUT)),
+    "fault": ListKey("[[fault]] for each fault", (), of=TableKey(of=Key())),
 }
 
 

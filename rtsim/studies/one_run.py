@@ -272,13 +272,20 @@ class Runner:
         return made
 
     def _make(self, arguments: tuple[tuple[str, str], ...]) -> Scenario:
-        scenario = self._maker.make(dict(arguments))
+        scenario = self._maker.make(dict(arguments), lambda made: made.faults(*self.job.injected))
         for one in self.job.signals:
             scenario.drive(one.target, ())
-        own = self.job.formula_requirements
-        names = {one.name for one in own}
-        kept = [one for one in scenario.requirements if one.name not in names]
-        scenario.requirements = (*kept, *own)
+        own = {one.name: one for one in self.job.formula_requirements}
+        for declared in scenario.requirements:
+            name, formula = declared.name, declared.formula
+            if name in own and formula != own[name].formula:
+                raise ScenarioError(
+                    f"the scenario declares {name} as {formula!r}, but the runs are judged by "
+                    f"{own[name].formula!r}; give one of the two requirements another name, "
+                    "or declare a formula that is the same in all runs"
+                )
+        kept = [one for one in scenario.requirements if one.name not in own]
+        scenario.requirements = (*kept, *own.values())
         return scenario
 
     def _arguments(self, order: Ordered) -> tuple[tuple[str, str], ...]:

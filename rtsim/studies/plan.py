@@ -20,6 +20,8 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL
 from rtsim.core.file_hash import file_hash
 from rtsim.core.version import __version__
+from rtsim.engine.faults.description import gather
+from rtsim.engine.faults.kind import Fault
 from rtsim.requirements.requirement import Requirement
 from rtsim.scenario.loading import (
     file_of,
@@ -147,6 +149,8 @@ class Job:
     """Requirements in temporal logic."""
     data: list[str] = field(default_factory=list)
     """Declared files and folders, relative to the folder of the scenario file if there is one."""
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    """Entries of the faults of all runs, in addition to those of the scenario."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -167,6 +171,10 @@ class Job:
     @cached_property
     def signals(self) -> list[InputSignal]:
         return [InputSignal.of(one) for one in self.inputs]
+
+    @cached_property
+    def injected(self) -> tuple[Fault, ...]:
+        return gather(self.faults)
 
     @cached_property
     def input_factors(self) -> frozenset[str]:
@@ -283,6 +291,7 @@ class Plan:
             limit=study.limit,
             histories=list(study.histories),
             data=_declared(study.data, path, file_of(scenario)),
+            faults=[one.describe() for one in study.injected],
             study_sha256=_hash(where) if where else None,
         )
         space = study.space
@@ -302,7 +311,12 @@ class Plan:
     @property
     def _plain(self) -> dict[str, Any]:
         plain = asdict(self)
-        for key in ("data", "inputs", "formulas"):  # earlier versions do not have these keys
+        for key in (
+            "data",
+            "inputs",
+            "formulas",
+            "faults",
+        ):  # earlier versions do not have these keys
             if not plain["job"][key]:
                 del plain["job"][key]
         return plain

@@ -25,7 +25,7 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
 from rtsim.requirements.measures import relative_limits
-from rtsim.scenario.loading import find_maker, load_scenario
+from rtsim.scenario.loading import find_maker
 from rtsim.studies.counterexample import Counterexample, Point, Runs, Waveform
 from rtsim.studies.factors import Choice, Range, Spread
 from rtsim.studies.input_signals import PIECES
@@ -107,7 +107,7 @@ def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, 
 
     Values from a list are not rounded.
     """
-    scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
+    scenario = one.loaded()
     defaults = inspect.signature(find_maker(one.scenario)).parameters
     out = {}
     for name in one.values.keys() & spreads.keys():
@@ -128,8 +128,8 @@ def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, 
 
 
 def tick_of(one: Counterexample) -> int:
-    """Return the shortest period or step (ns) of the scenario, or ``TICK``."""
-    scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
+    """Return the smallest period or plant step of the scenario, ns, or ``TICK`` without one."""
+    scenario = one.loaded()
     parts = scenario.describe()["parts"].values()
     given = (part.get(key) for part in parts for key in ("step", "period", "update_period"))
     periods = [Fraction(ns) for ns in given if ns is not None]

@@ -12,6 +12,7 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
+from rtsim.requirements.requirement import NOT_EXERCISED
 from rtsim.studies.designs import DESIGNS
 from rtsim.studies.designs.base import Columns, Indices, Marks, PairIndices
 from rtsim.studies.folder import Folder, ranges, ranges_text
@@ -212,6 +213,16 @@ def quantiles(
 
 
 def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> dict[str, Any]:
+    """Return how many runs meet a requirement, and an estimate of their fraction.
+
+    ``columns`` contains the runs that are compared with the requirement. ``rows`` is the number of
+    all runs so far. The worst run is the first run with a NaN result, or else the run with the
+    smallest margin. Failed runs have no margin.
+
+    A formula has a margin in each run that decides it, also in a failed run. The other runs are
+    undecided and do not count as passed; ``not_exercised`` is the number of those that do not
+    exercise the requirement, because the condition of an implication was never true.
+    """
     margins = columns[margin_name(requirement)].astype(np.float64)
     formula = isinstance(requirement, Formula)
     failed = (columns["state"] == FAILED) & (not formula)
@@ -222,10 +233,13 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
         "passed": int(met.sum()), "count": len(met),
         "not_a_number": int((np.isnan(margins) & ~failed & ~undecided).sum()),
         "failed": int(failed.sum()), "without_result": rows - len(met),
-        "undecided": int(undecided.sum()),
+        "undecided": int(undecided.sum()), "not_exercised": 0,
     }  # fmt: skip
     if undecided.any():
-        out["why_undecided"] = _why_undecided(requirement, columns["cause"][undecided][0])
+        whys = [_why_undecided(requirement, cause) for cause in columns["cause"][undecided]]
+        others = [why for why in whys if not why.startswith(NOT_EXERCISED)]
+        out["not_exercised"] = len(whys) - len(others)
+        out["why_undecided"] = (others or whys)[0]
     if not len(met):
         return out
     pooled = plan.sampled.pooled

@@ -218,6 +218,15 @@ def test_a_condition_that_may_never_be_true_is_not_a_pass() -> None:
     }  # fmt: skip
 
 
+def test_a_formula_without_a_compared_value_is_not_a_pass() -> None:
+    """Before the start of the run is no value, so that the formula is true without a comparison."""
+    monitor = monitor_of("historically[5ns,9ns] a.x < 3", "historically[0ns,9ns] a.x < 3")
+    monitor.track("a", words_of([(0, 0, 0.0), (9, 0, 0.0)]))
+    empty, compared = monitor.look(9)
+    assert (empty.low, empty.outcome) == (np.inf, Outcome.UNDECIDED)
+    assert (compared.low, compared.outcome) == (3.0, Outcome.PASSED)
+
+
 def test_a_violation_has_the_first_time_at_which_the_condition_is_false() -> None:
     monitor = monitor_of("always a.x < 3 and always a.x < 9", "eventually[0ns,5ns] a.x > 9")
     monitor.track("a", words_of([(0, 0, 0.0), (2, 0, 4.0), (4, 0, 0.0), (7, 0, 8.0)]))

@@ -318,6 +318,32 @@ def test_what_the_run_leaves_open_is_an_interval(
     assert bool(found.undecided) == (found.truth[2] < found.truth[3])
 
 
+def test_a_measure_of_the_whole_run_names_the_end_of_the_run() -> None:
+    formula = "max_error(a.x, b.w, before=11) < 9"
+    found = measure(formula, ((0.0, 0.0),), W)
+    assert found.undecided == f"the run ended at 10 s, before {formula} was decided"
+    found = measure("rise_time(a.x, b.w) < 20 s", ((0.0, 0.0),), W)
+    assert found.undecided.startswith("the run ended 9 s after the step at 1 s, before rise_time(")
+
+
+def test_the_verdict_has_the_reason_of_the_measure(recording: Recording) -> None:
+    late = verdict(recording, f"settling_time({STEP}, 5 %, after=5) < 3 s")
+    assert late.reason == "not exercised, because command.wanted has no step"
+    longer = verdict(recording, f"max_error({STEP}, before=20 s) < 9 m")
+    assert longer.reason.startswith("the run ended at 12 s, before max_error(")
+
+
+def test_a_signal_that_was_cut_off_is_measured_up_to_its_last_value() -> None:
+    """The response takes 1 s at least, whatever the missing part contains."""
+    x = ((0.0, 0.0), (2.0, 1.0), (6.0, math.nan))
+    found = measure("settling_time(a.x, b.w, 0.25) < 0.5 s", x, W, complete=False)
+    assert found.truth.tolist() == [-math.inf, -0.5, -1.0, -1.0]
+    found = measure("settling_time(a.x, b.w, 0.25) < 3 s", x, W, complete=False)
+    assert found.truth[2:].tolist() == [-1.0, 1.0]
+    whole = measure("settling_time(a.x, b.w, 0.25) < 0.5 s", x, W)
+    assert whole.truth[2:].tolist() == [-1.0, 1.0]
+
+
 def test_an_unknown_reference_hides_no_step() -> None:
     wanted = ((0.0, 0.0), (1.0, 1.0), (4.0, math.nan), (5.0, 3.0))
     found = measure("rise_time(a.x, b.w) < 9 s", ((0.0, 0.0), (2.0, 1.0)), wanted)

@@ -313,13 +313,7 @@ def write_faults(
         raise ScenarioError(
             f"there are {len(faults)} faults, but a fault file can have at most {MOST_FAULTS}"
         )
-    lines = [f"# {line}" for line in about]
-    for fault in faults:
-        lines += [
-            "",
-            "[[fault]]",
-            *(f"{k} = {to_toml(_decimal(v))}" for k, v in fault.describe().items()),
-        ]
+    lines = [*(f"# {line}" for line in about), *fault_tables(faults)]
     try:
         if force:
             _refuse_to_overwrite(path)
@@ -333,6 +327,15 @@ def write_faults(
         raise ScenarioError(
             f"cannot write {path}: {error.strerror}; give another path with -o PATH"
         ) from None
+
+
+def fault_tables(faults: Iterable[Fault]) -> list[str]:
+    """Return the lines of a table ``[[fault]]`` for each fault, each after an empty line."""
+    lines = []
+    for fault in faults:
+        entries = (f"{k} = {to_toml(_decimal(v))}" for k, v in fault.describe().items())
+        lines += ["", "[[fault]]", *entries]
+    return lines
 
 
 def _refuse_to_overwrite(path: Path) -> None:

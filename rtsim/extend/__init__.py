@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from rtsim.components.controller import ControllerProtocol
     from rtsim.components.external_inputs import ExternalInput
     from rtsim.components.latency import LatencyModel
-    from rtsim.components.medium import SharedTransport
+    from rtsim.components.lines import Lines, Openings
+    from rtsim.components.medium import (
+        Carrier,
+        Hop,
+        Line,
+        Medium,
+        PeriodicSender,
+        RunningMedium,
+        SenderLoad,
+        SharedTransport,
+        Transmission,
+    )
+    from rtsim.components.networks import MEDIA
     from rtsim.components.ports import SignalPort
     from rtsim.components.tasks import Ticking
     from rtsim.core.clock import Wake
@@ -45,17 +57,27 @@ if TYPE_CHECKING:
 __all__ = [
     "EXPORTS",
     "LATENCY_MODELS",
+    "MEDIA",
     "Built",
+    "Carrier",
     "Component",
     "ControllerProtocol",
     "ExternalInput",
+    "Hop",
     "LatencyModel",
+    "Line",
     "LineFault",
+    "Lines",
+    "Medium",
     "MessageFault",
+    "Openings",
     "Parameter",
     "Period",
+    "PeriodicSender",
     "Policy",
+    "RunningMedium",
     "SceneMoment",
+    "SenderLoad",
     "Settable",
     "SharedTransport",
     "Shown",
@@ -65,6 +87,7 @@ __all__ = [
     "Tag",
     "Ticking",
     "Topic",
+    "Transmission",
     "Validity",
     "Wake",
     "add_fault_kind",

@@ -54,25 +54,31 @@ class LineQueue:
     def __init__(self, line: Line) -> None:
         self.line = line
         self.free_ns = 0
+        self.until_ns = -1
+        """Time up to which messages have been moved from ``coming`` to ``waiting``, ns."""
         self.coming: list[tuple[tuple[Any, ...], Entry]] = []
-        """Messages that are not yet counted, by the time from which they compete."""
+        """Messages that do not compete yet, by the time from which they compete."""
         self.waiting: list[tuple[tuple[Any, ...], Entry]] = []
         """Messages that compete, by priority."""
         self._counts: Counter[tuple[int, ...]] = Counter()
 
     def enter(self, entry: Entry) -> None:
-        priority, topic = entry.transmission.priority, entry.parcel.topic
-        heapq.heappush(self.coming, ((entry.ready_ns, priority, topic, entry.number), entry))
+        if entry.ready_ns <= self.until_ns:
+            self.wait(entry)  # restored
+        else:
+            heapq.heappush(self.coming, ((entry.ready_ns, entry.number), entry))
 
     @property
     def next_ns(self) -> int:
-        if self.waiting:
-            first = self.free_ns
-        elif self.coming:
-            first = max(self.free_ns, self.coming[0][1].ready_ns)
-        else:
-            return NEVER.ns
-        return first if self.line.opens is None else self.line.opens(first)
+        """Time at which the next transmission begins, or at which a message can be lost, ns."""
+        comes = self.coming[0][1].ready_ns if self.coming else NEVER.ns
+        if self.line.limit is not None and comes <= self.free_ns:
+            return comes
+        first = max(self.free_ns, self.until_ns if self.waiting else comes)
+        if self.line.opens is None or first == NEVER.ns:
+            return first
+        opens = self.line.opens(first)
+        return opens if self.line.limit is None else min(opens, comes)
 
     def begin(self, ns: int) -> tuple[Entry | None, list[Entry]]:
         """Return the message whose transmission begins at ``ns``, and those that are lost.
@@ -80,17 +86,13 @@ class LineQueue:
         A message that leaves the queue at ``ns`` makes room for a message that comes at ``ns``. If
         only the newest messages are kept, those that come at ``ns`` are among them.
         """
-        lost: list[Entry] = []
-        limit = self.line.limit
         while self.coming and self.coming[0][1].ready_ns <= ns:
-            entry = heapq.heappop(self.coming)[1]
-            self.wait(entry)
-            if limit is not None and (entry.ready_ns < ns or self.line.newest):
-                lost += self._trim(limit)
-        entry_or_none = self._leave() if self.waiting else None
-        if limit is not None:
-            lost += self._trim(limit)
-        return entry_or_none, lost
+            self.wait(heapq.heappop(self.coming)[1])
+        self.until_ns = ns
+        lost = self._trimmed() if self.line.newest else []
+        opens = self.line.opens is None or self.line.opens(ns) == ns
+        leaves = self._leave() if self.waiting and self.free_ns <= ns and opens else None
+        return leaves, lost + self._trimmed()
 
     def entries(self) -> Iterable[Entry]:
         yield from (entry for _, entry in (*self.coming, *self.waiting))
@@ -106,7 +108,11 @@ class LineQueue:
         self._counts[entry.transmission.priority] -= 1
         return entry
 
-    def _trim(self, limit: int) -> list[Entry]:
+    def _trimmed(self) -> list[Entry]:
+        """Remove and return the messages that exceed the limit of the line."""
+        limit = self.line.limit
+        if limit is None or all(count <= limit for count in self._counts.values()):
+            return []
         lost: list[Entry] = []
         for priority, count in self._counts.items():
             if count > limit:
@@ -114,10 +120,9 @@ class LineQueue:
                 extra = queue[: count - limit] if self.line.newest else queue[limit:]
                 lost += [entry for _, entry in extra]
                 self._counts[priority] = limit
-        if lost:
-            gone = {entry.number for entry in lost}
-            self.waiting = [item for item in self.waiting if item[1].number not in gone]
-            heapq.heapify(self.waiting)
+        gone = {entry.number for entry in lost}
+        self.waiting = [item for item in self.waiting if item[1].number not in gone]
+        heapq.heapify(self.waiting)
         return lost
 
 
@@ -179,9 +184,9 @@ class Lines(RunningMedium):
             yield from queue.entries()
 
     def _save_state(self) -> Any:
-        return {name: queue.free_ns for name, queue in self._queues.items()}
+        return {name: [q.free_ns, q.until_ns] for name, q in self._queues.items()}
 
     def _restore_state(self, saved: Any) -> None:
         self._queues = {name: LineQueue(Line(name)) for name in sorted(saved)}
-        for name, free_ns in saved.items():
-            self._queues[name].free_ns = free_ns
+        for name, (free_ns, until_ns) in saved.items():
+            self._queues[name].free_ns, self._queues[name].until_ns = free_ns, until_ns

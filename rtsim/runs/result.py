@@ -179,8 +179,8 @@ class RunResult(SignalsByName, Judged):
                 found.append(f"senders that {medium} did not keep up with: {', '.join(behind)}")
         for medium, reasons in self.lost_messages.items():
             if FULL in reasons:
-                senders = ", ".join(reasons[FULL])
-                found.append(f"senders whose messages met a full queue of {medium}: {senders}")
+                those = ", ".join(reasons[FULL])
+                found.append(f"senders whose messages met a full queue of {medium}: {those}")
         for task in self.system.controllers:
             found += [f"{task.name}: {note}" for note in notes_of(task.controller)]
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])

@@ -8,7 +8,7 @@ waiting frames by strict priority (IEEE 802.1Q); a frame that has begun is not i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -81,16 +81,16 @@ class Ethernet:
 
     bitrate: int = 100_000_000
     name: str = "ethernet"
-    links: tuple[EthernetLink, ...] = ()
+    links: Sequence[EthernetLink | tuple[str, str]] = ()
     switch_latency: Duration = 0
     propagation: Duration = 0
     queue: int = 100
     kind: ClassVar[str] = "Network"
 
     def __post_init__(self) -> None:
-        links = tuple(_link(one) for one in self.links)
-        object.__setattr__(self, "links", links)
-        for rate in (self.bitrate, *(one.bitrate for one in links if one.bitrate is not None)):
+        object.__setattr__(self, "links", tuple(_link(one) for one in self.links))
+        rates = [one.bitrate for one in self.wires if one.bitrate is not None]
+        for rate in (self.bitrate, *rates):
             if not isinstance(rate, int) or not 1_000_000 <= rate <= 10**12:
                 raise ScenarioError(
                     f"Ethernet: a bit rate of {rate!r} is not valid; give a whole number from "
@@ -98,10 +98,15 @@ class Ethernet:
                 )
         if not isinstance(self.queue, int) or self.queue < 1:
             raise ScenarioError(f"Ethernet: queue = {self.queue!r}; give a whole number >= 1")
-        for what in (self.switch_latency, *(self._propagation(one) for one in links)):
+        for what in (self.switch_latency, *(self._propagation(one) for one in self.wires)):
             if declared_ns(what, "a latency of an Ethernet") < 0:
                 raise ScenarioError(f"Ethernet: a latency of {what!r} s is negative")
         self._check_loops()
+
+    @property
+    def wires(self) -> tuple[EthernetLink, ...]:
+        """The declared links."""
+        return tuple(one for one in self.links if isinstance(one, EthernetLink))
 
     def _check_loops(self) -> None:
         group: dict[str, str] = {}
@@ -111,7 +116,7 @@ class Ethernet:
                 node = group[node]
             return node
 
-        for link in self.links:
+        for link in self.wires:
             a, b = root(link.a), root(link.b)
             if a == b:
                 raise ScenarioError(
@@ -159,7 +164,7 @@ class Ethernet:
         if not self.links:
             return [EthernetLink(source, SWITCH), EthernetLink(SWITCH, to)]
         onward: dict[str, list[EthernetLink]] = {}
-        for link in self.links:
+        for link in self.wires:
             onward.setdefault(link.a, []).append(link)
             onward.setdefault(link.b, []).append(link._replace(a=link.b, b=link.a))
         for station in (source, to):
@@ -220,6 +225,8 @@ class Ethernet:
 def _link(given: Any) -> EthernetLink:
     """Return a link given as such, as a pair, or as a table of its fields."""
     try:
+        if isinstance(given, str):
+            raise TypeError
         found = EthernetLink(**given) if isinstance(given, Mapping) else EthernetLink(*given)
     except TypeError:
         found = EthernetLink("", "")

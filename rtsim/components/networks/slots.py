@@ -6,7 +6,7 @@ slot begins is sent in this slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, combinations
 from math import gcd
@@ -146,7 +146,7 @@ class TimeDivision:
     """
 
     bitrate: int
-    slots: tuple[Duration, ...]
+    slots: Sequence[Duration]
     cycle: Duration | None = None
     name: str = "tdma"
     offset: Duration = 0
@@ -312,7 +312,7 @@ class LinBus:
         out.sensor("window", {"x": "car.x"}, period=0.02, transport=doors.frame(0x10, length=2))
     """
 
-    schedule: tuple[tuple[int, Duration], ...]
+    schedule: Sequence[tuple[int, Duration]]
     bitrate: int = 19_200
     name: str = "lin"
     timing: str = NOMINAL

@@ -272,15 +272,14 @@ class _Node:
 
     @property
     def next_ns(self) -> int:
-        return self.queue.next_ns if self.entry is None else self.at_ns
+        return min(self.queue.next_ns, self.at_ns)
 
     def save(self) -> list[Any]:
         entry = self.entry
         row = row_of(entry) if entry is not None and self.delivered else None
-        return [
-            self.queue.free_ns, 0 if entry is None else entry.number, row, self.phase, self.at_ns,
-            self.backoffs, self.exponent, self.retries,
-        ]  # fmt: skip
+        progress = self.phase, self.at_ns, self.backoffs, self.exponent, self.retries
+        number = 0 if entry is None else entry.number
+        return [self.queue.free_ns, self.queue.until_ns, number, row, *progress]
 
 
 class RunningChannel(RunningMedium):
@@ -320,10 +319,12 @@ class RunningChannel(RunningMedium):
             else:
                 found += self._retry(name, node, entry, ns)
         for name, node in nodes:
-            if node.entry is None and node.queue.next_ns <= ns:
-                node.entry, lost = node.queue.begin(ns)
+            if node.queue.next_ns <= ns:
+                entry_or_none, lost = node.queue.begin(ns)
                 found += [self._lose(one, FULL) for one in lost]
-                self._compete(name, node, ns)
+                if entry_or_none is not None:
+                    node.entry, node.queue.free_ns = entry_or_none, NEVER.ns
+                    self._compete(name, node, ns)
         self._air = [one for one in self._air if one.end_ns > ns - self._sensing]
         return found
 
@@ -390,7 +391,7 @@ class RunningChannel(RunningMedium):
         """End the transmission of ``entry``; the node is free again at ``ns``."""
         lost = bool(reason) and not node.delivered
         node.entry, node.delivered, node.retries = None, False, 0
-        node.phase, node.queue.free_ns = IDLE, ns
+        node.phase, node.at_ns, node.queue.free_ns = IDLE, NEVER.ns, ns
         return [self._lose(entry, reason)] if lost else []
 
     def _overlapped(self, sent: _Sent) -> bool:
@@ -440,8 +441,8 @@ class RunningChannel(RunningMedium):
         limit = self._channel.queue
         self._nodes = {name: _Node(Line(name, limit=limit)) for name in saved["nodes"]}
         for name, node in self._nodes.items():
-            free_ns, number, row, *rest = saved["nodes"][name]
-            node.queue.free_ns, node.delivered = free_ns, row is not None
+            node.queue.free_ns, node.queue.until_ns, number, row, *rest = saved["nodes"][name]
+            node.delivered = row is not None
             node.phase, node.at_ns, node.backoffs, node.exponent, node.retries = rest
             if row is not None:
                 node.entry = self._entry_of(row)

@@ -17,7 +17,7 @@ from rtsim.components.lines import Lines
 from rtsim.components.medium import (
     Carrier,
     Hop,
-    Line,
+    MediumLine,
     PeriodicSender,
     SenderLoad,
     SharedTransport,
@@ -37,7 +37,7 @@ ERROR_FRAME = 20
 """Bits of an error frame: two successive error flags (6 + 6) and a delimiter (8)."""
 MOST_BYTES = 8
 _POLYNOMIAL = 0x4599
-_WIRE = Line(repeats=True)
+_WIRE = MediumLine(repeats=True)
 
 
 def crc15(bits: int, count: int) -> int:

@@ -12,10 +12,17 @@ from rtsim.components.ports import check_units
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals, Vector
 
+NEWEST, ALL = KEEP = ("newest", "all")
+"""Which of several messages that wait at one sender are kept."""
 Names = tuple[tuple[str, str], ...]
 """Pairs of a signal of a message and a signal of its frame, where their names differ."""
 Content = Callable[[Vector], tuple[bytes | None, Vector]]
 """Function of a message's values (n,): the bytes of its frame, and the values that arrive (n,)."""
+
+
+def check_keep(keep: str, medium: str) -> None:
+    if keep not in KEEP:
+        raise ScenarioError(f"{medium}: keep = {keep!r}; choose {' or '.join(map(repr, KEEP))}")
 
 
 def names_of(signals: Mapping[str, str] | None) -> Names:

@@ -19,7 +19,7 @@ from rtsim.components.medium import (
     FULL,
     REPLACED,
     Entry,
-    Line,
+    MediumLine,
     Outcome,
     RunningMedium,
 )
@@ -51,7 +51,7 @@ class Openings:
 class LineQueue:
     """The messages that wait for one line, and the time at which the line becomes free."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: MediumLine) -> None:
         self.line = line
         self.free_ns = 0
         self.until_ns = -1
@@ -136,7 +136,7 @@ class Lines(RunningMedium):
         super().__init__(name)
         self._queues: dict[str, LineQueue] = {}
 
-    def _queue(self, line: Line) -> LineQueue:
+    def _queue(self, line: MediumLine) -> LineQueue:
         if line.name not in self._queues:
             found = {**self._queues, line.name: LineQueue(line)}
             self._queues = dict(sorted(found.items()))
@@ -187,6 +187,6 @@ class Lines(RunningMedium):
         return {name: [q.free_ns, q.until_ns] for name, q in self._queues.items()}
 
     def _restore_state(self, saved: Any) -> None:
-        self._queues = {name: LineQueue(Line(name)) for name in sorted(saved)}
+        self._queues = {name: LineQueue(MediumLine(name)) for name in sorted(saved)}
         for name, (free_ns, until_ns) in saved.items():
             self._queues[name].free_ns, self._queues[name].until_ns = free_ns, until_ns

@@ -29,7 +29,7 @@ FULL, REPLACED, CORRUPTED = "a queue was full", "a newer value came first", "a f
 
 
 @dataclass(frozen=True)
-class Line:
+class MediumLine:
     """One place of a medium where messages wait, and which carries one message at a time."""
 
     name: str = ""
@@ -60,7 +60,7 @@ class Hop(NamedTuple):
     """
     onward_ns: int = 0
     """Time from the end until the arrival, or until the message competes for its next line, ns."""
-    line: Line = Line()
+    line: MediumLine = MediumLine()
 
 
 class Transmission(NamedTuple):

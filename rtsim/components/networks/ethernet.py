@@ -18,7 +18,7 @@ from rtsim.components.lines import Lines
 from rtsim.components.medium import (
     Carrier,
     Hop,
-    Line,
+    MediumLine,
     PeriodicSender,
     SenderLoad,
     SharedTransport,
@@ -199,7 +199,7 @@ class Ethernet:
             onward = declared_ns(self._propagation(link))
             if link is not route[-1]:
                 onward += declared_ns(self.switch_latency)
-            line = Line(f"{link.a} to {link.b}", limit=self.queue)
+            line = MediumLine(f"{link.a} to {link.b}", limit=self.queue)
             found.append(Hop(takes, whole - takes, onward_ns=onward, line=line))
         return tuple(found)
 

@@ -12,13 +12,13 @@ from itertools import accumulate, combinations
 from math import gcd
 from typing import Any, ClassVar, Protocol
 
-from rtsim.components.framed import Framed, Names, names_of
+from rtsim.components.framed import NEWEST, Framed, Names, check_keep, names_of
 from rtsim.components.frames.contract import FrameCodec
 from rtsim.components.lines import Lines, Openings
 from rtsim.components.medium import (
     Carrier,
     Hop,
-    Line,
+    MediumLine,
     PeriodicSender,
     SenderLoad,
     SharedTransport,
@@ -29,9 +29,6 @@ from rtsim.core.errors import ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, declared_ns
-
-KEEP = ("newest", "all")
-"""Which of several messages that wait for one slot are kept."""
 
 
 class SlottedBus(Protocol):
@@ -66,14 +63,11 @@ class SlotFrame(Framed):
     slots: tuple[int, ...] = ()
     codec: FrameCodec | None = None
     names: Names = ()
-    keep: str = KEEP[0]
+    keep: str = NEWEST
     ordered: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        if self.keep not in KEEP:
-            raise ScenarioError(
-                f"{self.bus.name}: keep = {self.keep!r}; choose {' or '.join(map(repr, KEEP))}"
-            )
+        check_keep(self.keep, self.bus.name)
 
     @property
     def medium(self) -> SlottedBus:
@@ -81,9 +75,9 @@ class SlotFrame(Framed):
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
         content = self.content(signals, topic, self.bus.name, self.length)
-        newest = self.keep == KEEP[0]
+        newest = self.keep == NEWEST
         limit = 1 if newest else None
-        line = Line(topic, limit=limit, newest=newest, opens=self.openings)
+        line = MediumLine(topic, limit=limit, newest=newest, opens=self.openings)
         hops = (Hop(self.takes_ns, line=line),)
 
         def carry(values: Vector) -> Transmission:
@@ -109,7 +103,7 @@ class SlotFrame(Framed):
         """
         wait = self.openings.longest_wait_ns
         sent_ns = max(sender.period_ns, self.openings.cycle_ns // len(self.openings.starts))
-        analysed = self.keep == KEEP[0] or sender.period_ns >= wait
+        analysed = self.keep == NEWEST or sender.period_ns >= wait
         return SenderLoad(
             sender.sender, self.label, self.bits, sender.period_ns,
             duration_ns(self.bits, bitrate) / sent_ns,
@@ -213,7 +207,7 @@ class TimeDivision:
         every: int = 1,
         first: int = 0,
         signals: Mapping[str, str] | None = None,
-        keep: str = KEEP[0],
+        keep: str = NEWEST,
     ) -> SlotFrame:
         """Return the transport of messages that are sent in one slot, or in several slots.
 
@@ -298,7 +292,7 @@ class LinBus:
     """A LIN bus, on which a master repeats a schedule table of frames.
 
     A frame with n bytes of data nominally has a header of 34 bits and a response of 10 (n + 1)
-    bits. The standard allows nodes to take up to 1.4 times as long (LIN 2.2A, section 2.3.2).
+    bits. The specification LIN 2.2A allows nodes to take up to 1.4 times as long.
 
     Args:
         schedule: Pairs of an identifier and the duration of its slot, s, in the order of the

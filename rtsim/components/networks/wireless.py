@@ -2,8 +2,8 @@
 
 A node waits for a random number of backoff periods, senses the channel, and sends if the channel is
 free.  Frames that overlap are lost.  The receiver acknowledges each frame; without an
-acknowledgement, the node sends again (IEEE 802.15.4-2020, sections 6.2.5.1 and 6.6.1.4).  All times
-are multiples of a symbol of 4 bits (16 us at 250 kbit/s).
+acknowledgement, the node sends again.  All times are multiples of a symbol of 4 bits (16 us at 250
+kbit/s).
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
-from rtsim.components.framed import Framed, Names, names_of
+from rtsim.components.framed import ALL, NEWEST, Framed, Names, check_keep, names_of
 from rtsim.components.frames.contract import FrameCodec
 from rtsim.components.lines import LineQueue
 from rtsim.components.medium import (
     CORRUPTED,
     FULL,
+    REPLACED,
     Carrier,
     Entry,
     Hop,
-    Line,
+    MediumLine,
     Outcome,
     PeriodicSender,
     RunningMedium,
@@ -169,6 +170,7 @@ class WirelessChannel:
         node: str = "",
         length: int | None = None,
         signals: Mapping[str, str] | None = None,
+        keep: str = ALL,
     ) -> WirelessFrame:
         """Return the transport of messages that a node sends on this channel.
 
@@ -178,10 +180,13 @@ class WirelessChannel:
             length: Bytes of data, at most 116. The default is the length of ``of``, or 8 bytes for
                 each value.
             signals: Names in the codec by names in the message, for signals whose names differ.
+            keep: If messages wait at the node, ``"newest"`` keeps the newest one and loses the
+                others; ``"all"`` keeps up to ``queue`` messages.
         """
+        check_keep(keep, self.name)
         if length is None and of is not None:
             length = of.length
-        return WirelessFrame(self, node, length, of, names_of(signals))
+        return WirelessFrame(self, node, length, of, names_of(signals), keep)
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
         """Accept all topics, because several senders can use one node."""
@@ -215,6 +220,7 @@ class WirelessFrame(Framed):
     length: int | None = None
     codec: FrameCodec | None = None
     names: Names = ()
+    keep: str = ALL
     ordered: bool = field(default=True, init=False)
 
     @property
@@ -238,7 +244,9 @@ class WirelessFrame(Framed):
         content = self.content(signals, topic, "wireless", length)
         spacing = SHORT_SPACING if MAC_BYTES + length <= SHORT_FRAME else LONG_SPACING
         takes = duration_ns(self.bits(signals.size), channel.bitrate)
-        line = Line(self.node or topic, limit=channel.queue)
+        newest = self.keep == NEWEST
+        limit = 1 if newest else channel.queue
+        line = MediumLine(self.node or topic, limit=limit, newest=newest)
         hops = (Hop(takes, channel.symbols(spacing), line=line),)
 
         def carry(values: Vector) -> Transmission:
@@ -261,7 +269,7 @@ IDLE, SENSE, SEND, ACKNOWLEDGE, RETRY = range(5)
 class _Node:
     """The queue of a node, and the progress of its present message."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: MediumLine) -> None:
         self.queue = LineQueue(line)
         self.entry: Entry | None = None
         self.resumed = 0
@@ -321,7 +329,8 @@ class RunningChannel(RunningMedium):
         for name, node in nodes:
             if node.queue.next_ns <= ns:
                 entry_or_none, lost = node.queue.begin(ns)
-                found += [self._lose(one, FULL) for one in lost]
+                reason = REPLACED if node.queue.line.newest else FULL
+                found += [self._lose(one, reason) for one in lost]
                 if entry_or_none is not None:
                     node.entry, node.queue.free_ns = entry_or_none, NEVER.ns
                     self._compete(name, node, ns)
@@ -419,6 +428,7 @@ class RunningChannel(RunningMedium):
         if line.name not in self._nodes:
             self._nodes = dict(sorted({**self._nodes, line.name: _Node(line)}.items()))
         node = self._nodes[line.name]
+        node.queue.line = line  # a restored queue knows only the name of its line
         if node.resumed == entry.number:
             node.entry, node.resumed = entry, 0
         else:
@@ -438,8 +448,7 @@ class RunningChannel(RunningMedium):
         }
 
     def _restore_state(self, saved: Any) -> None:
-        limit = self._channel.queue
-        self._nodes = {name: _Node(Line(name, limit=limit)) for name in saved["nodes"]}
+        self._nodes = {name: _Node(MediumLine(name)) for name in saved["nodes"]}
         for name, node in self._nodes.items():
             node.queue.free_ns, node.queue.until_ns, number, row, *rest = saved["nodes"][name]
             node.delivered = row is not None

@@ -27,8 +27,8 @@ NETWORKS = {"ethernet": "Ethernet", "flexray": "FlexRay", "wireless": "wireless"
 def latencies(recording: Recording, name: str) -> np.ndarray:
     """Return the latencies of the messages that arrived, ms."""
     track = recording.track(f"messages/{name}")
-    found: np.ndarray = track.integer("arrival") - track.integer("completed")
-    return found[track.integer("status") == 0] / 1e6
+    found = np.asarray(track.integer("arrival") - track.integer("completed"), dtype=float)
+    return np.asarray(found[track.integer("status") == 0] / 1e6)
 
 
 def _tidy(*axes: Any) -> None:

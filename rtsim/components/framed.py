@@ -36,6 +36,13 @@ class Framed:
     names: Names
     _delays: ClassVar[tuple[int, ...]] = (0,)
 
+    def described(self, label: str, length: int | None, medium: object) -> str:
+        """Return a text that identifies the frame: label, length, codec, names and medium."""
+        size = "" if length is None else f", {length} bytes"
+        codec = "" if self.codec is None else f", {self.codec!r}"
+        names = "".join(f", {a}={b}" for a, b in self.names)
+        return f"{type(self).__name__}({label}{size}{codec}{names}, {medium!r})"
+
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
         """Return ``(0,)``, because a completed frame is ready for its medium without a delay."""
         return self._delays

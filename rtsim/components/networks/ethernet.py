@@ -261,6 +261,9 @@ class EthernetFrame(Framed):
         tag = "" if self.priority is None else f", priority {self.priority}"
         return f"{self.source} to {self.to}{tag}"
 
+    def __repr__(self) -> str:
+        return self.described(self.label, self.length, self.network)
+
     def size(self, values: int) -> int:
         """Return the bytes of a frame with ``values`` values, without preamble and gap."""
         return frame_bytes(self._length(values), self.priority is not None)

@@ -227,6 +227,10 @@ class WirelessFrame(Framed):
     def medium(self) -> WirelessChannel:
         return self.channel
 
+    def __repr__(self) -> str:
+        node = f"node {self.node}" if self.node else "own node"
+        return self.described(f"{node}, keeps {self.keep}", self.length, self.channel)
+
     def bits(self, values: int) -> int:
         """Return the bits of a frame with ``values`` values, with preamble and header."""
         return 8 * (PHYSICAL_HEADER + MAC_BYTES + self._length(values))

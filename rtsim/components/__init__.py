@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     )
     from rtsim.components.networks import MEDIA, read_networks
     from rtsim.components.networks.ethernet import Ethernet, EthernetLink
-    from rtsim.components.networks.slots import LinBus, TimeDivision
+    from rtsim.components.networks.lin import LinBus
+    from rtsim.components.networks.time_division import TimeDivision
     from rtsim.components.networks.wireless import GilbertElliott, WirelessChannel
 
 __all__ = [

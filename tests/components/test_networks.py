@@ -5,11 +5,13 @@ Network files, faults, and the conformance of every kind of medium.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from command_line import rtsim
 from frame_parts import frame_files
 
 from rtsim.components.can_bus import CanBus
@@ -17,9 +19,11 @@ from rtsim.components.latency import Loss
 from rtsim.components.medium import CORRUPTED, FULL, REPLACED, PeriodicSender, SharedTransport
 from rtsim.components.networks import MEDIA, read_networks
 from rtsim.components.networks.ethernet import Ethernet, EthernetLink, frame_bytes
-from rtsim.components.networks.slots import LinBus, TimeDivision
+from rtsim.components.networks.lin import LinBus
+from rtsim.components.networks.time_division import TimeDivision
 from rtsim.components.networks.wireless import GilbertElliott, WirelessChannel
 from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
@@ -184,6 +188,33 @@ def test_a_full_queue_drops_the_newest_frame_of_its_priority_and_counts_it() -> 
     assert result.warnings == ["senders whose messages met a full queue of lan: s1, s2, s3"]
 
 
+def test_random_frames_at_one_port_arrive_as_in_an_independent_simulation() -> None:
+    """Forty frames of random length, priority and time, from one station to another."""
+    stream = RandomStreams(8).stream("frames")
+    net = Ethernet(10_000_000)
+    sent: dict[str, tuple[int, int, int]] = {}
+    scenario = Scenario("port", until=0.06)
+    scenario.source("car", Signals("x [1]"))
+    for k in range(40):
+        ready, priority, length = (int(stream.integers(n)) for n in (12_000_000, 8, 1501))
+        sent[f"f{k:02}"] = ready, priority, max(64, 22 + length)
+        frame = net.frame(f"s{k}", "d", priority=priority, length=length)
+        offset = f"{ready}/1000000000"
+        scenario.sensor(f"f{k:02}", {"x": "car.x"}, period=1, offset=offset, transport=frame)
+    byte = 800  # ns at 10 Mbit/s
+    at_port = {n: ready + (8 + size) * byte for n, (ready, _, size) in sent.items()}
+    expected, free = {}, 0
+    while at_port:
+        now = max(free, min(at_port.values()))
+        here = [name for name, ns in at_port.items() if ns <= now]
+        name = min(here, key=lambda one: (-sent[one][1], at_port[one], one))
+        size = sent[name][2]
+        expected[name] = now + (8 + size) * byte
+        free = expected[name] + 12 * byte
+        del at_port[name]
+    assert arrivals(scenario) == {name: [ns] for name, ns in expected.items()}
+
+
 # Time division.  A FlexRay frame of 8 bytes has 5 + 1 + 80 + 80 + 2 = 168 bits: 16.8 us and 1 us.
 
 FLEXRAY = TimeDivision.flexray(cycle=0.005, slot=50e-6, count=60)
@@ -260,7 +291,8 @@ def test_a_lin_frame_waits_for_its_place_in_the_schedule() -> None:
 
 
 def test_no_latency_of_a_slot_exceeds_the_printed_one_and_one_reaches_it() -> None:
-    for frame in (FLEXRAY.frame((3, 20)), LIN.frame(0x10)):
+    longest = LinBus(LIN.schedule, timing="maximum")
+    for frame in (FLEXRAY.frame((3, 20)), longest.frame(0x10)):
         (row,) = frame.bus.load([PeriodicSender("a", frame, 10**9, 1)])  # type: ignore[attr-defined]
         bound = row.worst_latency_ns
         found = []
@@ -424,6 +456,44 @@ def test_other_faults_and_loss_act_before_the_network() -> None:
         40 * MS + 2 * LONG,
         40 * MS + 2 * LONG + 123_040,
     ]
+
+
+SCENARIO = """
+from rtsim import Scenario, Signals
+from rtsim.components import Ethernet, WirelessChannel
+def scenario(load="0.5"):
+    out = Scenario("lan", until=0.01)
+    out.source("car", Signals("x [1]"))
+    net, air = Ethernet(100_000_000, "lan", queue=1), WirelessChannel()
+    for name in "abc":
+        frame = net.frame(name, "d", length=1500)
+        period = f"12304/{round(float(load) * 1e8)}"
+        out.sensor(name, {"x": "car.x"}, period=period, transport=frame)
+    out.sensor("w", {"x": "car.x"}, period=1, transport=air.frame())
+    return out
+"""
+
+
+def test_commands_print_loads_and_lost_messages(tmp_path: Path) -> None:
+    path = tmp_path / "lan.py"
+    path.write_text(SCENARIO)
+    done = rtsim("bus", "load", str(path), "--set", "load=0.3")
+    text = " ".join(done.output.split())
+    assert done.exit_code == 0, done.output
+    assert "Network lan, 100000000 bit/s: load at most 90.0 % (switch to d)" in text
+    assert "a a to d a to switch 12208 0.410133 30.00" in text
+    assert "Channel wireless, 250000 bit/s: load at most" in text
+    done = rtsim("bus", "load", str(path))
+    assert (done.exit_code, "FAILED: lan cannot carry the load" in done.output) == (1, True)
+    words = ("run", str(path), "--set", "load=0.3", "--no-record")
+    done = rtsim(*words)
+    assert done.exit_code == 0, done.output
+    assert "lan: 25 messages were lost because a queue was full: c 25" in done.output
+    lost = json.loads(rtsim(*words, "--json").output)["lost_messages"]
+    assert lost == {"lan": {FULL: {"c": 25}}}
+    done = rtsim(*words, "--strict")
+    assert done.exit_code == 1
+    assert "--strict: senders whose messages met a full queue of lan: c" in done.output
 
 
 # Whole loops

@@ -85,6 +85,16 @@ def test_two_nodes_that_sense_at_once_collide_until_they_give_up() -> None:
     assert lost == {NO_ANSWER: {"a": 1, "b": 1}}
 
 
+def test_two_nodes_with_one_message_each_collide_if_they_draw_the_same_backoff() -> None:
+    """One of eight periods each; a period is longer than sensing and turnaround together."""
+    air, count = WirelessChannel(acknowledge=False), 1500
+    sent = [(k * 50_000_000, name) for k in range(count) for name in "ab"]
+    lost = carried(sent, a=air.frame(), b=air.frame())[1]
+    assert lost[COLLIDED]["a"] == lost[COLLIDED]["b"]
+    share = lost[COLLIDED]["a"] / count
+    assert share == pytest.approx(1 / 8, abs=4 * sqrt(7 / 64 / count))
+
+
 def test_a_collision_needs_a_second_sensing_within_the_turnaround() -> None:
     """A node that ends its sensing up to 192 us later does not hear the first one yet."""
     air = WirelessChannel(acknowledge=False, **FIXED)  # type: ignore[arg-type]

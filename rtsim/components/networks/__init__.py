@@ -24,7 +24,8 @@ from rtsim.components.can_bus import CanBus
 from rtsim.components.frames import read_frames
 from rtsim.components.medium import Medium, SharedTransport
 from rtsim.components.networks.ethernet import Ethernet
-from rtsim.components.networks.slots import LinBus, TimeDivision
+from rtsim.components.networks.lin import LinBus
+from rtsim.components.networks.time_division import TimeDivision
 from rtsim.components.networks.wireless import WirelessChannel
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.extension_point import ExtensionPoint

@@ -145,6 +145,8 @@ class _Federate:
                 f'federate {self.name} has no period; write "period": 0.01, the time between two '
                 "exchanges in s"
             )
+        if isinstance(config["period"], int | float):
+            self._check_period(config["period"])
         self._until_ns = round(simulation.until * NS_PER_S)
         if self._until_ns > MOST_NS:
             raise ScenarioError(
@@ -182,6 +184,13 @@ class _Federate:
         """Federates by the number of their core."""
 
     # -- the configuration
+
+    def _check_period(self, period: float) -> None:
+        if not 1 <= period * NS_PER_S <= MOST_NS:
+            raise ScenarioError(
+                f'federate {self.name} has the period {period} s; write "period": 0.01, a time of '
+                f"at least 1 ns and at most {MOST_NS // NS_PER_S} s"
+            )
 
     def _completed(self, config: dict[str, Any], what: str) -> list[_Link]:
         """Check the entries ``what``, and add the types and units of their signals."""
@@ -235,6 +244,7 @@ class _Federate:
 
     def run(self) -> None:
         """Join the federation, and advance the run to its end or to its last granted time."""
+        self._check_period(self._period_ns / NS_PER_S)  # which HELICS read from a text
         self._enter()
         while not self._run.ended and self._now_ns + self._period_ns <= self._until_ns:
             self._publish()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ OUTSIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "firmware/README.md
 """Pages of the site that do not stand in ``docs/``."""
 _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 """A link's text, its file and its heading; no address on the web, no heading of the same page."""
+_HEADING_LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)#([^)\s]+)\)")
+"""The file and the heading of a link; no file for a heading of the same page."""
+_HEADING = re.compile(r"^#{1,6} +(.*?) *$", re.M)
 _CODE = re.compile(r"^(```).*?^```$", re.M | re.S)
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):(?=<code>)")
 
@@ -30,6 +34,23 @@ def linked(text: str, page: str) -> Iterator[str]:
     """
     for match in _LINK.finditer(_CODE.sub("", text)):
         yield _from_root(match[2], page)
+
+
+def linked_headings(text: str, page: str) -> Iterator[tuple[str, str]]:
+    """The headings that ``text`` links to: page, as :func:`linked` returns it, and anchor."""
+    for match in _HEADING_LINK.finditer(_CODE.sub("", text)):
+        yield (_from_root(match[1], page) if match[1] else page), match[2]
+
+
+def headings(text: str) -> set[str]:
+    """The anchors of all headings of a page, as GitHub and MkDocs make them."""
+    out: set[str] = set()
+    for match in _HEADING.finditer(_CODE.sub("", text)):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[1]).strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        number = next(k for k in count() if (f"{anchor}-{k}" if k else anchor) not in out)
+        out.add(f"{anchor}-{number}" if number else anchor)
+    return out
 
 
 def for_the_site(text: str, page: str) -> str:

@@ -37,10 +37,12 @@ from tools.can_pictures import draw_can
 from tools.cockpit import draw_cockpit
 from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
+from tools.federation_picture import draw_federation
 from tools.fit_picture import draw_fit
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin, draw_roll_step
 from tools.network_pictures import draw_ethernet, draw_networks, draw_slots, draw_wireless
+from tools.processor_pictures import draw_servos
 from tools.readme_pictures import (
     draw_found_bug,
     draw_many_runs,
@@ -283,6 +285,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "tasks.svg": lambda path: draw_tasks(path, save),
     "drones.svg": lambda path: draw_drones(path, save),
     "wind.svg": lambda path: draw_wind(path, save),
+    "federation.svg": lambda path: draw_federation(path, save),
     "fit.svg": lambda path: draw_fit(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
     "betaflight-roll.svg": lambda path: draw_roll_step(path, save),
@@ -297,6 +300,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "networks-ethernet.svg": lambda path: draw_ethernet(path, save),
     "networks-slots.svg": lambda path: draw_slots(path, save),
     "networks-wireless.svg": lambda path: draw_wireless(path, save),
+    "processor-servos.svg": lambda path: draw_servos(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,
     "three-views.png": draw_three_views,

@@ -142,6 +142,18 @@ class Requests:
                 raise ControllerError(f"{error} (at {tag})") from None
 
 
+def count_reason(counts: dict[str, int], reason: str) -> None:
+    """Count a malformed frame in ``counts``, which has at most :data:`MOST_REASONS` reasons."""
+    if reason not in counts and len(counts) >= MOST_REASONS:
+        reason = OTHERS
+    counts[reason] = counts.get(reason, 0) + 1
+
+
+def malformed_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a text for each reason in ``counts``, for the warnings of a run."""
+    return [f"malformed frames: {count}, {reason}" for reason, count in counts.items()]
+
+
 class Traffic:
     """Receiver of frames on ``link``, with a count of malformed frames by reason."""
 
@@ -223,9 +235,7 @@ class Traffic:
 
     def complain(self, reason: str) -> None:
         """Count a malformed frame."""
-        if reason not in self.malformed and len(self.malformed) >= MOST_REASONS:
-            reason = OTHERS
-        self.malformed[reason] = self.malformed.get(reason, 0) + 1
+        count_reason(self.malformed, reason)
 
     def close(self) -> None:
         self.link.close()
@@ -341,6 +351,15 @@ class FrameController:
     def answers(self, name: str) -> bool:  # noqa: ARG002
         """Return whether the received frame ``name`` answers the request; here each frame does."""
         return True
+
+    @property
+    def notes(self) -> list[str]:
+        """Why the answers are doubtful: malformed frames, and frames that never arrived."""
+        if self.traffic is None:
+            return []
+        never = [name for name, count in self.traffic.counts.items() if not count]
+        missing = [f"no frame {name} has arrived from {self.url.text}" for name in never]
+        return malformed_notes(self.malformed) + missing
 
     def _open(self) -> Traffic:
         if self.traffic is None:

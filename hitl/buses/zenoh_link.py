@@ -71,7 +71,8 @@ class ZenohLink:
         self._arrived: deque[tuple[int, int, bytes]] = deque()
         self._news, self._lost, self.arrived_ns = Condition(), 0, 0
         self._zenoh = zenoh
-        self._session = self._open(_endpoint(text, to, remote), listen == "yes")
+        self._listens = listen == "yes"
+        self._session = self._open(_endpoint(text, to, remote), self._listens)
         self._senders: dict[int, tuple[str, bytes, count[int]]] = {}
         self._tokens = [self._declare("NN", None, 0)[0]]
         self._receivers = [self._receiver(codec) for codec in self._codecs.values()]
@@ -137,6 +138,7 @@ class ZenohLink:
             token, identity = self._declare("MP", codec, len(self._tokens))
             self._tokens.append(token)
             self._senders[codec.identifier] = self._key(codec), identity, count(1)
+        self._check_connected()
         key, identity, numbers = self._senders[codec.identifier]
         try:
             # A declared publisher would drop its first messages until the router has answered.
@@ -161,6 +163,7 @@ class ZenohLink:
                     f"had more than {MOST_BYTES} bytes"
                 )
             if not self._arrived:
+                self._check_connected()
                 return None
             self.arrived_ns, identifier, data = self._arrived.popleft()
         return Frame(data, identifier)
@@ -169,6 +172,15 @@ class ZenohLink:
         if not self._closed:
             self._closed = True
             self._session.close()
+
+    def _check_connected(self) -> None:
+        """Raise :class:`LinkError` without a router, because Zenoh then drops each message."""
+        info = self._session.info
+        if not (self._listens or info.routers_zid() or info.peers_zid()):
+            raise LinkError(
+                f"the connection {self._name} is lost: the router has ended; start it again, and "
+                "then the run"
+            )
 
     def _check_open(self) -> None:
         if self._closed:

@@ -78,9 +78,15 @@ def wiring(
     else:
         rows = [(f.subject, f.expected, f.found, f.verdict) for f in found.findings]
         print_table(console(), f"Wiring of {found.controller}", _COLUMNS, rows)
+        if found.unchecked:
+            click.echo(
+                f"not checked, because no direction is declared: {', '.join(found.unchecked)}"
+            )
         click.echo(found.in_words)
     raise SystemExit(status)
 
 
 def _plain(found: Wiring) -> dict[str, Any]:
-    return {"findings": [asdict(one) for one in found.findings]}
+    return {
+        "findings": [asdict(one) for one in found.findings], "unchecked": list(found.unchecked)
+    }  # fmt: skip

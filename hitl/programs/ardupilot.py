@@ -229,7 +229,7 @@ class ArduPilot(Program):
                 )
         place = ",".join(f"{value:.9g}" for value in home)
         super().__init__(
-            [_found(program, airframe), "--model", "JSON", "--home", place, "--speedup", "1",
+            [program or airframe.program, "--model", "JSON", "--home", place, "--speedup", "1",
              "--defaults", _DEFAULTS, "--serial0", "tcp:0"],
             frames=_frames(airframe, home),
             send={"state": "servos", "radio": ProgramPort(_RADIO, radio_every, opens_late=True)},
@@ -241,6 +241,20 @@ class ArduPilot(Program):
             log=log,
         )  # fmt: skip
 
+    def found(self) -> Sequence[str | Path]:
+        """Return the command with the path of the program, which can be on ``PATH``."""
+        program, *rest = self.command
+        if Path(program).is_file():
+            return self.command
+        found = shutil.which(program)
+        if found is None:
+            raise ProgramError(
+                f"{program} is not on PATH; in ArduPilot's source, type ./waf configure --board "
+                f"sitl && ./waf --targets bin/{Path(program).name}   and add build/sitl/bin to "
+                "PATH, or give the path of the program: ArduPilot('.../arducopter')"
+            )
+        return [found, *rest]
+
     def prepare(self, folder: Path) -> None:
         """Write the parameters to a file, which ArduPilot reads at its start."""
         lines = [f"{name} {value:.9g}\n" for name, value in self.settings.items()]
@@ -251,15 +265,3 @@ class ArduPilot(Program):
 
 
 _DEFAULTS = "rtsim.parm"
-
-
-def _found(program: str | Path | None, airframe: Airframe) -> str | Path:
-    """Return the program; raise :class:`ProgramError` if it is not on ``PATH``."""
-    found = program or shutil.which(airframe.program)
-    if found is None:
-        raise ProgramError(
-            f"{airframe.program} is not on PATH; in ArduPilot's source, type ./waf configure "
-            f"--board sitl && ./waf --targets bin/{airframe.program}   and add build/sitl/bin to "
-            f"PATH, or give the path: ArduPilot('.../{airframe.program}')"
-        )
-    return found

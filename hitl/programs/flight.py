@@ -38,20 +38,6 @@ class Radio(rt.Plant):
             self.channels[k] = 1000.0
 
 
-class Receiver(rt.Plant):
-    """Velocity of the GPS, with the names of a vehicle's outputs."""
-
-    fix_velocity = rt.input("m/s", shape=(3,))
-    velocity_north = rt.output("m/s")
-    velocity_east = rt.output("m/s")
-    velocity_down = rt.output("m/s")
-
-    def outputs(self) -> None:
-        self.velocity_north = self.fix_velocity[0]
-        self.velocity_east = self.fix_velocity[1]
-        self.velocity_down = self.fix_velocity[2]
-
-
 def scenario(
     until: Duration = 3600,
     step: Duration = PERIOD,
@@ -72,8 +58,6 @@ def scenario(
     controller = Betaflight(program or None, settings=_SETTINGS)
     add_quadcopter(out, step, above)
     out.plant(Radio(), step=step)
-    out.plant(Receiver(), step=step)
-    out.connect("gps.fix_velocity", "receiver.fix_velocity")
     for name in STICK.names:
         out.connect(f"stick.{name}", f"radio.stick_{name}")
     inputs = {
@@ -81,6 +65,8 @@ def scenario(
         "attitude_ned": "quadcopter.attitude_ned", "pressure": "barometer.static_pressure",
         "latitude": "gps.fix_latitude", "longitude": "gps.fix_longitude",
         "altitude": "gps.fix_altitude", "channels": "radio.channels",
+        "velocity_north": "gps.fix_velocity_north", "velocity_east": "gps.fix_velocity_east",
+        "velocity_down": "gps.fix_velocity_down",
     }  # fmt: skip
     out.controller(
         "betaflight",
@@ -90,6 +76,5 @@ def scenario(
         transport=transport,
         inputs=inputs,
     )
-    out.connect("receiver", "betaflight")
     out.connect("betaflight.throttle", "quadcopter.throttle")
     return out

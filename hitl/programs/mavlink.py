@@ -17,6 +17,7 @@ from hitl.buses.mavlink_link import Packets, mavlink_frames
 from hitl.buses.traffic import AWAITED, LATEST, FrameController
 from hitl.programs.axes import QUAD_X, SENSES, Axes
 from hitl.programs.program import Program, ProgramPort
+from hitl.programs.started import StartedProgram
 from rtsim.components.frames import Frame, FrameCodec, FrameError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Tag
@@ -197,9 +198,9 @@ class Px4(Program):
             opens=opens,
         )
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._packets = Packets()
+    def start(self, folder: Path, log: Path) -> StartedProgram:
+        self._packets = Packets()  # its sequence numbers begin again
+        return super().start(folder, log)
 
     def packed(self, frame: Frame) -> bytes:
         return self._packets.pack(frame)

@@ -22,7 +22,7 @@ _REPORT = struct.Struct("<4sIIiqI")
 _GRANT = struct.Struct("<4sIIIq")
 _HEAD = struct.Struct("<qHHI")
 _LENGTH = struct.Struct("<I")
-_MOST_NOTES, _MOST_NOTE = 64, 160
+_MOST_NOTES, _MOST_NOTE = 128, 160
 _MOST_REPORT = (64 << 20) + _MOST_NOTES * (_MOST_NOTE + 4)
 """Bytes of the longest report; the library in the program sends no longer one."""
 _MOST_PORTS = 64
@@ -30,8 +30,8 @@ MOST_BYTES = 65_507
 """Bytes of the longest datagram."""
 LOOK_NS = 1000
 """Time that a program needs to read a clock or to poll, ns."""
-_REFUSED = "refused: "
-"""Begin of a note about a port that is not declared."""
+_REFUSED, _OPENED = "refused: ", "opened: port "
+"""Begins of notes about a port that is not declared, and about one that is opened."""
 
 
 def _listed(ports: Sequence[int]) -> str:
@@ -73,6 +73,7 @@ class VirtualProcess(StartedProgram):
         super().__init__(command, log, patience)
         self._now_ns = self.threads = 0
         listens, calls = list(listens), list(calls)
+        self._ports = {str(port): port for port in listens}
         self._declared = (
             f"it may open {_listed(listens)} and send to {_listed(calls)}: correct or add the "
             "port, or give other_ports=True, so that the program uses the network"
@@ -126,7 +127,14 @@ class VirtualProcess(StartedProgram):
                     f"a datagram of {len(one.data)} bytes for port {one.port} of {self.name} is "
                     f"too long; the longest has {MOST_BYTES} bytes"
                 )
-            out += [_HEAD.pack(one.at_ns, one.port, one.source, len(one.data)), one.data]
+            try:
+                head = _HEAD.pack(one.at_ns, one.port, one.source, len(one.data))
+            except struct.error:
+                raise ProgramError(
+                    f"a datagram for {self.name} goes from port {one.source} to port {one.port} at "
+                    f"{one.at_ns} ns; give ports from 0 to 65535, and a whole number of ns"
+                ) from None
+            out += [head, one.data]
             count += 1
         out.insert(0, _GRANT.pack(b"GRNT", count, first, 0, until_ns))
         self._send(b"".join(out))
@@ -148,6 +156,12 @@ class VirtualProcess(StartedProgram):
     def _report(self) -> list[Datagram]:
         data = self._get(_REPORT.size, b"")
         magic, datagrams, notes, threads, now_ns, size = _REPORT.unpack_from(data)
+        if magic == b"DONE" and now_ns == 0 < self._now_ns:
+            raise self._error(
+                "has started another program in its place (exec) after its own time has begun, and "
+                "the time of the other program begins at 0; give the other program as the command",
+                ProgramError,
+            )
         if magic != b"DONE" or now_ns < self._now_ns or size > _MOST_REPORT:
             raise self._damaged()
         self.threads, self._now_ns = threads, now_ns
@@ -167,7 +181,7 @@ class VirtualProcess(StartedProgram):
             for _ in range(min(notes, _MOST_NOTES)):
                 (length,) = _LENGTH.unpack_from(data, at)
                 at += _LENGTH.size
-                self.notes.append(data[at : at + length].decode(errors="replace"))
+                self._noted(data[at : at + length].decode(errors="replace"))
                 at += length
         except struct.error:  # beyond the end
             raise self._damaged() from None
@@ -178,6 +192,13 @@ class VirtualProcess(StartedProgram):
                 what = f"uses {text.removeprefix(_REFUSED)}; {self._declared}"
                 raise self._error(what, ProgramError)
         return out
+
+    def _noted(self, text: str) -> None:
+        _, opened, port = text.rpartition(_OPENED)
+        if opened and port in self._ports:
+            self.opened.add(self._ports[port])
+        else:
+            self.notes.append(text)
 
     def _damaged(self) -> ProgramError:
         return self._error("has damaged the connection to its virtual time", ProgramError)

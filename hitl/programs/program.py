@@ -7,13 +7,22 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from hitl.building.store import hash_of
-from hitl.buses.traffic import ANSWERS, AWAITED, LATEST, MALFORMED, Layout, Requests
+from hitl.buses.traffic import (
+    ANSWERS,
+    AWAITED,
+    LATEST,
+    MALFORMED,
+    Layout,
+    Requests,
+    count_reason,
+    malformed_notes,
+)
 from hitl.programs.library import ProgramError
 from hitl.programs.packets import ENDS, FROM_PROGRAM, PROGRAM, TO_PROGRAM, kept_files, strike
 from hitl.programs.process import LOOK_NS, VirtualProcess
@@ -30,6 +39,8 @@ from rtsim.engine.faults.line_kinds import LineFaults
 VIRTUAL, REAL = "virtual", "real"
 UNANSWERED = "unanswered"
 _FILES, _OUTPUT = "files", "output.txt"
+MOST_WAIT_S = 1e6
+"""Longest ``silence`` and ``patience``, s."""
 
 
 class ProgramPort(NamedTuple):
@@ -128,6 +139,8 @@ class Program:
         prefix: bool = False,
     ) -> None:
         self.command = [command] if isinstance(command, str | Path) else list(command)
+        if not self.command or not str(self.command[0]):
+            raise ScenarioError("the command of a program is empty; give the path of the program")
         self.name = Path(self.command[0]).name
         if answer not in ANSWERS:
             raise ScenarioError(f"answer is {answer!r}; choose {' or '.join(map(repr, ANSWERS))}")
@@ -157,6 +170,21 @@ class Program:
         self._folder = None if folder is None else Path(folder)
         self._opens, self._other_ports = tuple(opens), other_ports
         self._environment, self._keep = dict(environment or {}), tuple(keep)
+        for pattern in self._keep:
+            path = PurePath(pattern)
+            if not path.parts or path.is_absolute() or ".." in path.parts:
+                raise ScenarioError(
+                    f"{self.name}: keep={pattern!r} is not a pattern of files in the working "
+                    "folder of the program, such as 'logs/*.bbl'"
+                )
+        for what, seconds in (("silence", silence), ("patience", patience)):
+            if not 0 < seconds < MOST_WAIT_S:
+                raise ScenarioError(
+                    f"{self.name}: {what} is {seconds} s; give a time above 0, below "
+                    f"{MOST_WAIT_S:g} s"
+                )
+        if self._boot_ns < 0:
+            raise ScenarioError(f"{self.name}: boot is {boot} s; give 0 or a time above 0")
         self._log_file = None if log is None else Path(log)
         self._to, self._from = (
             {name: p if isinstance(p, ProgramPort) else ProgramPort(p) for name, p in one.items()}
@@ -179,7 +207,6 @@ class Program:
         self.outputs = self._receives.signals + Signals(Signal(MALFORMED), Signal(UNANSWERED))
         self.process: StartedProgram | None = None
         """The running program; None before a run."""
-        self._line: LineFaults | None = None
 
     def _listens(self) -> list[int]:
         """Return the ports that the program opens for frames."""
@@ -226,12 +253,20 @@ class Program:
     def _make_folder(self) -> None:
         """Make the working folder, which stays when the program is started again."""
         self._work = Path(tempfile.mkdtemp(prefix=f"rtsim-{self.name}-"))
-        if self._folder is None:
-            (self._work / _FILES).mkdir()
-        else:
-            shutil.copytree(self._folder, self._work / _FILES)
+        try:
+            if self._folder is None:
+                (self._work / _FILES).mkdir()
+            else:
+                shutil.copytree(self._folder, self._work / _FILES)
+        except OSError as error:
+            raise ProgramError(
+                f"cannot copy folder={self._folder} of {self.name}: {error}"
+            ) from None
         if self._log_file is not None:
-            self._log_file.write_bytes(b"")
+            try:
+                self._log_file.write_bytes(b"")
+            except OSError as error:
+                raise ProgramError(f"cannot write log= of {self.name}: {error}") from None
         self.prepare(self._work / _FILES)
 
     def _started(self) -> StartedProgram:
@@ -256,6 +291,8 @@ class Program:
         """Start the program again at ``tag``; its time before the run passes during the run."""
         process = self._live()
         self._notes += process.notes
+        self._opened |= process.opened
+        self._callers.clear()  # the ports of its sockets without a fixed port
         process.close()
         self.process = self._started()
         self._drift_ns = -self._boot_ns - tag.ns
@@ -271,12 +308,13 @@ class Program:
 
     _work: Path | None = None
     _kept: Path | None = None
-    _tick = 0
-    _drift_ns = 0
-    """Time by which the program's clock is ahead of the run, ns; not 0 after the run has waited or
-    the program was started again."""
 
     def _begin(self) -> None:
+        self.process, self._work, self._tick = None, None, 0
+        self._drift_ns = 0
+        """Time by which the program's clock is ahead of the run, ns; not 0 after the run has waited
+        or the program was started again."""
+        self._line: LineFaults | None = None
         self._values = self._receives.signals.initial()
         self._pending: list[Datagram] = []
         self._arriving: list[Datagram] = []
@@ -288,6 +326,8 @@ class Program:
         self._unanswered = 0
         self._callers: dict[str, int] = {}
         """Ports from which the program has sent its frames, by their names."""
+        self._opened: set[int] = set()
+        """Ports that the program had opened before it was started again."""
         self.malformed: dict[str, int] = {}
         """Number of malformed frames, by reason."""
         self._notes: list[str] = []
@@ -379,7 +419,7 @@ class Program:
         for frame in self.unpacked(datagram.data):
             reason = str(frame) if isinstance(frame, FrameError) else self._decode(frame, datagram)
             if reason:
-                self.malformed[reason] = self.malformed.get(reason, 0) + 1
+                count_reason(self.malformed, reason)
 
     def _decode(self, frame: Frame, datagram: Datagram) -> str:
         """Take the values of a frame; return the reason if it is malformed."""
@@ -504,6 +544,8 @@ class Program:
                 f"{about}: its {len(steps)} steps were repeated and gave other answers; its "
                 f"answers depend on more than its inputs{self._why_not}"
             )
+        if waits is None and "answer" in saved:  # the replay gave the answers of the recording
+            self._unanswered = int(saved["answer"][-1])
         self._log.open, self._log.asked = saved["open"], saved["asked"]
         self._log.checksum = saved["checksum"]
 
@@ -526,14 +568,19 @@ class Program:
     def notes(self) -> list[str]:
         """Why the answers are doubtful, one text for each problem.
 
-        A problem is a part of the program without virtual time, a malformed frame, or a frame that
-        the program has never sent.
+        A problem is a part of the program without virtual time, a malformed frame, a frame that the
+        program has never sent, or a port for its frames that it has never opened.
         """
         if self.process is None:
             return []
-        wrong = [f"malformed frames: {count}, {why}" for why, count in self.malformed.items()]
+        wrong = malformed_notes(self.malformed)
         never = [name for name in self._from if name not in self._arrived]
         wrong += [f"the program sent no frame {name}" for name in never]
+        wrong += [
+            f"the program never opened port {to.port}, so that it received no frame {name}"
+            for name, to in self._to.items()
+            if to.opens_late and isinstance(to.port, int) and not self._has_opened(to.port)
+        ]
         if self._unanswered and not never:
             wrong.append(
                 f"{self._unanswered} of {self._log.steps} answers were due before the program had "
@@ -541,6 +588,11 @@ class Program:
                 "latency, or declare how often the program sends: ProgramPort(port, every=...)"
             )
         return [*self._notes, *self.process.notes, *wrong]
+
+    def _has_opened(self, port: int) -> bool:
+        """Return whether the program has opened ``port``; True where this is not seen."""
+        process = self._live()
+        return self.paced or port in process.opened or port in self._opened
 
     def describe(self) -> dict[str, object]:
         return {

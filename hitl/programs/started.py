@@ -64,6 +64,8 @@ class StartedProgram(ABC):
         self.name = Path(command[0]).name
         self.notes: list[str] = []
         """What the library cannot replace, or has found in the program."""
+        self.opened: set[int] = set()
+        """Declared ports that it has opened; empty without virtual time, where this is not seen."""
         self.threads = 1
         """Number of its threads; 0 after it has ended."""
         self._patience = patience

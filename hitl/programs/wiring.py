@@ -81,6 +81,8 @@ class Wiring(Judged):
 
     controller: str
     findings: tuple[Finding, ...]
+    unchecked: tuple[str, ...] = ()
+    """Inputs for which the autopilot declares no direction."""
 
     def of(self, verdict: str) -> list[Finding]:
         """Return the findings with a verdict."""
@@ -143,7 +145,9 @@ class Movements:
             if sense.signal in self.inputs:
                 out += _of_sense(self.name, sense, self.still, self.moved)
         out += _of_actuators(self.name, self.axes.actuators, self.still, self.moved)
-        return Wiring(self.name, tuple(out))
+        known = {sense.signal for sense in self.axes.senses}
+        unchecked = [f"{self.name}.{name}" for name in self.inputs.names if name not in known]
+        return Wiring(self.name, tuple(out), tuple(unchecked))
 
 
 def _autopilot(scenario: Scenario, name: str | None) -> tuple[str, Axes]:
@@ -158,7 +162,16 @@ def _autopilot(scenario: Scenario, name: str | None) -> tuple[str, Axes]:
         )
     found = next(iter(known)) if name is None else name
     axes = cast(Autopilot, known[found]).axes
-    outputs = known[found].outputs
+    inputs, outputs = known[found].inputs, known[found].outputs
+    for sense in axes.senses:
+        if sense.signal not in inputs:
+            continue
+        size = int(np.prod(inputs[sense.signal].shape))
+        if size != len(sense.directions):
+            raise ScenarioError(
+                f"axes of {found}: {sense.signal} has {size} elements, and {len(sense.directions)} "
+                f"directions are declared ({', '.join(sense.directions)}); declare one for each"
+            )
     for one in axes.actuators:
         if one.signal not in outputs:
             raise UnknownName("output", one.signal, outputs.names, f"axes of {found}")

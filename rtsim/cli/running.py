@@ -22,6 +22,7 @@ from rtsim.cli.check import (
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result, sigterm_interrupts
 from rtsim.cli.options import parse_settings
 from rtsim.cli.run_options import GoingOn, RunOptions, Wanted, in_a_file
+from rtsim.cli.schedule import print_processors, processors_to_json
 from rtsim.cli.telemetry import page_to_json, telemetry_line, telemetry_to_json
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.clock import age_ns, stopwatch
@@ -421,6 +422,7 @@ class RunSummary:
             "overruns": result.overruns,
             "late": result.late,
             "missed": result.missed,
+            **processors_to_json(result),
             **faults_to_json(result.system.faults),
             **requirements_to_json(result.requirements),
             "recording": None if result.path is None else str(result.path),
@@ -459,6 +461,7 @@ class RunSummary:
             click.echo(f"engine: {result.certificate.engine}")
         print_reported(result)
         print_media(result)
+        print_processors(result)
         if more is not None:
             more()
         if self.options.strict:

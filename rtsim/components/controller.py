@@ -308,6 +308,8 @@ class FedController:
         self._script = {tag: tuple(said) for tag, said in script.items()}
         self._history = RequestLog(inputs.size)
         self._known = True
+        self._answer: Vector | None = None
+        """The latest answer."""
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         self._history.add(tag, inputs)
@@ -322,6 +324,7 @@ class FedController:
                 None  # the answer came too late, so its values were not recorded
             )
         self._history.heard(said)
+        self._answer = self._answer if said is None else said
         return said
 
     def start_again(self, tag: Tag) -> None:  # noqa: ARG002
@@ -338,16 +341,20 @@ class FedController:
         pass
 
     def save(self) -> dict[str, Any]:
-        """Return the request log in the format of external controllers."""
-        return self._history.save() if self._known else {"known": False}
+        """Return the request log in the format of external controllers, and the latest answer."""
+        if not self._known:
+            return {"known": False}
+        answer = {} if self._answer is None else {"answer": self._answer.copy()}
+        return {**self._history.save(), **answer}
 
     def asked_for(self, times: int) -> None:
         """Set the number of ``receive`` calls that found no answer to the pending request."""
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the request log of ``saved``, if any; this controller has no other memory."""
+        """Restore the request log and the latest answer of ``saved``, if any."""
         self._history = RequestLog(self.inputs.size)
+        self._answer = saved.get("answer")
         self._known = "steps" in saved
         if not self._known:
             return

@@ -369,6 +369,51 @@ class ControllerTask(Ticking):
             self.controller.close()
 
 
+class ScheduledController(ControllerTask):
+    """Task of a controller that computes on a simulated processor.
+
+    The processor calls :meth:`start_job`, :meth:`finish_job` and :meth:`drop_job`. The answer is
+    computed when the job sends it: an aborted job does not change the memory of the controller.
+    """
+
+    release: Callable[[str, int], None]
+    """Function of the processor that releases a job of the task of this name, at a time in ns."""
+
+    def compiled(self) -> CompiledReaction | str:
+        return f"{self.name} runs on a processor"
+
+    def react(self, tag: Tag, environment: Environment) -> None:  # noqa: ARG002
+        self.release(self.name, tag.ns)
+
+    def start_job(self, tag: Tag, environment: Environment) -> Vector:
+        """Sample the inputs at ``tag``, and return them (m,)."""
+        if self._unavailable(tag, environment):
+            return self.wiring.into
+        self.wiring.gather()
+        environment.sampled(self.name, tag, self.wiring.into, self.sequence)
+        self.sequence += 1
+        self.request = ControllerRequest(tag, Tag(FAR), 0)
+        return self.wiring.into
+
+    def finish_job(self, tag: Tag, environment: Environment) -> None:
+        """Compute the answer from the sampled inputs, and send it at ``tag``."""
+        if self.request is None:
+            return
+        self.request.due, self.request.sent = tag, environment.now()
+        self._send(self.request.tag, self.wiring.into)
+        self.answer(environment)
+
+    def drop_job(self) -> None:
+        """Discard the sampled inputs, because the job was aborted."""
+        self.request = None
+
+    def _patience(self, request: ControllerRequest, environment: Environment) -> float:  # noqa: ARG002
+        return self._silence_s
+
+    def _overdue(self, request: ControllerRequest, environment: Environment) -> Vector | None:  # noqa: ARG002
+        raise self._silent(request.tag)
+
+
 def _on_the_clock(request: ControllerRequest, environment: Environment) -> int:
     """Return the compute latency of ``request`` in wall-clock ns at the present rate."""
     return environment.wall(request.due.ns) - environment.wall(request.tag.ns)

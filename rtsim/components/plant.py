@@ -133,6 +133,11 @@ class RunningPlant:
         """True if a port connected to the inputs has changed since the plant last read it."""
         return self.stale and bool(self.sources)
 
+    @property
+    def next_tag_ns(self) -> int:
+        """Latest time of the plant's next tag, ns."""
+        return self._grid_ns if self.target_ns == NONE_NS else self.target_ns
+
     def propagate(self, limit_ns: int) -> None:
         """Take a provisional step to the next grid point, ``limit_ns``, or the next guard event."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns

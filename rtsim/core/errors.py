@@ -94,6 +94,10 @@ class OverrunError(RtsimError):
     """The loop exceeded the limit of its overrun policy."""
 
 
+class DeadlineError(RtsimError):
+    """A task of a simulated processor missed a deadline, or cannot catch up any more."""
+
+
 class RecordingError(RtsimError):
     """A recording cannot be written or read."""
 

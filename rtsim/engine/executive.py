@@ -122,6 +122,7 @@ class Executive:
         # discrete tag at once.  Beyond 2^53 ns, this would round the times in s differently.
         self._ahead = (
             not (pacer.clock.paced or self._coupled or self._looks or publisher)
+            and not system.processors
             and len(system.plants) == 1
             and until_ns < EXACT_NS
         )
@@ -262,6 +263,8 @@ class Executive:
         if paced:
             trace.frame(system.ns, pacer.log.last)
         system.ns = ns
+        if system.processors:
+            trace.schedules(ns)
         self._recorder.pump(wait=not paced)
         if paced:
             pacer.lap(RECORDING)
@@ -376,6 +379,7 @@ class Executive:
             if self.handler is not None:
                 self.handler.frozen(0)
         self._run_instant(0, True)
+        self._trace.schedules(0)
         self._after_first()
         return True
 

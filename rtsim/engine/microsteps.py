@@ -156,6 +156,8 @@ class Microsteps:
             ):
                 if system.bus.next_transmission_ns <= ns:
                     self._transmit(ns)
+                for processor in system.processors:
+                    processor.dispatch(tag, self._environment)
                 self.behind = any(p.behind for p in system.plants)
                 return
             tag = Tag(ns, tag.step + 1)
@@ -239,6 +241,8 @@ class Microsteps:
         """Send the answers that are due, deliver messages, and run the tasks in their order."""
         system = self._system
         if tag.step == 0:
+            for processor in system.processors:
+                processor.begin(tag, self._environment)
             for controller in system.controllers:
                 if controller.request is not None and controller.due_ns <= tag.ns:
                     controller.answer(self._environment)

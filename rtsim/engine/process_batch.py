@@ -80,6 +80,8 @@ class ProcessBatch:
         """
         if system.plants or system.faults or system.external_inputs or system.wake is not None:
             return None
+        if system.processors:
+            return None
         tasks = tuple(t for t in system.tasks if _has_batches(t) and _unheard(t, system))
         return cls(system, trace, tasks) if tasks else None
 

@@ -14,6 +14,7 @@ from rtsim.components.controller_task import ControllerTask
 from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort
+from rtsim.components.processor import Processor
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, ShapeError, UnknownName
@@ -21,6 +22,9 @@ from rtsim.core.raised import from_outside
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.faults.schedule import Schedule
+
+_MOST_EVENTS = 10_000
+"""Number of events of a processor between two tags of a run without plants."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class System:
     """Object that event inputs set."""
     faults: Schedule | None = None
     """Injected faults of the run."""
+    processors: list[Processor] = field(default_factory=list)
     next_change: int = 0
     postponed: list[Change] = field(default_factory=list)
     """Changes by commands that take effect at the end of a plant's present step."""
@@ -154,7 +159,13 @@ class System:
             ns = self.changes[self.next_change].ns
         if self.inserted and self.inserted[0] < ns:
             ns = self.inserted[0]
-        return ns
+        return ns if not self.processors else self._next_of_processors(ns)
+
+    def _next_of_processors(self, ns: int) -> int:
+        """Return the time of the next tag of a processor, or ``ns``, whichever is earlier."""
+        known = min([ns, *(plant.next_tag_ns for plant in self.plants)])
+        most = 0 if self.plants else _MOST_EVENTS
+        return min([ns, *(one.next_ns(known, most) for one in self.processors)])
 
     def take_changes(self, ns: int) -> list[Change]:
         first = self.next_change
@@ -244,6 +255,11 @@ class System:
             "postponed": [[change.name, change.value.tolist()] for change in self.postponed],
             "bus": self.bus.save(),
             "streams": self.streams.save(),
+            **(
+                {"processors": {p.name: p.save() for p in self.processors}}
+                if self.processors
+                else {}
+            ),
             **({} if self.faults is None else {"faults": self.faults.save()}),
         }
 
@@ -285,6 +301,8 @@ class System:
         self.postponed = [self._postponed(*row) for row in saved["postponed"]]
         self.bus.restore(saved["bus"])
         self.streams.restore(saved["streams"])
+        for processor in self.processors:
+            processor.restore(saved["processors"][processor.name])
         if self.faults is not None:
             self.faults.restore(saved["faults"])
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from rtsim.components.bus import LOST, STAMPS, Message
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort
+from rtsim.components.processor_tasks import JOB_COLUMNS
 from rtsim.components.protocols import Stamped
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.record.events import CHANGE, Value, overrun_event
@@ -20,6 +21,8 @@ from rtsim.record.track import Track
 from rtsim.timing.frames import FRAME_COLUMNS, Tally
 from rtsim.timing.policy import CaughtUp, Overrun
 
+JOBS = "jobs/"
+"""Prefix of the names of tracks with the ended jobs of a task of a processor."""
 X_PLUS = 1
 _X_MINUS = (0, 0)
 """Microstep and side of the row of x-, which is recorded once per tag; x+ has side 1."""
@@ -70,6 +73,17 @@ class Trace:
             name: recorder.track(f"values/{name}", ("step",), system.ports[name].signals)
             for name in _unseen(system)
         }
+        self._processors = system.processors
+        self._schedules = {
+            p.name: recorder.track(
+                f"values/{p.name}", ("step",), Signals(*(Signal(t.name) for t in p.tasks))
+            )
+            for p in system.processors
+        }
+        self._jobs = {
+            p.name: [recorder.track(f"{JOBS}{t.name}", JOB_COLUMNS, Signals()) for t in p.tasks]
+            for p in system.processors
+        }
         self._stamped = {
             i.name: recorder.track(f"stamps/{i.name}", _STAMPED, Signals(), NOT_DETERMINISTIC)
             for i in system.external_inputs
@@ -106,7 +120,8 @@ class Trace:
         """For each track that a replay records again, return the present number of rows."""
         tracks = (
             *self._plants.values(), *self._topics.values(), *self._external_inputs.values(),
-            *self._given.values(),
+            *self._given.values(), *self._schedules.values(),
+            *(track for tracks in self._jobs.values() for track in tracks),
         )  # fmt: skip
         return {track.name: track.rows for track in tracks}
 
@@ -182,6 +197,17 @@ class Trace:
         """Record the values of a port if a fault changes the values that readers receive."""
         if port.name in self._given:
             self._given[port.name].append(tag.ns, (tag.step,), port.value)
+
+    def schedules(self, ns: int) -> None:
+        """Record the states of the tasks of all processors, and their ended jobs, up to ``ns``."""
+        for processor in self._processors:
+            rows, ended = processor.take_rows(ns)
+            track, jobs = self._schedules[processor.name], self._jobs[processor.name]
+            if rows:
+                times, states = zip(*rows, strict=True)
+                track.append_many(np.array(times), (0,), np.array(states, dtype=float))
+            for job in ended:
+                jobs[job.task].append(job.ns, job[2:])
 
     def stamps(self, name: str, tag: Tag, stamps: tuple[int, int, int]) -> None:
         """Record when an external input was read, decoded and latched (ns of the stopwatch)."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from rtsim.components.networks import MEDIA
     from rtsim.components.ports import SignalPort
+    from rtsim.components.scheduling import SchedulingPolicy, add_scheduling_policy
     from rtsim.components.tasks import Ticking
     from rtsim.core.clock import Wake
     from rtsim.core.tag import Period, Tag
@@ -77,6 +78,7 @@ __all__ = [
     "Policy",
     "RunningMedium",
     "SceneMoment",
+    "SchedulingPolicy",
     "SenderLoad",
     "Settable",
     "SharedTransport",
@@ -92,6 +94,7 @@ __all__ = [
     "Wake",
     "add_fault_kind",
     "add_policy",
+    "add_scheduling_policy",
     "bind",
     "changeable",
     "check_scene",

@@ -26,6 +26,7 @@ from rtsim.equations.reading_functions import direct_inputs
 from rtsim.fmi.description import NOBODY, SOURCE, Kind, Variable, elements
 from rtsim.fmi.image import Image, arrays_in, freeze
 from rtsim.fmi.operations import MODEL
+from rtsim.fmi.program import identifier
 from rtsim.record.recorders import PooledRecorder, TrackPool
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.pacing import Pacer
@@ -209,6 +210,7 @@ class _Listing:
         found += self._parameters()
         if self._alone:
             found += self._derivatives(self._system.plants[0], dx, indicators)
+        found[0] = replace(found[0], name=identifier("time", {one.name: one for one in found[1:]}))
         return iter(found)
 
     def _named(self, component: str, name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -73,6 +74,7 @@ class FmuInstance(LocalProgram):
         two = fmi2.FMU2Model if self._exchange else fmi2.FMU2Slave
         three = fmi3.FMU3Model if self._exchange else fmi3.FMU3Slave
         spec = self._spec
+        here = os.getcwd()
         try:
             return (two if self._two else three)(
                 guid=spec["token"], modelIdentifier=spec["identifier"],
@@ -81,6 +83,8 @@ class FmuInstance(LocalProgram):
             )  # fmt: skip
         except Exception as error:
             raise ModelError(f"cannot load the FMU's binary: {error}") from None
+        finally:
+            os.chdir(here)  # FMPy changes the folder, and does not return after an error
 
     def _instantiate(self) -> None:
         fmu, logging = self._fmu, bool(self._spec.get("logging"))

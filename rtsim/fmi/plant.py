@@ -120,7 +120,8 @@ class Evaluations:
     def _evaluated(
         self, operation: str, t: float, x: Vector, _: Vector, u: Vector, p: Vector, out: Vector
     ) -> None:
-        self.begin(x, u, p)
+        if self._begun[:2] != (p.tobytes(), u.tobytes()):  # a stage of the first step is no start
+            self.begin(x, u, p)
         out[:] = self.program.call(operation, np.concatenate(((t,), x, u)))[0]
 
     def output(self, t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
@@ -236,6 +237,8 @@ class ForeignPlant(RunningPlant):
                 except BaseException as error:
                     self._raise_attributed(error)
             self._at_ns, self._ahead_ns = target, -1
+        if not self._own_steps:
+            self.evaluations.moved = True
         unbounded = super().commit()
         if self.interface.completes and self._completed():
             assert self.watch is not None
@@ -244,7 +247,6 @@ class ForeignPlant(RunningPlant):
 
     def _completed(self) -> bool:
         t = self.ns / NS_PER_S
-        self.evaluations.moved = True
         asks, _ = self.evaluations.program.call(COMPLETED, np.concatenate(((t,), self.x, self.u)))
         return bool(asks[0])
 

@@ -187,10 +187,12 @@ class Gps(Sampled):
     past_north = rt.delayed("velocity_north", "latency")
     past_east = rt.delayed("velocity_east", "latency")
     past_down = rt.delayed("velocity_down", "latency")
-    fix_latitude = rt.memory("rad", description="measured, as fix_velocity")
+    fix_latitude = rt.memory("rad", description="measured")
     fix_longitude = rt.memory("rad")
     fix_altitude = rt.memory("m")
-    fix_velocity = rt.memory("m/s", shape=(3,), description="north, east, down")
+    fix_velocity_north = rt.memory("m/s")
+    fix_velocity_east = rt.memory("m/s")
+    fix_velocity_down = rt.memory("m/s")
     error = rt.memory("m", shape=(3,), description="of the position: north, east, up")
     normal = rt.memory("1", shape=(6,), description="random numbers of the present sample")
     started = rt.memory()
@@ -207,9 +209,9 @@ class Gps(Sampled):
         self.fix_latitude = self.past_latitude + self.error[0] / EQUATORIAL_RADIUS
         self.fix_longitude = self.past_longitude + self.error[1] / across
         self.fix_altitude = self.past_altitude + self.error[2]
-        self.fix_velocity[0] = self.past_north + self.velocity_noise * self.normal[3]
-        self.fix_velocity[1] = self.past_east + self.velocity_noise * self.normal[4]
-        self.fix_velocity[2] = self.past_down + self.velocity_noise * self.normal[5]
+        self.fix_velocity_north = self.past_north + self.velocity_noise * self.normal[3]
+        self.fix_velocity_east = self.past_east + self.velocity_noise * self.normal[4]
+        self.fix_velocity_down = self.past_down + self.velocity_noise * self.normal[5]
 
 
 def earth_field(

@@ -32,7 +32,7 @@ SAMPLED = ".inputs"
 PARAMETERS = ".parameters"
 """Suffix of the name that groups the parameters of a component."""
 _BEFORE_THE_RUN = -1
-_OTHER = ("measured/", "stamps/")
+_OTHER = ("measured/", "stamps/", "jobs/")
 
 
 class Rows(Protocol):

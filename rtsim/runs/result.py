@@ -158,11 +158,10 @@ class RunResult(SignalsByName, Judged):
     def warnings(self) -> list[str]:
         """Problems that make the result doubtful but did not end the run, one text per problem.
 
-        The problems are overruns, late answers, missed requests, restarts, faults that never acted,
-        what controllers report about themselves, and overloaded media.  A medium is overloaded if
-        several messages of one sender wait for it when the run ends, or if one of its queues was
-        full.  The option ``--strict``
-        treats each problem as a failure.
+        The problems are overruns, late answers, missed requests, missed deadlines, restarts, faults
+        that never acted, what controllers report about themselves, and overloaded media.  A medium
+        is overloaded if several messages of one sender wait for it when the run ends, or if one of
+        its queues was full.  The option ``--strict`` treats each problem as a failure.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
@@ -171,6 +170,9 @@ class RunResult(SignalsByName, Judged):
             "late answers": self.late,
             "missed requests": self.missed,
             "restarts of controllers": sum(task.restarts for task in self.system.controllers),
+            "missed deadlines": sum(
+                counts.missed for one in self.system.processors for counts in one.counts.values()
+            ),
         }
         found = [f"{what}: {count}" for what, count in counts.items() if count]
         for medium, senders in self.waiting.items():

@@ -13,6 +13,8 @@ from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import for_one_run
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Wiring
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import TaskTiming
 from rtsim.components.tasks import Task
 from rtsim.core.clock import Wake
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
@@ -30,7 +32,7 @@ from rtsim.engine.system import (
     reaction_order,
 )
 from rtsim.equations.compiling import Compilation, shared
-from rtsim.scenario.component import Built, Component, Site
+from rtsim.scenario.component import Built, Component, ProcessorDeclaration, Site
 
 
 class Builder:
@@ -75,6 +77,9 @@ class Builder:
         self.listening: dict[str, tuple[MessageListener, Sequence[str]]] = {}
         self.triggers: dict[str, Sequence[str]] = {}
         self.initials: dict[str, InitialValue] = {}
+        self.timings: dict[str, list[TaskTiming]] = {}
+        """Timings of the tasks on each processor, by name of the processor."""
+        self.declared_processors: dict[str, ProcessorDeclaration] = {}
 
     def system(self) -> System:
         """Return the system.
@@ -99,6 +104,7 @@ class Builder:
             read = wiring.connect(self.ports, self.before.get(name, frozenset()))
             if name in self.plants:
                 self.plants[name].reads(read, self.plants)
+        processors = self._processors()
         faults = None if self.faults is None else self._install(self.faults)
         return System(
             plants=[self.plants[n] for n in sorted(self.plants)],
@@ -116,7 +122,27 @@ class Builder:
             inserted=self.inserted,
             wake=self._wake(),
             faults=faults,
+            processors=processors,
         )
+
+    def _processors(self) -> list[Processor]:
+        for name in self.timings:
+            if name not in self.declared_processors:
+                user = self.timings[name][0].name
+                known = sorted(self.declared_processors)
+                raise UnknownName("processor", name, known, f"processor= of {user}")
+        made = []
+        for name, declared in sorted(self.declared_processors.items()):
+            tasks = self.timings.get(name, [])
+            names = {task.name for task in tasks}
+            controllers = {n: task for n, task in self.controllers.items() if n in names}
+            processor, values = declared.running(name, tasks, controllers, self.streams)
+            made.append(processor)
+            self.initials.update({f"{name}.{value.name}": value for value in values})
+            for task in self.tasks:
+                if task.name in names and hasattr(type(task), "react"):
+                    task.release = processor.release  # type: ignore[attr-defined]
+        return made
 
     def _put(self, name: str, built: Built) -> None:
         check_built(name, built)
@@ -136,6 +162,10 @@ class Builder:
             self.external_inputs.append(built.external)
         if built.listener is not None:
             self.listening[name] = (built.listener, built.hears)
+        if built.timing is not None:
+            self.timings.setdefault(built.timing[0], []).append(built.timing[1])
+        if built.processor is not None:
+            self.declared_processors[name] = built.processor
         if built.triggers:
             self.triggers[name] = built.triggers
         self.tasks.extend(built.tasks)

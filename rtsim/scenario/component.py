@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from rtsim.components.bus import Topic
 from rtsim.components.controller import ControllerProtocol
@@ -20,6 +20,8 @@ from rtsim.components.external_inputs import ExternalInput
 from rtsim.components.latency import Fixed, latency_model
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, Wiring, check_wired
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import TaskTiming
 from rtsim.components.protocols import Fresh, Prepared, check_controller
 from rtsim.components.tasks import Task
 from rtsim.core.errors import ScenarioError, UnknownName
@@ -50,6 +52,7 @@ class Settable(NamedTuple):
 _LATENCIES = {
     "compute": Signal("compute", unit="s", low=0.0),
     "transport": Signal("transport", unit="s", low=0.0),
+    "execution": Signal("execution", unit="s", low=0.0),
 }
 
 
@@ -102,6 +105,24 @@ class Built:
     listener: MessageListener | None = None
     """The task that receives the messages and guards named by ``hears``."""
     hears: Sequence[str] = ()
+    timing: tuple[str, TaskTiming] | None = None
+    """Name of a processor, and the timing of the task that runs there."""
+    processor: ProcessorDeclaration | None = None
+    """Declaration of the processor of the same name."""
+
+
+class ProcessorDeclaration(Protocol):
+    """Declaration of a processor, which knows its tasks only when all components are built."""
+
+    def running(
+        self,
+        name: str,
+        tasks: Sequence[TaskTiming],
+        controllers: Mapping[str, Any],
+        streams: RandomStreams,
+    ) -> tuple[Processor, list[InitialValue]]:
+        """Return the processor for one run, and its values that can be set before the run."""
+        ...
 
 
 @dataclass
@@ -213,8 +234,8 @@ class Component(ABC):
         return []
 
     def settings(self) -> list[Settable]:
-        """Return :meth:`settable`, and ``compute`` and ``transport`` if the component has them."""
-        names = [name for name in _LATENCIES if hasattr(self, name)]
+        """Return :meth:`settable`, and the latencies and the execution time of the component."""
+        names = [name for name in _LATENCIES if getattr(self, name, None) is not None]
         if not names:
             return self.settable()
         signals = Signals(*(_LATENCIES[name] for name in names))
@@ -294,6 +315,12 @@ class Others:
     ) -> None:
         self._components = components
         self._asked = asked
+
+    def tasks_of(self, processor: Component) -> list[str]:
+        """Return the names of the tasks that run on ``processor``, sorted."""
+        (name,) = (n for n, one in self._components.items() if one is processor)
+        options = {n: getattr(one, "options", None) for n, one in self._components.items()}
+        return sorted(n for n, one in options.items() if getattr(one, "processor", "") == name)
 
     def signal(self, source: str, wanted_by: str) -> Signal:
         name, dot, signal = source.partition(".")

@@ -1,17 +1,15 @@
 """The class :class:`Scenario`, which declares components and their connections by name.
 
-The order of the declarations does not affect a run. If components react at the same time, their
-priorities and names determine their order.
+The order of the declarations does not affect a run: priorities and names order the reactions.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from fractions import Fraction
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -19,6 +17,8 @@ from rtsim.components.allowed_latency import Allowed, allowing, to_plain
 from rtsim.components.controller import ControllerProtocol
 from rtsim.components.external_inputs import ExternalInput, InputDevice
 from rtsim.components.latency import ZERO, LatencyModel, latency_model
+from rtsim.components.processor_tasks import Segment
+from rtsim.components.scheduling import Server
 from rtsim.core.clock import Wake
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
@@ -53,7 +53,8 @@ from rtsim.scenario.handles import (
     sources_of,
 )
 from rtsim.scenario.named_components import NamedComponents
-from rtsim.scenario.shown import Presented
+from rtsim.scenario.processor_components import Execution, Processors, task_options
+from rtsim.scenario.shown import Drawn, Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
     ExternalInputComponent,
@@ -69,36 +70,8 @@ from rtsim.scenario.standard_components import (
 )
 from rtsim.solve import Solver, solver_named
 
-if TYPE_CHECKING:
-    from rtsim.record.reports.drawing import Drawing
-
-
 P = TypeVar("P", bound=Plant)
 N = TypeVar("N", bound=Controller)
-
-
-class Drawn:
-    """Methods that draw a scenario."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Return the scenario as plain data."""
-
-    def draw(self) -> Drawing:
-        """Return a drawing of the components, their connections and their latencies.
-
-        A notebook displays the drawing. ``draw().svg`` is the picture as SVG text, and
-        ``draw().save("x.svg")`` writes the picture to a file. Incomplete scenarios can also be
-        drawn.
-        """
-        from rtsim.record.reports.drawing import drawn  # only drawing needs this import
-
-        return drawn(self.describe())
-
-    def _repr_html_(self) -> str:
-        from rtsim.record.reports.drawing import component_table
-
-        return self.draw().html() + component_table(self.describe())
 
 
 class PlantOptions(TypedDict, total=False):
@@ -123,6 +96,14 @@ class ControllerOptions(TypedDict, total=False):
     failure: str
     priority: int
     on: Topics
+    processor: str | Handle | None
+    execution: Execution | None
+    segments: Sequence[Segment]
+    deadline: Duration | None
+    jitter: LatencyModel | Duration
+    missed: str
+    core: int | None
+    server: Server | None
 
 
 def _check_options(method: str, unknown: Mapping[str, object], options: type) -> None:
@@ -158,7 +139,7 @@ def mode_number(model: Model, name: str, value: object) -> object:
     return float(model.modes.index(value))
 
 
-class Scenario(NamedComponents, Presented, Drawn):
+class Scenario(NamedComponents, Processors, Presented, Drawn):
     """A simulation experiment: components, connections, and changes during the run.
 
     A run ends at simulated time ``until`` (s). ``assumptions`` and ``limits`` are sentences for
@@ -409,6 +390,14 @@ class Scenario(NamedComponents, Presented, Drawn):
         failure: str = "end",
         priority: int = 0,
         on: Topics = (),
+        processor: str | Handle | None = None,
+        execution: Execution | None = None,
+        segments: Sequence[Segment] = (),
+        deadline: Duration | None = None,
+        jitter: LatencyModel | Duration = ZERO,
+        missed: str = "finish",
+        core: int | None = None,
+        server: Server | None = None,
         **unknown: Any,
     ) -> Any:
         """Declare a controller and return its handle.
@@ -430,6 +419,17 @@ class Scenario(NamedComponents, Presented, Drawn):
                 ``"hold"`` keeps the last outputs.
             priority: If several components react at the same time, lower numbers react first.
             on: Topics whose messages trigger a sample.
+            processor: Processor on which the controller computes (:meth:`processor`). All
+                arguments below need a processor.
+            execution: Execution time of a job: s, a latency model, or a function of inputs, which
+                are its arguments by name.
+            segments: Parts of a job, instead of ``execution``.
+            deadline: Time from the arrival of a job to its deadline, s; the default is the period.
+            jitter: Time from the tick to the release of a job: s, or a latency model.
+            missed: Reaction to a missed deadline: ``"finish"``, ``"abort"``, ``"skip"`` (the
+                releases until the job has ended) or ``"end"`` (the run).
+            core: Number of the core, from 1 on.
+            server: Server that limits the processor time of the controller.
         """
         _check_options("controller", unknown, ControllerOptions)
         name, part = _named(name, controller, "controller")
@@ -439,6 +439,17 @@ class Scenario(NamedComponents, Presented, Drawn):
             controller = controller.controller(name)
         if (period is None) == (not names_of(on)):
             raise ScenarioError(f"controller {name}: give exactly one of period= and on=")
+        options, needs = None, None
+        if processor is not None:
+            options, needs = task_options(
+                name, str(processor), triggered=period is None, execution=execution,
+                segments=segments, deadline=deadline, jitter=jitter, missed=missed, core=core,
+                server=server, inputs=controller.inputs,
+            )  # fmt: skip
+        elif execution is not None or segments or deadline is not None or server is not None:
+            raise ScenarioError(
+                f"controller {name}: execution=, segments=, deadline= and server= need processor="
+            )
         self.add(
             name,
             ControllerComponent(
@@ -452,6 +463,8 @@ class Scenario(NamedComponents, Presented, Drawn):
                 late,
                 names_of(on),
                 failure,
+                options=options,
+                execution=needs,
             ),
         )
         return self._handle(name, part)

@@ -11,13 +11,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.record.views import Published, View, check_views
 from rtsim.scenario.body import Body, Ground
 from rtsim.scenario.handles import SignalName
+
+if TYPE_CHECKING:
+    from rtsim.record.reports.drawing import Drawing
 
 
 class _Sent:
@@ -489,3 +492,27 @@ class Cue(_Sent):
     def check(self, plants: Mapping[str, Signals]) -> None:
         """Raise an error if the signal is unknown or not a scalar."""
         check_scalar(self.signal, plants, f"cue {self.name}")
+
+
+class Drawn:
+    """Methods that draw a scenario."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return the scenario as plain data."""
+
+    def draw(self) -> Drawing:
+        """Return a drawing of the components, their connections and their latencies.
+
+        A notebook displays the drawing. ``draw().svg`` is the picture as SVG text, and
+        ``draw().save("x.svg")`` writes the picture to a file. Incomplete scenarios can also be
+        drawn.
+        """
+        from rtsim.record.reports.drawing import drawn  # only drawing needs this import
+
+        return drawn(self.describe())
+
+    def _repr_html_(self) -> str:
+        from rtsim.record.reports.drawing import component_table
+
+        return self.draw().html() + component_table(self.describe())

@@ -13,11 +13,12 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from rtsim.components.bus import Topic
 from rtsim.components.controller import ControllerProtocol
-from rtsim.components.controller_task import ControllerTask
+from rtsim.components.controller_task import ControllerTask, ScheduledController
 from rtsim.components.external_inputs import ExternalInput
-from rtsim.components.latency import LatencyModel, for_one_run
+from rtsim.components.latency import ZERO, LatencyModel, for_one_run
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort, Source, check_units
+from rtsim.components.processor_tasks import Needs
 from rtsim.components.protocols import (
     Assignable,
     Described,
@@ -27,6 +28,7 @@ from rtsim.components.protocols import (
     Tunable,
     check_controller,
     functions_of,
+    own_time,
     parameters_of,
     values_of,
 )
@@ -50,6 +52,7 @@ from rtsim.scenario.component import (
     initials,
     start_values,
 )
+from rtsim.scenario.processor_components import TaskOptions, described_execution
 from rtsim.solve import SOLVER_PARTS, SOLVERS, Solver
 
 
@@ -448,6 +451,10 @@ class ControllerComponent(Component):
     """Values of inputs before the first message, by name. They override the declared values."""
     initial_outputs: dict[str, object] = field(default_factory=dict)
     """Values of outputs before the first message, by name. They override the declared values."""
+    options: TaskOptions | None = None
+    """Options of the task of a processor on which the controller computes."""
+    execution: LatencyModel | Needs | None = None
+    """Execution time on the processor, if a job is one segment."""
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
         return self.controller.outputs
@@ -487,6 +494,11 @@ class ControllerComponent(Component):
             "transport": repr(self.transport),
             "late": self.late,
             "failure": self.failure,
+            **(
+                {}
+                if self.options is None
+                else {**self.options.describe(), "execution": described_execution(self.execution)}
+            ),
             "parameters": start_values(parameters, values),
         }
 
@@ -502,19 +514,27 @@ class ControllerComponent(Component):
             inputs.initial(self.initial_inputs), inputs, self.inputs, name,
             initial=self.initial_inputs,
         )  # fmt: skip
-        after = site.successors(name)
-        task = ControllerTask(
-            name,
-            controller,
-            wiring,
-            self.period,
-            self.offset_ns,
-            self.priority,
-            for_one_run(self.compute, f"the computation of {name}"),
-            self.late,
-            self.failure,
-            after,
-        )
+        after, options, timing = site.successors(name), self.options, None
+        if options is None:
+            task = ControllerTask(
+                name,
+                controller,
+                wiring,
+                self.period,
+                self.offset_ns,
+                self.priority,
+                for_one_run(self.compute, f"the computation of {name}"),
+                self.late,
+                self.failure,
+                after,
+            )
+        else:
+            check_on_processor(name, controller, self.compute, bool(after))
+            made = options.timing(name, self.period, self.offset_ns, self.priority, self.execution)
+            timing = options.processor, made
+            task = ScheduledController(
+                name, controller, wiring, None, priority=self.priority, failure=self.failure
+            )
         live: Sequence[Changeable] = ()
         first = initials(inputs, wiring.into, sources=self.inputs)
         if isinstance(controller, Tunable):
@@ -529,6 +549,27 @@ class ControllerComponent(Component):
             changeable=live,
             initials=first,
             triggers=self.on,
+            timing=timing,
+        )
+
+
+def check_on_processor(
+    name: str, controller: ControllerProtocol, compute: LatencyModel, ordered: bool
+) -> None:
+    """Raise :class:`ScenarioError` if ``controller`` cannot compute on a simulated processor."""
+    if compute != ZERO:
+        raise ScenarioError(
+            f"{name} runs on a processor, which determines when its answer is ready; give "
+            "execution= instead of compute="
+        )
+    if ordered:
+        raise ScenarioError(
+            f"{name} runs on a processor, so Scenario.order has no effect on it; give priority="
+        )
+    if own_time(controller) is not None:
+        raise ScenarioError(
+            f"{name} is a {type(controller).__name__}, which has a processor of its own; remove "
+            "processor="
         )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rtsim.testing.latency import check_latency
     from rtsim.testing.media import check_medium
     from rtsim.testing.policies import check_overrun_policy
+    from rtsim.testing.scheduling import check_scheduling_policy
     from rtsim.testing.solvers import check_solver, convergence
     from rtsim.testing.tasks import check_task
     from rtsim.testing.tolerances import Sufficient, sufficient_tolerance
@@ -56,6 +57,7 @@ __all__ = [
     "check_medium",
     "check_order",
     "check_overrun_policy",
+    "check_scheduling_policy",
     "check_solver",
     "check_task",
     "convergence",

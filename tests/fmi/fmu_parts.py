@@ -143,10 +143,10 @@ def tank(
     )
 
 
-def packed(name: str, files: dict[str, str | bytes]) -> Path:
+def packed(name: str, files: dict[str, str | bytes], compress: bool = False) -> Path:
     """Return a ZIP file with these files."""
     path = folder() / name
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if compress else 0) as archive:
         for inner, data in files.items():
             archive.writestr(inner, data)
     return path

@@ -264,11 +264,19 @@ def test_a_publication_that_nobody_has_is_an_error_with_a_suggestion() -> None:
     assert isinstance(found["a"], FederationError)
 
 
+def test_a_period_that_helics_reads_from_a_text_is_checked() -> None:
+    wrong = config("a", "b", "text") | {"period": "0 ms", "subscriptions": []}
+    found = together("text", {"a": lambda: federate(node("a"), wrong, compile=False)})
+    assert 'federate a has the period 0.0 s; write "period": 0.01' in str(found["a"])
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         ({"name": ""}, 'write "name"'),
         ({"period": None}, 'write "period": 0.01'),
+        ({"period": 0}, 'has the period 0 s; write "period": 0.01'),
+        ({"period": float("nan")}, "has the period nan s"),
         ({"publications": {}}, "is not a list of objects"),
         ({"publications": [{"key": "x"}]}, 'write "info": "COMPONENT.SIGNAL"'),
         ({"publications": [{"info": "a.x"}]}, 'has no "key"'),

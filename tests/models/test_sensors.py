@@ -137,7 +137,8 @@ def test_a_fix_is_the_position_of_some_time_ago(latency: float) -> None:
     np.testing.assert_allclose(
         samples(run, "fix_latitude", 0.25), 2.5 * wanted / 6378137.0, atol=1e-15
     )
-    assert run["sensor.fix_velocity"][-1].tolist() == [5.0, 0.0, -2.0]
+    velocity = {name: run[f"sensor.fix_velocity_{name}"][-1] for name in ("north", "east", "down")}
+    assert velocity == {"north": 5.0, "east": 0.0, "down": -2.0}
     assert np.unique(run["sensor.fix_altitude"]).size <= 9  # its own rate
 
 
@@ -157,8 +158,8 @@ def test_the_error_of_a_fix_is_stationary_and_correlated() -> None:
     check_variance(steps, 0.40**2)
     north = (samples(run, "fix_latitude", period) - 0.6) * 6378137.0
     assert north.std() == pytest.approx(0.21 / 0.40 * deviation, rel=0.08)
-    speed = samples(run, "fix_velocity", period)
-    check_variance(speed.ravel(), 0.05**2)
+    for name in ("north", "east", "down"):
+        check_variance(samples(run, f"fix_velocity_{name}", period), 0.05**2)
 
 
 def test_a_jump_of_the_fix_is_a_fault_of_its_signal() -> None:

@@ -21,7 +21,9 @@ from tools.docs_site import (
     OUTSIDE,
     ROOT,
     for_the_site,
+    headings,
     linked,
+    linked_headings,
     outside_files,
     pages_of_the_project,
     site_uri,
@@ -29,6 +31,7 @@ from tools.docs_site import (
 
 CONFIGURATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 PAGES = pages_of_the_project()
+HEADINGS = {page: headings(text) for page, text in PAGES.items()}
 LISTED = re.findall(r"^ +- (?:.+: )?(\S+\.md)$", CONFIGURATION.partition("\nnav:\n")[2], re.M)
 API = sorted((ROOT / "docs/api").glob("*.md"))
 
@@ -42,6 +45,17 @@ def test_the_site_lists_every_page_once() -> None:
 def test_a_link_leads_to_a_file(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     missing = [path for path in linked(text, page) if not (ROOT / path).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_a_link_to_a_heading_leads_to_a_heading(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    missing = [
+        f"{path}#{heading}"
+        for path, heading in linked_headings(text, page)
+        if path in PAGES and heading not in HEADINGS[path]
+    ]
     assert not missing
 
 
@@ -112,7 +126,7 @@ def test_the_reference_of_rtsim_has_every_name() -> None:
 
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 FILES = sorted(set(re.findall(r"`((?:\w+/)+\w*(?:\.\w+)?)`", PAGE)))
-MOST_AT_THE_ROOT = 22
+MOST_AT_THE_ROOT = 23
 
 
 def packages() -> set[str]:

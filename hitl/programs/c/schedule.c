@@ -35,7 +35,11 @@ void note(const char *format, ...) {
     va_end(arguments);
     for (int i = 0; i < note_count; i++)
         if (!strcmp(notes[i], text)) return;
-    if (note_count < MOST_NOTES) strcpy(notes[note_count++], text);
+    /* The last places are for what ends the run, and for a note about the notes that have no place. */
+    int room = strncmp(text, "refused: ", 9) ? MOST_NOTES - 2 : MOST_NOTES;
+    if (note_count < room) strcpy(notes[note_count++], text);
+    else if (note_count == MOST_NOTES - 2)
+        strcpy(notes[note_count++], "further notes of the program are not listed");
 }
 
 /* -- the exchange with the simulator */
@@ -63,9 +67,13 @@ struct __attribute__((packed)) head { /* of a datagram, in both directions */
     uint32_t length;
 };
 
-void lost(void) {
-    static const char text[] = "virtual time: the simulator has ended\n";
-    SYS(SYS_write, 2, text, sizeof text - 1, 0, 0, 0);
+static const char ENDED[] = "the simulator has ended", NO_MEMORY[] = "there is no memory left",
+                  DAMAGED[] = "a grant of the simulator is damaged";
+
+void give_up(const char *why) {
+    char text[100];
+    int size = snprintf(text, sizeof text, "virtual time: %s\n", why);
+    SYS(SYS_write, 2, text, size, 0, 0, 0);
     SYS(SYS_exit_group, 113, 0, 0, 0, 0, 0);
 }
 
@@ -77,7 +85,7 @@ static void append(const void *data, size_t size) {
     if (outgoing_size + size > outgoing_room) {
         outgoing_room = 2 * (outgoing_size + size) + 4096;
         outgoing = realloc(outgoing, outgoing_room);
-        if (!outgoing) lost();
+        if (!outgoing) give_up(NO_MEMORY);
     }
     memcpy(outgoing + outgoing_size, data, size);
     outgoing_size += size;
@@ -113,7 +121,7 @@ static void report(void) {
     for (size_t at = 0; at < outgoing_size;) {
         long n = SYS(SYS_sendto, control, outgoing + at, outgoing_size - at, MSG_NOSIGNAL, 0, 0);
         if (n == -EINTR) continue;
-        if (n <= 0) lost();
+        if (n <= 0) give_up(ENDED);
         at += (size_t)n;
     }
     outgoing_size = sizeof head, outgoing_count = 0;
@@ -127,7 +135,7 @@ static void get(void *data, size_t size) {
         if (first == last) {
             long n = SYS(SYS_read, control, incoming, sizeof incoming, 0, 0, 0);
             if (n == -EINTR) continue;
-            if (n <= 0) lost();
+            if (n <= 0) give_up(ENDED);
             first = 0, last = (size_t)n;
         }
         size_t part = last - first < size ? last - first : size;
@@ -143,17 +151,30 @@ static void arrive(struct datagram *one) {
     *at = one;
 }
 
+/* Note data that the program has written to a declared port by a function that is not replaced. */
+static void find_unsent(void) {
+    for (struct line *u = lines; u; u = u->next) {
+        int size = 0;
+        if (u->unsent || u->kind == LISTENING) continue;
+        if (SYS(SYS_ioctl, u->other, FIONREAD, &size, 0, 0, 0) < 0 || !size) continue;
+        u->unsent = 1;
+        note("lost: data at the socket for port %d, written by a function that is not replaced (stdio, or a "
+             "copy by dup)", u->peer ? u->peer : u->local);
+    }
+}
+
 static void exchange(void) {
+    find_unsent();
     report();
     struct grant grant;
     get(&grant, sizeof grant);
-    if (memcmp(grant.magic, GRANT, sizeof GRANT)) lost();
+    if (memcmp(grant.magic, GRANT, sizeof GRANT)) give_up(DAMAGED);
     for (uint32_t i = 0; i < grant.datagrams; i++) {
         struct head head;
         get(&head, sizeof head);
-        if (head.length > MOST_DATAGRAM) lost();
+        if (head.length > MOST_DATAGRAM) give_up(DAMAGED);
         struct datagram *one = malloc(sizeof *one + head.length);
-        if (!one) lost();
+        if (!one) give_up(NO_MEMORY);
         one->at_ns = head.at_ns, one->to = head.to, one->from = head.from, one->length = head.length;
         get(one->data, head.length);
         arrive(one);
@@ -197,7 +218,9 @@ int wake(enum waiting waits, const void *key, int most) {
 struct line *make_line(enum kind kind, int fd, int local, int peer) {
     int ends[2], way = kind == STREAM ? SOCK_STREAM : SOCK_SEQPACKET;
     struct line *u = calloc(1, sizeof *u);
-    if (!u || SYS(SYS_socketpair, AF_UNIX, way | SOCK_CLOEXEC, 0, ends, 0, 0) < 0) lost();
+    if (!u) give_up(NO_MEMORY);
+    if (SYS(SYS_socketpair, AF_UNIX, way | SOCK_CLOEXEC, 0, ends, 0, 0) < 0)
+        give_up("the program has too many open files");
     if (fd >= 0) {
         long flags = SYS(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0), closing = SYS(SYS_fcntl, fd, F_GETFD, 0, 0, 0, 0);
         SYS(SYS_dup3, ends[0], fd, closing & FD_CLOEXEC ? O_CLOEXEC : 0, 0, 0, 0);
@@ -245,7 +268,9 @@ static void deliver(void) {
         for (struct line *u = lines; u && !to; u = u->next)
             if ((one->to && u->local == one->to) || (!one->to && u->peer == one->from)) to = u;
         if (to && to->kind == LISTENING) to = called(to);
-        if (!to) {
+        if (!to && !one->to) {
+            note("lost: a datagram from port %d, for a socket that the program has not opened", one->from);
+        } else if (!to) {
             note("lost: a datagram for port %d, which the program has not opened", one->to);
         } else if (to->count == MOST_WAITING ||
                    SYS(SYS_sendto, to->other, one->data, one->length, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0) !=
@@ -441,6 +466,7 @@ __attribute__((constructor)) void start(void) {
 /* Report what the program has sent before it ends; there is no answer. */
 __attribute__((destructor)) static void end(void) {
     if (state != 2 || !self || SYS(SYS_getpid, 0, 0, 0, 0, 0, 0) != owner) return;
+    find_unsent();
     state = 3, threads = 0;
     report();
 }

@@ -266,7 +266,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
         if (n < 0) break;
         messages[got++].msg_len = (unsigned)n;
     }
-    return got ? (int)got : -1;
+    return got ? (int)got : count ? -1 : 0;
 }
 
 EXPORT int accept4(int fd, struct sockaddr *restrict address, socklen_t *restrict size, int flags) {
@@ -348,6 +348,7 @@ EXPORT int bind(int fd, const struct sockaddr *address, socklen_t size) {
     if (!port) return REAL(bind)(fd, address, size);
     if (declared(ports_in, count_in, port)) {
         replace_socket(fd, is_udp(fd) ? DATAGRAMS : LISTENING, port, 0);
+        note("opened: port %d", port);
         return 0;
     }
     if (refused("a socket at port", port)) return -1;
@@ -428,6 +429,16 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
         written = 1;
     }
     return with_errno(SYS(SYS_sendmsg, fd, message, flags, 0, 0, 0));
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags) {
+    unsigned sent = 0;
+    while (sent < count) {
+        ssize_t n = sendmsg(fd, &messages[sent].msg_hdr, flags);
+        if (n < 0) break;
+        messages[sent++].msg_len = (unsigned)n;
+    }
+    return sent ? (int)sent : count ? -1 : 0;
 }
 
 EXPORT ssize_t write(int fd, const void *data, size_t size) {

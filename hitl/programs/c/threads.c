@@ -16,6 +16,7 @@ void thread_ends(void *value) {
         pthread_setspecific(at_end, me);
         return;
     }
+    if (threads == 1) return; /* the last thread: the C library ends the program in it */
     me->ended = 1;
     me->waits = NOTHING;
     threads--;
@@ -39,6 +40,8 @@ EXPORT int pthread_create(pthread_t *id, const pthread_attr_t *attributes, void 
     struct thread *t = calloc(1, sizeof *t);
     if (!t) return EAGAIN;
     t->function = function, t->argument = argument, t->wake_ns = FOREVER;
+    int way;
+    t->detached = attributes && !pthread_attr_getdetachstate(attributes, &way) && way == PTHREAD_CREATE_DETACHED;
     int result = REAL(pthread_create)(&t->id, attributes, thread_begins, t);
     if (result) {
         free(t);
@@ -415,7 +418,7 @@ EXPORT long syscall(long number, ...) {
     for (int i = 0; i < 6; i++) a[i] = va_arg(arguments, long);
     va_end(arguments);
     if (!active() || !in_virtual_time(number, a, &result))
-        result = clocked(number) ? own(number, a[0], a[1], a[2], a[3])
+        result = clock_call(number) ? own(number, a[0], a[1], a[2], a[3])
                                  : sys(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     return with_errno(result);
 }

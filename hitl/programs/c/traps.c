@@ -71,13 +71,14 @@ static int time_stamp_counter(greg_t *registers, const siginfo_t *info) {
 static void trapped(int number, siginfo_t *info, void *context) {
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
     int kept = errno;
-    if (number == SIGSYS && info->si_code == 1 /* SYS_SECCOMP */) {
+    const char *name = number == SIGSYS && info->si_code == 1 /* SYS_SECCOMP */ ? clock_call(info->si_syscall) : NULL;
+    if (name) {
         long call = info->si_syscall, result;
         long a[6] = {registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
                      registers[REG_R10], registers[REG_R8],  registers[REG_R9]};
         char text[100];
         place((const void *)registers[REG_RIP], text, sizeof text);
-        note("direct system call %ld at %s", call, text);
+        note("direct system call %s at %s", name, text);
         if (!active() || !in_virtual_time(call, a, &result)) result = own(call, a[0], a[1], a[2], a[3]);
         registers[REG_RAX] = result;
     } else if (number != SIGSEGV || state != 2 || !time_stamp_counter(registers, info)) {

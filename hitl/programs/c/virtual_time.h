@@ -39,6 +39,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/select.h>
@@ -69,7 +70,7 @@
 #define MOST_PORTS 64
 #define MOST_DATAGRAM 65507
 #define MOST_WAITING 1024 /* datagrams in a socket */
-#define MOST_NOTES 64
+#define MOST_NOTES 128
 #define MOST_OUTGOING (64u << 20) /* bytes that the program sends before the simulator reads them */
 #define MOST_SENDS 1000 /* at one time; each further one takes LOOK, so that a loop comes to an end */
 
@@ -114,12 +115,16 @@ static inline long sys(long number, long a, long b, long c, long d, long e, long
 
 static inline long own(long number, long a, long b, long c, long d) { return sys(number, a, b, c, d, 0, COOKIE); }
 
-static inline int clocked(long number) {
+/* The name of a system call for a clock or a sleep, or NULL for another call. */
+static inline const char *clock_call(long number) {
 #ifdef SYS_time
-    if (number == SYS_time) return 1;
+    if (number == SYS_time) return "time";
 #endif
-    return number == SYS_clock_gettime || number == SYS_gettimeofday || number == SYS_nanosleep ||
-           number == SYS_clock_nanosleep;
+    return number == SYS_clock_gettime     ? "clock_gettime"
+           : number == SYS_gettimeofday    ? "gettimeofday"
+           : number == SYS_nanosleep       ? "nanosleep"
+           : number == SYS_clock_nanosleep ? "clock_nanosleep"
+                                           : NULL;
 }
 
 static inline long with_errno(long result) {
@@ -182,7 +187,7 @@ enum kind { DATAGRAMS, LISTENING, STREAM };
 struct line { /* a socket of the program with a declared port */
     struct line *next;
     enum kind kind;
-    int fd, other, local, peer, accepted;
+    int fd, other, local, peer, accepted, unsent;
     int64_t patience_ns;
     unsigned first, count;
     uint16_t from[MOST_WAITING];
@@ -219,7 +224,7 @@ extern struct thread main_thread;
 int active(void);
 void start(void);
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void lost(void);
+void give_up(const char *why);
 void enqueue(struct thread *t);
 void wake_thread(struct thread *t, int by_event);
 int wake(enum waiting waits, const void *key, int most);

@@ -68,6 +68,8 @@ def examine(
         found.why_not.append("the run ends after 104 days")
     if system.faults is not None:
         found.why_not.append("faults are declared")
+    if system.processors:
+        found.why_not.append("tasks run on a processor")
     if system.external_inputs:
         found.why_not.append("external inputs are read at each tag")
     for task in system.tasks:

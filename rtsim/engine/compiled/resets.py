@@ -222,7 +222,8 @@ def fire_guards(plant: Any, ns: int) -> int:
             elif not ends:
                 return FAILURE
         x, z, t = vector_of(watch.new_x), vector_of(watch.new_z), _seconds(plant, ns)
-        call_reset(function, i, t, x, z, vector_of(watch.u), vector_of(watch.p))
+        if function != 0:  # 0: no guard of the model has a reset
+            call_reset(function, i, t, x, z, vector_of(watch.u), vector_of(watch.p))
         if not (_finite(x) and _finite(z)):
             return FAILURE
         _note_own(watch, m, i, t, i == last)

@@ -215,6 +215,24 @@ def test_the_link_keeps_the_contract(file: Path, port: int, codecs: dict[str, Ro
     check_frame_link(make, frames)
 
 
+@pytest.mark.live
+def test_a_router_that_ends_during_a_run_is_an_error(file: Path, port: int) -> None:
+    url = f"zenoh://127.0.0.1:{port}?frames={file}"
+    router, link = open_frame_link(f"{url}&listen=yes"), open_frame_link(url)
+    assert link.receive(0.0) is None
+    router.close()
+
+    def wait() -> None:
+        for _ in range(200):
+            link.receive(0.05)
+
+    with pytest.raises(LinkError, match="is lost: the router has ended; start it again"):
+        wait()
+    with pytest.raises(LinkError, match="is lost"):
+        link.send(Frame(b"", 0))
+    link.close()
+
+
 def _meet(ends: Any, frames: list[Frame]) -> None:
     """Send until both ends know each other's topics, then read what has arrived."""
     for one, other in (ends, ends[::-1]):

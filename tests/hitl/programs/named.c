@@ -64,11 +64,24 @@ int main(int count, char **given) {
         if (!fgets(text, sizeof text, file) || atoi(text) < 2020) printf("popen failed\n");
         pclose(file);
     }
+    if (is(what, "exec-late")) usleep(2000), what = "exec";
     if (is(what, "exec")) { /* as a script does that starts the program */
         char *arguments[] = {given[0], "rdtsc", NULL};
         execvp("/no/such/program", arguments);
         execv(given[0], arguments);
     }
+    if (is(what, "refused-late")) { /* after more notes than have a place */
+        usleep(2000);
+        bind(socket(AF_INET, SOCK_DGRAM, 0), (struct sockaddr *)&there, sizeof there);
+    }
+    if (is(what, "stdio")) { /* functions of the C library that do not call sendto() */
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct sockaddr_in declared = there;
+        declared.sin_port = htons(5001);
+        connect(fd, (struct sockaddr *)&declared, sizeof declared);
+        dprintf(fd, "hello");
+    }
+    if (is(what, "last-thread")) pthread_exit(NULL);
     if (is(what, "execs") && !vfork()) execlp("true", "true", NULL);
     if (is(what, "getpid")) printf("%d\n", getpid() > 0);
     if (is(what, "exit")) return 7;

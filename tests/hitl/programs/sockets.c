@@ -125,6 +125,10 @@ static void sends(void) { /* one datagram by each call */
     if (send(fd, "x", 1, 0) < 0) perror("nowhere");
     connect(other, ADDRESS(there));
     send(other, "send", 4, 0);
+    struct mmsghdr several[2] = {{.msg_hdr = {.msg_iov = parts, .msg_iovlen = 1}},
+                                 {.msg_hdr = {.msg_iov = parts + 1, .msg_iovlen = 1}}};
+    int sent = sendmmsg(other, several, 2, 0);
+    printf("sendmmsg: %d %u\n", sent, several[1].msg_len);
     if (write(other, "write", 5) != 5 || writev(other, parts, 2) != 4) perror("write");
     struct sockaddr_in name;
     socklen_t size = sizeof name;

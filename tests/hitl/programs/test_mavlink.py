@@ -354,3 +354,12 @@ def test_a_program_that_connects_as_px4_does(px4: Px4) -> None:
     again = rt.simulate(flight(px4, compute=0.001))
     assert again.recording().digest() == result.recording().digest()
     assert not result.recording().messages["fc"]["malformed"].any()
+
+
+def test_the_packets_of_a_program_that_is_started_again_begin_anew(px4: Px4) -> None:
+    loop = flight(px4, steps=100, compute=0.001)
+    loop.controller_component("fc", "").failure = "restart"
+    loop.faults({"name": "killed", "where": "fc.program", "kind": "kill", "at": 0.1})
+    messages = rt.simulate(loop).recording().messages["fc"]
+    assert messages["actuator_time"][-1] > 0.3  # the program answers again
+    assert not messages["malformed"].any()

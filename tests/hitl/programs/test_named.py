@@ -13,7 +13,7 @@ from program_runs import MS, Compile, run_to_end
 
 from hitl.building.toolchain import find_toolchain
 from hitl.programs.library import ProgramError, check_program, virtual_time
-from hitl.programs.process import MOST_BYTES, VirtualProcess
+from hitl.programs.process import _MOST_REPORT, MOST_BYTES, VirtualProcess
 from hitl.programs.started import Datagram
 
 resource = pytest.importorskip("resource", reason="a module of POSIX")
@@ -25,7 +25,10 @@ _OF_X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="a property 
     [
         pytest.param("rdtsc", "time stamp counter (rdtsc) at named+0x", "1001", marks=_OF_X86),
         pytest.param("masked", "time stamp counter (rdtsc) at named+0x", "1001", marks=_OF_X86),
-        pytest.param("direct", "direct system call 228 at named+0x", "0 1\n0 5", marks=_OF_X86),
+        pytest.param(
+            "direct", "direct system call clock_gettime at named+0x", "0 1\n0 5", marks=_OF_X86
+        ),
+        ("stdio", "lost: data at the socket for port 5001, written by a function that is not", ""),
         ("bind", "not in virtual time: a socket at port 5009, which is not declared", ""),
         ("connect", "not in virtual time: a connection to port 5009, which is not declared", ""),
         ("alarm", "not in virtual time: alarm()", ""),
@@ -116,6 +119,7 @@ def test_a_file_that_may_not_be_run(tmp_path: Path, compiled_program: Compile) -
         ("crash", "was ended by SIGSEGV"),
         ("handler", "was ended by SIGSEGV"),
         ("orphan", "has ended with exit status 4"),
+        ("last-thread", "has ended with exit status 0"),
     ],
 )
 def test_a_program_ends(compiled_program: Compile, subject: str, said: str) -> None:
@@ -137,6 +141,12 @@ def test_a_program_that_does_not_use_its_time(compiled_program: Compile) -> None
     ended = run_to_end(compiled_program("named.c"), "loop", patience=0.5)
     assert "has not used its time within 0.5 s" in ended.error
     assert "(thread named runs)" in ended.error
+
+
+def test_a_program_that_is_replaced_after_its_time_has_begun(compiled_program: Compile) -> None:
+    ended = run_to_end(compiled_program("named.c"), "exec-late", step=lambda: MS)
+    assert "named has started another program in its place (exec)" in ended.error
+    assert "give the other program as the command, at 0.00" in ended.error
 
 
 def test_a_closed_connection(compiled_program: Compile) -> None:
@@ -164,7 +174,7 @@ _DATAGRAM, _NOTE = struct.pack("<qHHI", 5, 5000, 4000, 3) + b"abc", struct.pack(
         (_DONE.pack(b"DONE", 1, 1, 1, MS, 25) + _DATAGRAM + _NOTE, ""),
         (_DONE.pack(b"GONE", 0, 0, 1, MS, 0), "damaged"),
         (_DONE.pack(b"DONE", 0, 0, 1, MS // 2 - 1, 0), "damaged"),  # its time goes back
-        (_DONE.pack(b"DONE", 0, 0, 1, MS, (64 << 20) + 10_497), "damaged"),
+        (_DONE.pack(b"DONE", 0, 0, 1, MS, _MOST_REPORT + 1), "damaged"),
         (_DONE.pack(b"DONE", 1, 1, 1, MS, 24) + _DATAGRAM + _NOTE[:-1], "damaged"),
         (_DONE.pack(b"DONE", 1, 0, 1, MS, 25) + _DATAGRAM + _NOTE, "damaged"),
         (_DONE.pack(b"DONE", 9, 0, 1, MS, 25) + _DATAGRAM + _NOTE, "damaged"),
@@ -195,6 +205,24 @@ def test_a_datagram_that_is_too_long(compiled_program: Compile) -> None:
     with pytest.raises(ProgramError, match="65508 bytes for port 4000 of sockets is too long"):
         process.run(MS, [Datagram(0, 4000, bytes(MOST_BYTES + 1))])
     process.close()
+
+
+def test_a_port_that_does_not_exist(compiled_program: Compile) -> None:
+    process = VirtualProcess([compiled_program("sockets.c"), "fills"], [4000])
+    with pytest.raises(ProgramError, match="goes from port 0 to port 65536 at 0 ns; give ports"):
+        process.run(MS, [Datagram(0, 65536, b"x")])
+    process.run(MS)
+    assert process.opened == {4000}
+    assert not process.notes
+    process.close()
+
+
+def test_more_notes_than_the_library_keeps_do_not_hide_an_error(compiled_program: Compile) -> None:
+    sends = [Datagram(MS, 6000 + k, b"x") for k in range(200)]
+    ended = run_to_end(compiled_program("named.c"), "refused-late", sends=sends)
+    assert "uses a socket at port 5009, which is not declared" in ended.error
+    assert ended.notes[-2] == "further notes of the program are not listed"
+    assert len(ended.notes) == 128
 
 
 def test_more_ports_than_the_library_keeps(compiled_program: Compile) -> None:

@@ -98,14 +98,14 @@ def test_each_call_sends_with_its_time_and_ports(compiled_program: Compile) -> N
     ended = run_to_end(compiled_program("sockets.c"), "sends", other_ports=True)
     assert ended.output.splitlines() == [
         "long: Message too long", "elsewhere: Network is unreachable",
-        "nowhere: Destination address required", "getpeername: 0 5000",
+        "nowhere: Destination address required", "sendmmsg: 2 2", "getpeername: 0 5000",
     ]  # fmt: skip
     assert [(one.data, one.source) for one in ended.sent] == [
-        (b"sendto", 4000), (b"abcd", 4000), (b"send", 49152), (b"write", 49152), (b"abcd", 49152),
-        (b"unbound", 49153),
+        (b"sendto", 4000), (b"abcd", 4000), (b"send", 49152), (b"ab", 49152), (b"cd", 49152),
+        (b"write", 49152), (b"abcd", 49152), (b"unbound", 49153),
     ]  # fmt: skip
     assert {one.port for one in ended.sent} == {5000}
-    assert [one.at_ns for one in ended.sent] == [0] + 5 * [MS]
+    assert [one.at_ns for one in ended.sent] == [0] + 7 * [MS]
     assert ended.notes == ["not in virtual time: data for port 5009, which is not declared"]
 
 

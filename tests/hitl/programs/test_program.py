@@ -10,8 +10,10 @@ import pytest
 from program_runs import Compile, Make, events, loop_with
 
 import rtsim as rt
+from hitl.buses.traffic import MOST_REASONS
 from hitl.programs import Program, ProgramPort
 from hitl.programs.library import ProgramError
+from hitl.programs.started import Datagram
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
 from rtsim.core.tag import Tag
 from rtsim.record.file import FileRecorder
@@ -121,6 +123,15 @@ def test_malformed_frames_are_counted(program: Make) -> None:
         controller.close()
 
 
+def test_reasons_of_malformed_frames_are_limited_and_each_frame_is_counted(program: Make) -> None:
+    controller = program("plain")
+    controller._begin()
+    for size in range(1000, 1200):
+        controller._take(Datagram(0, 5000, bytes(size)))
+    assert len(controller.malformed) == MOST_REASONS + 1
+    assert sum(controller.malformed.values()) == 200
+
+
 def test_a_program_that_dies(program: Make) -> None:
     with pytest.raises(ControllerError, match=r"answers has ended with exit status 3, at 1\.02"):
         _ran(program("dies", "2"))
@@ -164,6 +175,11 @@ def test_files_output_and_environment(program: Make, tmp_path: Path) -> None:
         ({"look": 0.0}, ScenarioError, "look is 0.0 s; give a time above 0"),
         ({"send": {"sample": 70000}}, ScenarioError, "port 70000 is not between 1 and 65535"),
         ({"send": {"sample": ProgramPort(1, 0)}}, ScenarioError, "every=0 of sample; give 1"),
+        ({"keep": ["../*"]}, ScenarioError, r"keep='../\*' is not a pattern of files in the work"),
+        ({"keep": [""]}, ScenarioError, "keep='' is not a pattern"),
+        ({"boot": -1.0}, ScenarioError, "boot"),
+        ({"patience": 0.0}, ScenarioError, "patience is 0.0 s; give a time above 0"),
+        ({"silence": float("nan")}, ScenarioError, "silence is nan s; give a time above 0"),
     ],
 )
 def test_refused_arguments(
@@ -171,6 +187,28 @@ def test_refused_arguments(
 ) -> None:
     with pytest.raises(kind, match=said):
         program(**options)
+
+
+def test_an_empty_command() -> None:
+    with pytest.raises(ScenarioError, match="the command of a program is empty; give the path"):
+        Program([], frames={}, send={}, receive={})
+
+
+@pytest.mark.parametrize("argument", ["folder", "log"])
+def test_a_folder_that_does_not_exist(program: Make, tmp_path: Path, argument: str) -> None:
+    path = tmp_path / "none" / "file"
+    with pytest.raises(ProgramError, match=f"{argument}=.*No such file or directory"):
+        rt.simulate(loop_with(program("plain", **{argument: path})))
+
+
+def test_a_port_that_the_program_never_opens(program: Make) -> None:
+    late = {"sample": 4000, "radio": ProgramPort(4009, 2, opens_late=True)}
+    result = rt.simulate(loop_with(program("plain", send=late, opens=[4001])))
+    assert result.warnings == [
+        "node: the program never opened port 4009, so that it received no frame radio"
+    ]
+    late["radio"] = ProgramPort(4001, 2, opens_late=True)
+    assert rt.simulate(loop_with(program("plain", send=late))).warnings == []
 
 
 def test_a_run_needs_a_started_program(program: Make) -> None:

@@ -61,6 +61,16 @@ def test_a_run_continues_from_a_time_of_its_recording(program: Make, tmp_path: P
     assert _counts(rt.simulate(loop, start=start).recording()) == [5, 6]
 
 
+def test_the_count_of_older_answers_continues(program: Make, tmp_path: Path) -> None:
+    loop = loop_with(program("silent", "2"))
+    whole, _ = _cut(loop, tmp_path)
+    for path in tmp_path.glob("*.checkpoint"):
+        path.unlink()
+    start = _moment(whole, loop, 35_000_000)
+    rest = rt.simulate(loop, start=start).recording().messages["node"]["unanswered"].tolist()
+    assert rest == whole.messages["node"]["unanswered"].tolist()[-len(rest) :] == [3, 4]
+
+
 def _moment(recording: Recording, loop: rt.Scenario, ns: int) -> Checkpoint:
     """Return a checkpoint of a replay, which does not run the program."""
     request = to_repeat(recording, loop)

@@ -176,12 +176,14 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
     found = run(quad(Betaflight("/bin/true")))
     assert (found.exit_code, "all 32 signs are right" in found.output) == (0, True)
+    assert "not checked, because no direction is declared: fc.channels" in found.output
     wires = {"velocity_north": "velocity_east", "velocity_east": "velocity_north"}
     found = run(quad(Betaflight("/bin/true"), wires), "--json")
     assert found.exit_code == 1
     said = json.loads(found.output)
     assert said["why"].startswith("2 wrong: fc.velocity_north: expected velocity north, found")
     assert {one["verdict"] for one in said["findings"]} == {OK, WRONG}
+    assert said["unchecked"] == ["fc.channels"]
 
 
 def test_the_axes_of_an_autopilot_in_the_command() -> None:
@@ -210,6 +212,9 @@ def test_scenarios_that_cannot_be_checked() -> None:
         check_wiring(quad(unknown))
     unknown.axes = Axes(actuators=(QUAD_X[0].at("throttle", 4),))
     with pytest.raises(ScenarioError, match="is element 4 of throttle, which has 4"):
+        check_wiring(quad(unknown))
+    unknown.axes = replace(Betaflight.axes, senses=(Sense("rates", "rate", ("forward", "right")),))
+    with pytest.raises(ScenarioError, match=r"rates has 3 elements, and 2 directions are declared"):
         check_wiring(quad(unknown))
     unknown.axes = Axes()
     with pytest.raises(ScenarioError, match="name no actuators"):

@@ -39,6 +39,7 @@ from rtsim.core.tag import Tag
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.controllers import check_controller
 from rtsim.testing.determinism import trace_of
@@ -120,6 +121,13 @@ def test_a_run_over_a_virtual_bus_replays_bit_for_bit(url: str, ecu: Ecu) -> Non
     assert recording.messages["engine"]["malformed"].tolist()[-1] == 1.0
     ecu.link.close()
     assert compare_exact(recording, replayed(recording, url)) is None
+
+
+def test_malformed_frames_and_frames_that_never_arrive_are_warnings(url: str, ecu: Ecu) -> None:
+    (malformed,) = simulate(car(url, ecu)).warnings
+    assert malformed.startswith("engine: malformed frames: 1, ")
+    (never,) = simulate(car(url, None)).warnings
+    assert never.startswith("engine: no frame Engine has arrived from can://virtual/node-")
 
 
 @pytest.mark.parametrize(

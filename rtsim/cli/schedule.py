@@ -1,0 +1,142 @@
+"""``rtsim schedule``: tasks of processors, by analysis and by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rtsim.cli.common import NO, json_option, reports_errors, show_result
+from rtsim.cli.options import option, parse_settings, scenario_names
+from rtsim.cli.terminal import Column, console, print_table
+from rtsim.core.errors import ScenarioError
+from rtsim.core.tag import NS_PER_S
+
+if TYPE_CHECKING:
+    from rtsim.runs.result import RunResult
+    from rtsim.schedules.table import ScheduleTable, TaskRow
+
+_COLUMNS = (
+    Column("task"), Column("period (ms)", number=True), Column("execution (ms)", number=True),
+    Column("deadline (ms)", number=True), Column("load (%)", number=True),
+    Column("worst response (ms)", number=True), Column("simulated (ms)", number=True),
+    Column("deadline met", fold=True),
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("scenario", shell_complete=scenario_names)
+@option("--set")
+@option("--until")
+@option("--seed")
+@click.option(
+    "--run", "recording", type=click.Path(path_type=Path), metavar="RUN",
+    help="Recording of the scenario whose jobs are compared, instead of a new run.",
+)  # fmt: skip
+@click.option("--no-run", is_flag=True, help="Print only the analysis, without a run.")
+@json_option
+@reports_errors
+def schedule(
+    scenario: str,
+    settings: tuple[str, ...],
+    until: str | None,
+    seed: int | None,
+    recording: Path | None,
+    no_run: bool,
+    as_json: bool,
+) -> None:
+    """Print the tasks of the processors of SCENARIO, with their worst response times.
+
+    The worst response is computed by analysis, for all possible release times. If an assumption of
+    the analysis does not hold, the command prints the reason instead. The simulated response is the
+    longest one of a run.
+
+    \b
+    Examples:
+      rtsim schedule servos.py
+      rtsim schedule servos.py --set policy=edf --json
+      rtsim schedule servos.py --run runs/servos-001.mcap
+
+    Exit status: 0 if no task misses a deadline, 1 if a task misses one in the run or by analysis.
+    """
+    from rtsim.scenario.loading import load_scenario
+    from rtsim.schedules.table import schedule_table
+
+    if no_run and recording is not None:
+        raise ScenarioError("--no-run prints only the analysis; leave out --run or --no-run")
+    loaded = load_scenario(scenario, parse_settings(settings))
+    table = schedule_table(loaded, recording, until=until, seed=seed or 0, simulated=not no_run)
+    if as_json:
+        show_result(table.to_json(), NO if table.misses else 0, table.why)
+    else:
+        _print(table)
+        if table.misses:
+            click.echo(f"FAILED: {table.why}")
+    if table.misses:
+        raise SystemExit(NO)
+
+
+def _print(table: ScheduleTable) -> None:
+    out = console()
+    for processor in table.processors:
+        rows = [_cells(row) for row in processor.rows]
+        print_table(out, f"Processor {processor.name}, policy {processor.policy}", _COLUMNS, rows)
+        for line in processor.lines():
+            click.echo(line)
+    click.echo(f"simulated: {table.source}")
+
+
+def _cells(row: TaskRow) -> list[str]:
+    one, execution = row.analysis, row.analysis.execution
+    longest = "no limit" if execution.longest is None else _ms(execution.longest)
+    same = execution.longest == execution.shortest
+    return [
+        one.name,
+        "-" if one.period is None else _ms(one.period),
+        longest if same else f"{_ms(execution.shortest)} to {longest}",
+        _ms(one.deadline),
+        "-" if one.load is None else f"{100 * one.load:.1f}",
+        "-" if one.response is None else _ms(one.response),
+        "-" if row.longest is None else _ms(row.longest),
+        row.verdict,
+    ]
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:.6g}"
+
+
+# Processors in the summary of a run
+
+
+def print_processors(result: RunResult) -> None:
+    """Print how many jobs of each processor ended, and which tasks missed deadlines."""
+    for name, counts in _counts(result):
+        ended = sum(one.finished for one in counts.values())
+        missed = {task: one.missed for task, one in counts.items() if one.missed}
+        said = ", ".join(f"{task} {count}" for task, count in missed.items())
+        click.echo(
+            f"processor {name}: {ended} jobs ended, missed deadlines {sum(missed.values())}"
+            + (f" ({said})" if said else "")
+        )
+
+
+def processors_to_json(result: RunResult) -> dict[str, Any]:
+    """Return the counts of jobs by processor and task, if the run has processors."""
+    found = {
+        name: {
+            task: {
+                "finished": one.finished, "missed": one.missed, "skipped": one.skipped,
+                "aborted": one.aborted, "longest_response_s": one.longest_ns / NS_PER_S,
+            }
+            for task, one in counts.items()
+        }
+        for name, counts in _counts(result)
+    }  # fmt: skip
+    return {"processors": found} if found else {}
+
+
+def _counts(result: RunResult) -> Iterable[tuple[str, dict[str, Any]]]:
+    return [(one.name, one.counts) for one in result.system.processors]

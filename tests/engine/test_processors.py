@@ -1,0 +1,315 @@
+"""Controllers that compute on simulated processors: runs, replays, checkpoints and errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rtsim as rt
+from rtsim.components.processor_tasks import Segment
+from rtsim.core.errors import ScenarioError
+from rtsim.engine.checkpoint.file import Ring
+from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.record.file import FileRecorder
+from rtsim.record.reading import Recording
+from rtsim.record.recorders import MemoryRecorder
+from rtsim.record.replay_comparison import compare_exact
+from rtsim.runs.replay import rerun
+from rtsim.runs.simulation import simulate
+from rtsim.scenario.scenario import Scenario
+from rtsim.testing.clock import FakeClock
+from rtsim.testing.determinism import check_determinism, trace_of
+
+MS = 1_000_000
+
+
+class Ball(rt.Plant):
+    """A ball on a floor, which a force lifts."""
+
+    height = rt.state("m", 0.1)
+    speed = rt.state("m/s")
+    force = rt.input("m/s^2")
+
+    def derivative(self, d: Ball) -> None:
+        d.height = self.speed
+        d.speed = self.force - 9.81
+
+    @rt.falling
+    def floor(self) -> float:
+        return self.height
+
+    @floor.reset
+    def bounce(self) -> None:
+        self.speed = -0.8 * self.speed
+
+
+class Lift(rt.Controller):
+    height = rt.input("m")
+    speed = rt.input("m/s")
+    force = rt.output("m/s^2")
+    steps = rt.memory()
+
+    def step(self) -> None:
+        self.steps = self.steps + 1
+        self.force = 5 - self.height - 0.1 * self.speed + 1e-3 * self.steps
+
+
+def scenario(policy: str = "fixed", until: float = 3.0) -> Scenario:
+    """Guards, messages, ticks and other jobs release jobs, so that all kinds of tags occur."""
+    loop = Scenario("lift", until=until)
+    loop.processor("mcu", policy=policy, context_switch=1e-5)
+    ball = loop.plant(Ball(), step=0.01)
+    lift = loop.controller(
+        Lift(), period=0.02, processor="mcu", priority=2, missed="skip",
+        segments=[
+            Segment(rt.Uniform(0.001, 0.003), reads=True),
+            Segment(rt.Fixed(0.002), lock="bus", writes=True),
+            Segment(rt.Fixed(0.001)),
+        ],
+    )  # fmt: skip
+    loop.connect(ball, lift)
+    loop.task("logger", "mcu", period=0.007, execution=0.003, priority=1, jitter=0.001)
+    loop.task("touch", "mcu", on="ball.floor", deadline=0.01, execution=0.0015, interrupt=True)
+    loop.task("rx", "mcu", on="lift", deadline=0.01, execution=0.0004, interrupt=True)
+    loop.task(
+        "flash", "mcu", after="rx", deadline=0.05, priority=3,
+        segments=[Segment(rt.Fixed(0.004), lock="bus")],
+    )  # fmt: skip
+    return loop
+
+
+STILL = {"height": 0.4, "speed": 0.0}
+
+
+def recorded(run: rt.RunResult) -> Recording:
+    assert isinstance(run.recorder, MemoryRecorder)
+    return run.recorder.recording()
+
+
+POLICIES = ("fixed", "rm", "dm", "edf", "cooperative", "round_robin", "let")
+
+
+@pytest.mark.rule("execution-times-are-drawn-in-order")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_two_runs_are_equal(policy: str) -> None:
+    check_determinism(lambda: scenario(policy, until=1.0))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_continues_from_each_checkpoint_in_the_middle_of_jobs(policy: str) -> None:
+    recorder, ring = MemoryRecorder(), Ring(1000)
+    schedule = CheckpointSchedule(ring, every=0.033)
+    simulate(scenario(policy, 0.6), recorder=recorder, checkpoints=schedule)
+    whole, unfinished = recorder.recording(), 0
+    for checkpoint in list(ring._kept)[:-1]:
+        rest = trace_of(scenario(policy, 0.6), start=checkpoint)
+        wanted = whole.since(checkpoint.rows, checkpoint.events)
+        assert compare_exact(wanted, rest) is None, checkpoint.tag
+        queues = checkpoint.state["processors"]["mcu"]["queues"]
+        unfinished += sum(len(queue) for queue in queues)
+    assert len(ring._kept) > 10
+    assert unfinished > 5
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_replays_from_its_file(policy: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    simulate(scenario(policy, 0.5), recorder=FileRecorder(path))
+    assert (
+        compare_exact(Recording.open(path), rerun(Recording.open(path), scenario(policy, 0.5)))
+        is None
+    )
+
+
+def test_the_schedule_does_not_depend_on_the_pace() -> None:
+    fast = trace_of(scenario(until=0.5))
+    paced = trace_of(scenario(until=0.5), pace=2.0, clock=FakeClock())
+    assert fast.digest() == paced.digest()
+
+
+def test_the_state_of_each_task_is_a_signal() -> None:
+    run = simulate(scenario(until=0.5))
+    assert {"flash", "lift", "logger", "rx", "touch"} <= set(dir(run.mcu))
+    assert set(np.unique(run["mcu.flash"])) <= {-2.0, -1.0, 0.0, 1.0}
+    assert run["mcu.logger"].max() == 1.0
+
+
+@pytest.mark.rule("job-samples-at-its-start")
+@pytest.mark.rule("answer-at-its-end")
+def test_inputs_are_sampled_when_the_job_starts_and_the_answer_leaves_when_it_ends() -> None:
+    """The logger runs from 0 to 3 ms; the controller computes for 2 ms after it."""
+    loop = Scenario("line", until=0.01)
+    loop.processor("mcu")
+    ball = loop.plant(Ball(), step=0.01)
+    lift = loop.controller(Lift(), period=0.01, processor="mcu", execution=0.002, priority=2)
+    loop.task("logger", "mcu", period=0.01, execution=0.003, priority=1)
+    loop.connect(ball, lift)
+    run = simulate(loop)
+    track = recorded(run).track("messages/lift")
+    stamps = [track.integer(name)[0] for name in ("initiated", "completed", "arrival")]
+    assert stamps == [3 * MS, 5 * MS, 5 * MS]
+    height = 0.1 - 9.81 / 2 * 0.003**2
+    sampled = recorded(run).track("messages/lift.inputs").column("height")
+    assert sampled[0] == pytest.approx(height, abs=1e-12)
+
+
+def test_with_logical_execution_time_inputs_and_answers_do_not_depend_on_other_tasks() -> None:
+    def stamps(execution: float) -> list[list[int]]:
+        loop = Scenario("line", until=0.1)
+        loop.processor("mcu", policy="let")
+        ball = loop.plant(Ball(), step=0.01)
+        lift = loop.controller(Lift(), period=0.01, processor="mcu", execution=0.002, priority=2)
+        loop.task("logger", "mcu", period=0.01, execution=execution, priority=1)
+        loop.connect(ball, lift)
+        track = trace_of(loop).track("messages/lift")
+        return [track.integer(n).tolist() for n in ("initiated", "completed", "arrival")]
+
+    quiet, busy = stamps(0.001), stamps(0.007)
+    assert quiet == busy
+    assert quiet[0][:3] == [0, 10 * MS, 20 * MS]
+    assert quiet[1][:3] == [10 * MS, 20 * MS, 30 * MS]
+
+
+@pytest.mark.rule("deadline")
+def test_an_aborted_job_changes_neither_the_memory_nor_the_outputs_of_its_controller() -> None:
+    loop = Scenario("late", until=0.1)
+    loop.processor("mcu")
+    ball = loop.plant(Ball(), step=0.01)
+    lift = loop.controller(
+        Lift(), period=0.01, processor="mcu", missed="abort",
+        execution=lambda speed: 0.005 if speed > -0.1 else 0.02,
+    )  # fmt: skip
+    loop.connect(ball, lift)
+    run = simulate(loop)
+    counts = run.system.processors[0].counts["lift"]
+    assert counts.finished + counts.aborted == 10
+    assert counts.aborted > 3
+    assert len(recorded(run).track("messages/lift").ns) == counts.finished
+    assert run["lift.force"][-1] == run["lift.force"][run.time < 0.099][-1]
+
+
+@pytest.mark.rule("tags-of-a-processor")
+def test_a_task_without_a_controller_changes_no_step_of_a_plant() -> None:
+    def heights(tasks: int) -> list[tuple[int, float]]:
+        loop = Scenario("ball", until=0.4)
+        loop.plant(Ball(), step=0.01, inputs={"force": 0.0})
+        if tasks:
+            loop.processor("mcu", policy="round_robin")
+        for k in range(tasks):
+            loop.task(f"t{k}", "mcu", period=0.0013 + k * 1e-4, execution=0.0004)
+        track = trace_of(loop).track("ball")
+        return list(zip(track.ns.tolist(), track.column("height").tolist(), strict=True))
+
+    assert heights(0) == heights(3)
+
+
+@pytest.mark.rule("dispatch")
+def test_the_order_of_declaration_has_no_effect() -> None:
+    def digest(names: list[str]) -> str:
+        loop = Scenario("line", until=0.2)
+        made: dict[str, Callable[[], object]] = {
+            "mcu": lambda: loop.processor("mcu"),
+            "lift": lambda: loop.controller(
+                Lift(), period=0.01, processor="mcu", execution=0.002, inputs=STILL
+            ),
+            "a": lambda: loop.task("a", "mcu", period=0.01, execution=0.001),
+            "z": lambda: loop.task("z", "mcu", period=0.01, execution=0.001),
+        }
+        for name in names:
+            made[name]()
+        return trace_of(loop).digest()
+
+    assert (
+        len({digest(order) for order in (["mcu", "lift", "a", "z"], ["z", "lift", "a", "mcu"])})
+        == 1
+    )
+
+
+def test_a_message_that_arrives_releases_an_interrupt_handler() -> None:
+    run = simulate(scenario(until=0.5))
+    recording = recorded(run)
+    arrivals = recording.track("messages/lift").integer("arrival")
+    handled = recording.track("jobs/rx").integer("arrival")
+    assert handled.tolist() == [ns for ns in arrivals.tolist() if ns < 500 * MS][: len(handled)]
+    assert len(handled) > 10
+
+
+def test_a_guard_that_fires_releases_an_interrupt_handler_at_its_tag() -> None:
+    recording = trace_of(scenario(until=1.5))
+    arrivals = recording.track("jobs/touch").integer("arrival").tolist()
+    heights = recording.track("ball")
+    for ns in arrivals:
+        assert abs(heights.column("height")[heights.ns == ns]).max() < 1e-8
+    assert len(arrivals) > 2
+
+
+def test_the_speed_of_a_processor_is_a_setting() -> None:
+    loop = scenario(until=0.5)
+    loop.set("mcu.speed", 0.5)
+    slow = trace_of(loop)
+    executed = slow.track("jobs/rx").integer("executed")
+    assert set(executed.tolist()) == {800_000}
+
+
+def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
+    loop = Scenario("late", until=0.1)
+    loop.processor("mcu")
+    loop.task("hog", "mcu", period=0.01, execution=0.02)
+    assert "missed deadlines: 10" in simulate(loop).warnings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda s: s.task("t", "cpu", period=1, execution=0.1), "unknown processor 'cpu'"),
+        (lambda s: s.task("t", "mcu", period=1), "exactly one of execution= and segments="),
+        (lambda s: s.task("t", "mcu", execution=0.1), "exactly one of period=, on= and after="),
+        (lambda s: s.task("t", "mcu", on="lift", execution=0.1), "give deadline= in s"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0), "execution of t is 0 s"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=2), "runs on core 2 of mcu"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, missed="wait"), "'wait'"),
+        (lambda s: s.task("t", "mcu", after="no", deadline=1, execution=0.1), "after= of t"),
+        (lambda s: s.processor("other"), "no task runs on processor other"),
+        (lambda s: s.processor("other", policy="fifo"), "unknown scheduling policy 'fifo'"),
+        (lambda s: s.processor("other", cores=0), "give a whole number from 1 on"),
+        (lambda s: s.processor("other", speed=0), "speed"),
+        (lambda s: s.processor("other", locks="pip"), "'pip'"),
+        (lambda s: s.processor("other", context_switch=-1), "give a time >= 0"),
+        (
+            lambda s: s.controller("c", Lift(), period=1, execution=0.1),
+            "execution=, segments=, deadline= and server= need processor=",
+        ),
+        (
+            lambda s: s.controller(
+                "c", Lift(), period=1, processor="mcu", execution=lambda wind: wind
+            ),
+            "unknown input 'wind' in the execution time of c",
+        ),
+        (
+            lambda s: s.controller(
+                "c", Lift(), inputs=STILL, period=1, processor="mcu", execution=0.1, compute=0.1
+            ),
+            "give execution= instead of compute=",
+        ),
+        (
+            lambda s: s.controller(
+                "c", Lift(), inputs=STILL, period=1, processor="mcu",
+                segments=[Segment(rt.Fixed(0.1), writes=True), Segment(rt.Fixed(0.1), reads=True)],
+            ),
+            "need one reads=True, and one writes=True",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_an_error(wrong: Callable[[Scenario], object], message: str) -> None:
+    loop = scenario(until=0.1)
+
+    def declared() -> None:
+        wrong(loop)
+        loop.build()
+
+    with pytest.raises(ScenarioError, match=re.escape(message)):
+        declared()

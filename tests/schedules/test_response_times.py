@@ -1,0 +1,184 @@
+"""Analysed response times: published figures, and bounds that no simulation exceeds."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+from processor_parts import MS, Run, exactly, random_set, task
+
+from rtsim.components.latency import Gamma, Uniform
+from rtsim.components.processor import Processor
+from rtsim.components.processor_tasks import Segment, TaskTiming
+from rtsim.components.scheduling import (
+    ConstantBandwidth,
+    Cooperative,
+    DeadlineMonotonic,
+    EarliestDeadlineFirst,
+    FixedPriority,
+    LogicalExecutionTime,
+    RateMonotonic,
+    RoundRobin,
+    SchedulingPolicy,
+)
+from rtsim.core.random_streams import RandomStreams
+from rtsim.core.tag import Period
+from rtsim.schedules.response_times import analyse, load_of, meets_demand
+
+SETS = 50
+UNIT = 1_237  # ns
+
+
+def responses(
+    policy: SchedulingPolicy, tasks: list[TaskTiming], **options: object
+) -> dict[str, float | str]:
+    """Return the longest response of each task, ms, or the reason why it is not known."""
+    tasks = sorted(tasks, key=lambda one: one.name)
+    processor = Processor("mcu", policy, tasks, {}, RandomStreams(0), **options)  # type: ignore[arg-type]
+    return {
+        one.name: one.reason if one.response is None else one.response / MS
+        for one in analyse(processor)
+    }
+
+
+def random_tasks(seed: int) -> list[TaskTiming]:
+    return [
+        TaskTiming(f"t{i}", Period(Fraction(p * UNIT)), d * UNIT, (Segment(exactly(c * UNIT)),))
+        for i, (p, c, d) in enumerate(random_set(seed))
+    ]
+
+
+def test_responses_of_joseph_and_pandya_by_hand() -> None:
+    """C = 1, 1, 3 and T = 4, 5, 10: w = 3 + 2 + 1 = ... settles at 7 (ms)."""
+    tasks = [task("a", 4, 1), task("b", 5, 1), task("c", 10, 3)]
+    assert responses(RateMonotonic(), tasks) == {"a": 1, "b": 2, "c": 7}
+
+
+def test_the_longest_response_need_not_be_that_of_the_first_job() -> None:
+    """Lehoczky 1990: C = 52 and 52, T = 100 and 140; job 4 of b responds last, after 156."""
+    tasks = [task("a", 100, 52), task("b", 140, 52, deadline=200)]
+    assert responses(RateMonotonic(), tasks)["b"] == 156
+    assert Run(RateMonotonic(), tasks, 700).processor.counts["b"].longest_ns == 156 * MS
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("first", range(0, 1000, SETS))
+@pytest.mark.parametrize("policy", [RateMonotonic, DeadlineMonotonic])
+def test_bounds_of_fixed_priorities_are_reached_at_the_critical_instant(
+    policy: type[FixedPriority], first: int
+) -> None:
+    reached = 0
+    for seed in range(first, first + SETS):
+        tasks = random_tasks(seed)
+        run = Run(policy(), tasks, 4_000 * UNIT / MS)
+        ranks = [policy().rank(one) for one in tasks]
+        for one in analyse(run.processor):
+            longest = run.processor.counts[one.name].longest_ns
+            if one.response is None:
+                assert "load" in one.reason
+                continue
+            assert longest <= one.response, (seed, one)
+            mine = policy().rank(tasks[int(one.name[1:])])
+            if ranks.count(mine) == 1 and one.response < 2_000 * UNIT:
+                assert longest == one.response, (seed, one)
+                reached += 1
+    assert reached > SETS
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("first", range(0, 1000, SETS))
+def test_bounds_of_edf_hold_and_the_demand_decides(first: int) -> None:
+    decided = {True: 0, False: 0}
+    for seed in range(first, first + SETS):
+        tasks = random_tasks(seed)
+        run = Run(EarliestDeadlineFirst(), tasks, 4_000 * UNIT / MS)
+        for one in analyse(run.processor):
+            if one.response is not None:
+                assert run.processor.counts[one.name].longest_ns <= one.response, (seed, one)
+        missed = any(counts.missed for counts in run.processor.counts.values())
+        if sum(one.load or 0 for one in analyse(run.processor)) <= 0.97:
+            meets = meets_demand(random_set(seed))
+            assert meets == (not missed), seed
+            decided[meets] += 1
+    assert min(decided.values()) > 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_hold_with_jitter_offsets_locks_and_context_switches(seed: int) -> None:
+    rng = random.Random(seed)
+    locks = rng.choice(["inheritance", "ceiling"])
+    tasks = []
+    for i in range(5):
+        period = rng.choice([5, 8, 10, 20, 40])
+        parts = [(rng.uniform(0.05, 0.1) * period, rng.choice(["", "a", "b"])) for _ in range(2)]
+        jitter = Uniform(0, rng.uniform(0.0001, 0.002))
+        tasks.append(
+            task(
+                f"t{i}", period, segments=parts, priority=i, jitter=jitter, offset=rng.uniform(0, 9)
+            )
+        )
+    run = Run(FixedPriority(), tasks, 800, locks=locks, context_switch_ns=20_000)
+    for one in analyse(run.processor):
+        assert one.response is not None, one.reason
+        assert run.processor.counts[one.name].longest_ns <= one.response, one
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_of_cooperative_tasks_hold(seed: int) -> None:
+    rng = random.Random(seed)
+    tasks = [
+        task(f"t{i}", period := rng.choice([7, 11, 16, 30]), rng.uniform(0.05, 0.22) * period,
+             priority=i, offset=rng.uniform(0, 9))
+        for i in range(4)
+    ]  # fmt: skip
+    run = Run(Cooperative(), tasks, 2000)
+    for one in analyse(run.processor):
+        assert one.response is not None, one.reason
+        assert run.processor.counts[one.name].longest_ns <= one.response, one
+
+
+def test_blocking_by_locks_is_that_of_the_longest_section_below() -> None:
+    """The bus task of Mars Pathfinder: 1.5 ms of its own, at most 4 ms of the weather task."""
+    tasks = [
+        task("weather", 100, segments=[(1, ""), (4, "bus"), (1, "")], priority=3),
+        task("bus", 20, segments=[(0.5, ""), (1, "bus")], priority=1),
+        task("communication", 100, 12, priority=2),
+    ]
+    for locks in ("inheritance", "ceiling"):
+        assert responses(FixedPriority(), tasks, locks=locks)["bus"] == 5.5
+    why = responses(FixedPriority(), tasks, locks="none")["bus"]
+    assert why == "locks without a protocol can block a task without limit"
+
+
+def test_where_an_assumption_fails_there_is_a_reason_and_no_figure() -> None:
+    fixed, a = FixedPriority(), task("a", 10, 1, priority=1)
+    low = task("low", 20, 1, priority=9)
+    assert "has no limit" in str(responses(fixed, [task("g", 10, Gamma(2, 1e-4)), low])["low"])
+    sporadic = responses(fixed, [task("s", None, 1, deadline=5), low])
+    assert sporadic["s"] == "the shortest time between two releases is not known"
+    assert sporadic["low"] == f"s can delay the task: {sporadic['s']}"
+    assert "'round_robin'" in str(responses(RoundRobin(), [a])["a"])
+    assert "migrate" in str(responses(fixed, [a], cores=2, migration=True)["a"])
+    jittering = task("j", 10, 1, jitter=Uniform(0, 1e-3))
+    assert "jitter" in str(responses(EarliestDeadlineFirst(), [jittering])["j"])
+    assert "1 or more" in str(responses(fixed, [a, task("b", 10, 9.5, priority=2)])["b"])
+    served = task("c", 10, 1, server=ConstantBandwidth(0.001, 0.01))
+    assert "server" in str(responses(EarliestDeadlineFirst(), [served])["c"])
+
+
+def test_a_server_bounds_what_its_task_takes_from_others() -> None:
+    hog = task("hog", 28, 400, server=ConstantBandwidth(0.002, 0.007))
+    found = responses(EarliestDeadlineFirst(), [hog, task("loop", 8, 5)])
+    assert found["loop"] == 7
+
+
+def test_answers_of_logical_execution_time_leave_at_the_deadline() -> None:
+    tasks = [task("a", 10, 1, priority=1), task("b", 10, 4, priority=2)]
+    assert responses(LogicalExecutionTime(), tasks) == {"a": 10, "b": 10}
+
+
+def test_the_load_of_each_core() -> None:
+    tasks = [task("a", 10, 4), task("b", 10, 8, core=1), task("c", 20, 8, core=1)]
+    processor = Processor("mcu", FixedPriority(), tasks, {}, RandomStreams(0), cores=2)
+    assert load_of(processor) == [pytest.approx(0.4), pytest.approx(1.2)]

@@ -15,6 +15,7 @@ from command_line import rtsim
 from frame_parts import frame_files
 
 from rtsim.components.can_bus import CanBus
+from rtsim.components.controller import PythonController
 from rtsim.components.latency import Loss
 from rtsim.components.medium import CORRUPTED, FULL, REPLACED, PeriodicSender, SharedTransport
 from rtsim.components.networks import MEDIA, read_networks
@@ -507,6 +508,30 @@ def loop(kind: str, until: float = 1.0) -> Scenario:
     for k, transport in enumerate(transports[1:]):
         out.sensor(f"s{k}", {"x": "plant.x"}, period=(0.011, 0.017)[k], transport=transport)
     return out
+
+
+def test_a_job_of_a_processor_reads_from_one_network_and_writes_to_another() -> None:
+    """A job of 1 ms is released when a frame arrives; a frame leaves when the job ends."""
+    net = Ethernet(100_000_000)
+
+    def law(t: float, u: Any, s: Any, p: Any, y: Any) -> None:  # noqa: ARG001
+        y[0] = u[0]
+
+    def scenario() -> Scenario:
+        out = senders(0.05, a=(FLEXRAY.frame(3), 0.02, 0))
+        out.processor("mcu", policy="rm")
+        controller = PythonController(law, Signals("x [1]"), Signals("y [1]"))
+        out.controller(
+            "c", controller, on=["a"], inputs={"x": "a.x"}, processor="mcu", execution=0.001,
+            deadline=0.02, transport=net.frame("c", "d", length=1500),
+        )  # fmt: skip
+        return out
+
+    found = arrivals(scenario())
+    assert found["a"] == [k * 20 * MS + 117_800 for k in range(3)]
+    assert found["c"] == [ns + 1 * MS + 2 * LONG for ns in found["a"]]
+    whole = trace_of(scenario())
+    assert compare_exact(whole, rerun(whole, scenario())) is None
 
 
 @pytest.mark.parametrize("kind", sorted(set(media()) - {"can"}))

@@ -270,7 +270,7 @@ def _busiest(rows: list[SenderLoad]) -> tuple[str, float]:
     lines: defaultdict[str, float] = defaultdict(float)
     for row in rows:
         lines[row.line] += row.load
-    return max(lines.items(), key=lambda one: one[1])
+    return max(lines.items(), key=lambda one: one[1], default=("", 0.0))
 
 
 def _medium(medium: LoadedMedium, rows: list[SenderLoad]) -> dict[str, Any]:

@@ -323,6 +323,7 @@ NET = Ethernet(links=(("a", "s"), ("s", "b")))
         (lambda: Ethernet(links=cast(Any, ("ab",))), "'ab' is not a link; give a pair"),
         (lambda: Ethernet(links=cast(Any, (("a",),))), "is not a link; give a pair of names"),
         (lambda: NET.frame("a", "a"), "a sends to itself"),
+        (lambda: Ethernet().frame("a", "switch"), "give the station another name, or declare"),
         (lambda: NET.frame("a", "x"), "unknown station 'x' in ethernet"),
         (lambda: NET.frame("a", "b", priority=8), "priority = 8; give a number from 0 to 7"),
         (lambda: senders(1, a=(NET.frame("a", "b", length=1501), 1, 0)).build(), "1501 bytes"),

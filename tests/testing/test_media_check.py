@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtsim.components.latency import not_saved, remembers_nothing
 from rtsim.components.lines import Lines
 from rtsim.components.medium import Carrier, Delivery, Entry, Hop, Outcome, Transmission
 from rtsim.core.random_streams import RandomStreams
@@ -171,6 +172,13 @@ def test_a_plain_line_passes() -> None:
 def test_each_violation_is_found(state: Callable[[str], Lines], said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check(state)
+
+
+def test_a_transport_with_a_medium_of_another_package_has_no_state() -> None:
+    """A run can be prepared, and a checkpoint misses nothing."""
+    transport = OnWire(Wire(Lines))
+    assert remembers_nothing(transport)
+    assert not any(not_saved(transport))
 
 
 def test_transports_of_several_media_are_refused() -> None:

@@ -161,6 +161,11 @@ class Ethernet:
         """Return the links from ``source`` to ``to``, each in the direction of the route."""
         if source == to:
             raise ScenarioError(f"Ethernet: {source} sends to itself; give another station")
+        if not self.links and SWITCH in (source, to):
+            raise ScenarioError(
+                f"Ethernet: {SWITCH} is the name of the switch between all stations; give the "
+                "station another name, or declare links"
+            )
         if not self.links:
             return [EthernetLink(source, SWITCH), EthernetLink(SWITCH, to)]
         onward: dict[str, list[EthernetLink]] = {}

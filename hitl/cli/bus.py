@@ -50,12 +50,11 @@ _SIGNALS = (
 @json_option
 @reports_errors
 def check(file: Path, bitrate: int, as_json: bool) -> None:
-    """Check FILE, a DBC file or a TOML file of frames, and print its frames and signals.
+    """Check a file of frames (DBC or TOML), and print its frames and signals.
 
-    For frames that have a period, the command prints the load of the bus and the longest latency.
-    The calculation assumes the largest number of stuff bits, no error frames, and no other frames
-    on the bus. Exit status 0 if FILE can be used, 1 if the bus cannot carry the load, 2 if FILE
-    cannot be used.
+    For periodic frames, the command also prints the load of the bus and the longest latency. The
+    calculation assumes the largest number of stuff bits and no errors. Exit status: 0 if FILE is
+    valid, 1 if the bus cannot carry the load, 2 if FILE is invalid.
 
     \b
     Examples:
@@ -300,10 +299,15 @@ _LOOK_S = 0.1
 
 @click.command()
 @click.argument("url")
-@click.option("--count", type=click.IntRange(min=1), default=None, help="End after so many frames.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Number of frames after which the command ends.",
+)
 @click.option(
     "--for", "seconds", type=click.FloatRange(min=0.0, min_open=True), default=None,
-    metavar="S", help="End after so many s.  [default: until interrupted]",
+    metavar="S", help="Time after which the command ends, s.  [default: until interrupted]",
 )  # fmt: skip
 @json_option
 @reports_errors
@@ -311,9 +315,9 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
     """Print the frames that arrive at URL, with their signals.
 
     URL is that of a link, such as can://socketcan/can0?dbc=car.dbc or
-    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. If URL names no file that describes
-    frames, the command prints bytes. Exit status 0 if all frames were well-formed, 1 if one was
-    malformed, 2 if the link cannot be opened.
+    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. Without a file of frames in URL, the
+    command prints bytes. Exit status: 0 if all frames were valid, 1 if a frame was malformed, 2 if
+    the link cannot be opened.
 
     \b
     Examples:
@@ -357,7 +361,6 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
 
 
 def _next(traffic: Traffic, timeout: float) -> dict[str, Any] | None:
-    """Return the next frame as plain data, or None if no frame arrives within ``timeout`` s."""
     try:
         frame = traffic.link.receive(timeout)
     except FrameError as error:

@@ -63,9 +63,12 @@ def _ranges(texts: tuple[str, ...]) -> dict[str, str]:
     "inputs",
     multiple=True,
     metavar="NAME",
-    help="Value of a source that takes its measured values; repeatable.",
+    help="Value of a source that follows the measurement of the same name; repeatable.",
 )
-@option("--set", help="Set a value that is equal in all runs; repeatable.")
+@option(
+    "--set",
+    help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
+)
 @option("--until", help="End of each run, simulated s.  [default: the last measurement]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of each run.")
 @option("--output", help="HTML page with the residuals of each signal.")
@@ -87,7 +90,7 @@ def fit(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Fit values of SCENARIO to measurements, by least squares over many runs.
+    """Fit parameters of SCENARIO to measurements by the method of least squares.
 
     The intervals assume that the model is correct and that the noise of each signal is independent.
     The command warns if the data do not determine a value, if a value reaches its range, and if the
@@ -98,7 +101,8 @@ def fit(
       rtsim fit motor.py --to bench.csv --vary motor.friction --vary motor.gain=range:1,10
       rtsim fit motor.py --to bench.csv --vary motor.gain --input drive.voltage -o fit.html
 
-    Exit status: 0 if the data determine all values, 1 if not, 2 if the fit did not converge.
+    Exit status: 0 if the data determine all values, 1 if some values remain undetermined, 2 if the
+        fit did not converge.
     """
     if path is not None:
         if path.suffix != ".html":

@@ -29,7 +29,7 @@ _fmu = click.argument("path", metavar="FILE.fmu", type=click.Path(path_type=Path
 @json_option
 @reports_errors
 def info(path: Path, every: bool, as_json: bool) -> None:
-    """Print the capabilities and the variables of an FMU; its code is not run.
+    """Print the capabilities and variables of an FMU, without executing its code.
 
     \b
     Examples:
@@ -90,13 +90,13 @@ def _row(variable: Variable) -> list[str]:
 @json_option
 @reports_errors
 def check(path: Path, as_json: bool) -> None:
-    """Check that rtsim can read and run an FMU, in a process of its own.
+    """Check in a separate process that rtsim can read and run an FMU.
 
     Each kind of FMI that the FMU supports takes some steps twice, and the results must be equal. If
     the FMU can save its state, the steps are also repeated from a saved state. The command names
     the checks that the FMU does not permit.
 
-    Exit status: 0 if all checks passed, 1 if one failed, 2 if the FMU cannot run on this computer.
+    Exit status: 0 if all checks passed, 1 if a check failed, 2 if this computer cannot run the FMU.
 
     \b
     Example:
@@ -195,7 +195,7 @@ def _checked(path: Path, kind: str, left: list[str]) -> list[dict[str, Any]]:
 @click.argument("path", metavar="FILE.fmu")
 @click.pass_context
 def run(context: click.Context, path: str) -> None:
-    """Run an FMU with the start values of its inputs: short for 'rtsim run FILE.fmu'.
+    """Run an FMU with the start values of its inputs, like 'rtsim run FILE.fmu'.
 
     All options of 'rtsim run' apply. Set arguments and values with --set.
 

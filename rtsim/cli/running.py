@@ -1,4 +1,4 @@
-"""Run a scenario for a command, segment by segment, and summarise the run."""
+"""Run a scenario for a command, and print a summary of the run."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ if TYPE_CHECKING:
 
 
 def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunResult:
-    """Run all segments of a run; return the last result, which contains the earlier ones.
+    """Run all segments of a run, and return the result of the whole run.
 
-    The recorder in ``request`` records the first segment. Later recorders are entered into
-    ``stack``. A later segment begins at the rate at which the previous segment ended. Raises the
-    error that ends the run. If only the recording fails, no error is raised.
+    The recorder in ``request`` records the first segment; each later segment has a recording of its
+    own. Later recorders are entered into ``stack``. A new segment begins with the speed that the
+    previous segment had at its end. Raises the error that ends the run. A failed recording does not
+    raise an error.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder
@@ -96,10 +97,10 @@ def _path(recorder: Recorder | None) -> Path | None:
 def open_recorder(
     path: Path | None, name: str, overwrite: bool = False, writer: str = WRITER
 ) -> FileRecorder:
-    """Return a recorder for ``path``, or for the first free file ``runs/name-001.mcap`` and so on.
+    """Return a recorder for ``path``, by default the first unused ``runs/name-001.mcap``.
 
-    ``writer`` is the module of the writing process. Raises :class:`ScenarioError` if the folder
-    cannot be created.
+    ``writer`` is the module of the process that writes the file. Raises :class:`ScenarioError` if
+    the folder cannot be created.
     """
     if path is not None:
         return FileRecorder(path, stopwatch, overwrite=overwrite, writer=writer)
@@ -123,7 +124,7 @@ def load_run(
         seed: Number of ``--seed``, or None.
 
     Returns:
-        The scenario, and the seed: ``seed``, or that of the counterexample, or 0.
+        The scenario and its seed.
     """
     if example is None:
         return load_scenario(scenario, parse_settings(settings)), seed or 0
@@ -134,7 +135,7 @@ def load_run(
 
 
 def next_recorder(first: Path, writer: str) -> FileRecorder:
-    """Return a recorder for the next segment: the first free file ``run.2.mcap`` and so on."""
+    """Return a recorder for the next segment of a run, with a file name such as ``run.2.mcap``."""
     name = f"{first.stem}.{{}}{first.suffix}"
     return _first_free(first.parent, name.format, 2, writer)
 
@@ -166,13 +167,14 @@ def run_command(
     going_on: GoingOn | None = None,
     watch: Watch | None = None,
 ) -> RunSummary:
-    """Load the scenario, run it, record it, and return the summary of the run.
+    """Load and run a scenario, record the run, and return its summary.
 
     Args:
         quiet: True to print no progress.
         prepare: Function that changes the scenario before the recording starts.
-        going_on: Checkpoint to continue from. The scenario and the seed of the checkpoint replace
-            the values in ``options``. If ``options`` has no end, the end of the saved run is used.
+        going_on: Checkpoint to continue from. The scenario and the seed of a checkpoint take
+            precedence over the options. If the options contain no end time, a continued run ends at
+            the end time of the saved run.
         watch: Function that opens a display, and returns a publisher of states for the display and
             an inbox that replaces the gateway's inbox.
     """
@@ -239,7 +241,6 @@ def run_command(
 
 
 def _continuing(options: RunOptions, going_on: GoingOn) -> RunOptions:
-    """Return ``options`` with the checkpoint's scenario, compilation and default end."""
     compile = compilation_of(going_on.checkpoint.header)
     return replace(
         options,
@@ -259,7 +260,7 @@ _NO_TIMING = (
 
 
 def print_strict(results: Iterable[RunResult]) -> None:
-    """Print a note if a segment did not follow the wall clock."""
+    """Print a note if a part of the run did not keep up with the wall clock."""
     if not all(result.certificate.paced for result in results):
         click.echo(_NO_TIMING)
 
@@ -331,7 +332,7 @@ COLUMNS = (
 
 
 def note_lines(scenario: Scenario) -> None:
-    """Print a note on stderr if the scenario has faults on a line to a board but uses no board."""
+    """Print a note if a scenario without a board declares faults on the line to a board."""
     names = [f.name for f in scenario.declared_faults if f.kind.level == "line"]
     if names:
         text = (
@@ -359,7 +360,7 @@ def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
 
 
 def print_faults(schedule: Schedule | None) -> None:
-    """Print a table with the activations of each fault, and notes on faults that never acted."""
+    """Print a table of the faults and their activations."""
     if schedule is None:
         return
     counts = schedule.counts
@@ -399,7 +400,7 @@ class RunSummary:
     """Warnings of the command itself. With ``--strict`` they fail like warnings of the run."""
 
     def show_json(self, **more: object) -> None:
-        """Print the summary and the command's further entries ``more`` as JSON."""
+        """Print the summary and the additional entries ``more`` as JSON."""
         show_result({**self.to_json(), **more}, self.status, self.why)
 
     def to_json(self) -> dict[str, Any]:
@@ -449,7 +450,7 @@ class RunSummary:
         )
 
     def print(self, more: Callable[[], None] | None = None) -> None:
-        """Print the summary as text; ``more`` prints further lines before the list of files."""
+        """Print the summary as text; ``more`` prints additional lines before the list of files."""
         result = self.result
         for segment in result.earlier:
             click.echo(self._headline(segment))
@@ -467,6 +468,8 @@ class RunSummary:
         if self.options.strict:
             print_strict(result.segments)
         print_faults(result.system.faults)
+        for note in dict.fromkeys(n for one in result.segments for n in one.notes_of_controllers()):
+            click.echo(f"note: {note}")
         print_requirements(result.requirements)
         if self.inbox is not None and self.inbox.trouble:
             click.echo(f"remote control was lost during the run: {self.inbox.trouble}")
@@ -481,7 +484,7 @@ class RunSummary:
 
     @property
     def lost(self) -> RecordingError | None:
-        """Error of the first incomplete recording, or ``None`` if all recordings are complete."""
+        """The error of the first incomplete recording, or ``None``."""
         return next((one.lost for one in self.result.segments if one.lost is not None), None)
 
     def _reason_for_early_end(self, result: RunResult) -> str:
@@ -494,11 +497,6 @@ class RunSummary:
 
     @property
     def _cut_short(self) -> bool:
-        """True if the run was stopped before the end given with ``--until``.
-
-        Without ``--until``, a run can also end regularly by the command ``quit`` or the pilot's key
-        Esc.
-        """
         reason = self.result.reason
         return reason == "interrupted" or (reason == "quit" and self.options.until is not None)
 
@@ -540,7 +538,7 @@ class RunSummary:
         return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
 
     def write_junit(self, path: Path | None) -> None:
-        """Write the end of the run and its requirements to ``path`` as JUnit XML, unless None."""
+        """Write the result and the requirements of the run to a JUnit file."""
         if path is None:
             return
         from rtsim.record.reports.junit import Suite, finished, new_document
@@ -571,7 +569,7 @@ class RunSummary:
         write_whole(path, finished(root))
 
     def exit(self) -> None:
-        """Exit the process with the run's exit status, unless it is 0."""
+        """Exit the process with the run's exit status if the status is not 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
         if self._warnings_refused_by_strict:
@@ -596,10 +594,7 @@ def _print_files(result: RunResult) -> None:
 
 
 def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
-    """Return the final outputs of discrete-event components by component and name.
-
-    An output is a number, or a list for an array.
-    """
+    """Return the final output values of discrete-event components, by component and name."""
     out: dict[str, dict[str, Any]] = {}
     for task in system.tasks:
         port = system.ports.get(task.name)
@@ -613,7 +608,6 @@ def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
 
 
 def print_outputs(system: System) -> None:
-    """Print a table with the final value of each output, if there are outputs."""
     rows = [
         (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
         for part, outputs in outputs_at_end(system).items()

@@ -1,8 +1,8 @@
-"""The message bus, which carries messages between components with three time stamps.
+"""The message bus, which carries messages between components.
 
-The stamps are ``initiated`` (the sender sampled its inputs), ``completed`` (the sender finished its
-computation) and ``arrival`` (the message takes effect).  The bus holds messages in transit and
-delivers them in one total order.
+A message has three times: ``initiated`` (the sender sampled its inputs), ``completed`` (the sender
+finished its computation) and ``arrival`` (the message takes effect). The bus delivers the messages
+in a defined order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DELIVERED, LOST, COPY = 0, 1, 2
 
 
 class Message(NamedTuple):
-    """One message, or one copy of a message."""
+    """A message, or one copy of it."""
 
     topic: str
     source: str
@@ -46,7 +46,7 @@ class Message(NamedTuple):
     status: int = DELIVERED
 
     def stamps(self) -> tuple[int, ...]:
-        """Return the message's integers in the recording, ordered as in :data:`STAMPS`."""
+        """Return the times and numbers of the message for the recording."""
         return (self.sequence, *self.initiated, *self.completed, *self.arrival, self.status)
 
 
@@ -65,7 +65,7 @@ LOST_ARRIVAL = Tag(-1, 0)
 
 @dataclass(frozen=True)
 class Topic:
-    """Name, sender, signals and transport latency of messages of one kind."""
+    """Messages of one kind: name, sender, signals and transport latency."""
 
     name: str
     source: str
@@ -76,7 +76,7 @@ class Topic:
 
     @cached_property
     def stream(self) -> str:
-        """Name of the random stream from which the transport latency is drawn."""
+        """Name of the random stream for the transport latency."""
         return f"transport/{self.name}"
 
     @cached_property
@@ -90,7 +90,7 @@ class Topic:
 
 
 class Bus:
-    """The topics of a run and the messages in transit."""
+    """The topics of a run, and the messages in transit."""
 
     def __init__(self, streams: RandomStreams) -> None:
         self._streams = streams
@@ -133,10 +133,10 @@ class Bus:
         self._on[topic.name] = transport, running
 
     def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
-        """Send a message with a copy of ``payload`` (n,) and return the messages to record.
+        """Send a message with a copy of ``payload`` (n,); return the messages to record.
 
-        The result contains the message and its copies, or the lost message. A message that waits
-        for a medium is returned later by :meth:`transmit`. An impossible delay raises
+        The result contains the message and its copies, or the lost message. If the message must
+        wait for a medium, ``transmit`` returns it later. An impossible delay raises
         :class:`LatencyError`.
         """
         topic = self.topics[name]
@@ -220,11 +220,11 @@ class Bus:
         return {name: medium.lost for name, medium in self._media.items() if medium.lost}
 
     def on_medium(self, name: str) -> bool:
-        """Return whether messages of topic ``name`` wait for a medium."""
+        """Return whether messages of a topic use a medium."""
         return name in self._on
 
     def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
-        """Add the message of a command; the message arrives at ``tag`` without latency or loss."""
+        """Add the message of a command, which arrives at ``tag``."""
         topic = self.topics[name]
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
@@ -251,26 +251,26 @@ class Bus:
 
     @property
     def next_ns(self) -> int:
-        """Time of the earliest arrival, ns; :data:`NEVER` if no message is in transit."""
+        """Time (ns) of the earliest arrival, or ``NEVER``."""
         return self._flight[0][0].ns if self._flight else NEVER.ns
 
     def due(self, tag: Tag) -> list[Message]:
-        """Remove and return the messages that arrive at ``tag``, sorted by source and sequence."""
+        """Remove and return the messages that arrive at ``tag``, in order."""
         out: list[Message] = []
         while self._flight and self._flight[0][0] <= tag:
             out.append(heapq.heappop(self._flight)[-1])
         return out
 
     def position(self, name: str) -> tuple[int, Tag]:
-        """Return the next sequence number and the last arrival of topic ``name``."""
+        """Return the next sequence number and the last arrival of a topic."""
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Set the ``position`` of a topic, after other code has sent messages of the topic."""
+        """Set the position of a topic, after compiled code has sent messages."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return the first arrival (ns) on topics not in ``names``: a list of one or no element."""
+        """Return the first arrival (ns) on topics that are not in ``names``, as a list."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
@@ -280,12 +280,12 @@ class Bus:
         return [e[-1] for e in sorted(taken, key=lambda e: e[:5])]
 
     def put(self, messages: Iterable[Message]) -> None:
-        """Add ``messages`` to the messages in transit; second copies of messages are forbidden."""
+        """Add ``messages``, which must not contain second copies, to the messages in transit."""
         for message in messages:
             self._put(message)
 
     def save(self) -> dict[str, Any]:
-        """Return messages in transit and counters as plain data."""
+        """Return the messages in transit and the counters as plain data."""
         flight = [
             {
                 "topic": m.topic,

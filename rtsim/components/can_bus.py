@@ -1,8 +1,8 @@
 """Model of a CAN bus, whose frames compete for transmission by their identifiers.
 
-The model covers classical CAN (ISO 11898-1) without CAN FD.  The transmission time of a frame
-includes its stuff bits, either exactly or in the worst case.  A frame arrives when its end-of-frame
-field ends.  The bus is free again after three further bits, the intermission.
+The model covers classical CAN (ISO 11898-1) without CAN FD. The transmission time of a frame
+includes its stuff bits. A frame arrives at the end of its end-of-frame field. The bus is free again
+three bits later.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def crc15(bits: int, count: int) -> int:
 
 
 def stuffed_part(identifier: int, extended: bool, data: bytes) -> tuple[int, int]:
-    """Return the bits from the start of the frame to the end of its CRC, and their number.
+    """Return the bits from the start of a frame to its CRC, and their number.
 
     The result contains no stuff bits.
     """
@@ -66,7 +66,7 @@ def stuffed_part(identifier: int, extended: bool, data: bytes) -> tuple[int, int
 
 
 def stuff_bits(bits: int, count: int) -> int:
-    """Return the number of stuff bits in ``count`` bits: one after each run of five equal bits."""
+    """Return the number of stuff bits: one after each run of five equal bits."""
     added, run, last = 0, 0, -1
     for at in range(count - 1, -1, -1):
         bit = bits >> at & 1
@@ -77,21 +77,19 @@ def stuff_bits(bits: int, count: int) -> int:
 
 
 def frame_bits(identifier: int, extended: bool, data: bytes) -> int:
-    """Return the number of bits of a frame, including its stuff bits."""
     bits, count = stuffed_part(identifier, extended, data)
     return count + stuff_bits(bits, count) + TAIL
 
 
 def worst_frame_bits(extended: bool, length: int) -> int:
-    """Return the maximum number of bits of a frame of ``length`` bytes, including stuff bits."""
     count = (54 if extended else 34) + 8 * length
     return count + (count - 1) // 4 + TAIL
 
 
 def arbitration(identifier: int, extended: bool) -> tuple[int, int, int]:
-    """Return the key by which frames are sorted in an arbitration; the smallest key wins.
+    """Return the key of a frame in the arbitration; the smallest key wins.
 
-    A short identifier wins against a long one that begins with the same 11 bits.
+    A short identifier wins against a long one with the same first 11 bits.
     """
     if extended:
         return identifier >> 18, 1, identifier & 0x3FFFF
@@ -100,10 +98,9 @@ def arbitration(identifier: int, extended: bool) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class CanBus:
-    """A CAN bus of ``bitrate`` bit/s; frames on buses of the same ``name`` share one bus.
+    """A CAN bus of ``bitrate`` bit/s; buses with the same ``name`` are one bus.
 
-    With ``stuffing="exact"``, the stuff bits of each frame are counted; ``"worst"`` assumes the
-    maximum for the length of the frame.
+    With ``stuffing="exact"``, stuff bits are counted; with ``"worst"``, their maximum is assumed.
 
     Example:
         body = CanBus(500_000, "body")
@@ -134,10 +131,10 @@ class CanBus:
         length: int = MOST_BYTES,
         extended: bool = False,
     ) -> CanFrame:
-        """Return the transport of messages that are sent as frames on this bus.
+        """Return the transport of messages that are frames on this bus.
 
-        A codec rounds values to the bits of the frame.  Without a codec, values arrive unchanged,
-        and the frame has the maximum number of stuff bits.
+        A codec rounds values to the raw numbers in the frame. Without a codec, values are
+        unchanged, and the number of stuff bits is the maximum.
 
         Args:
             of: Codec of the frame, such as a message of a DBC file, or only the identifier.
@@ -154,7 +151,7 @@ class CanBus:
         return Lines(self.name)
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
-        """Raise :class:`ScenarioError` if two senders use the same identifier."""
+        """Raise ``ScenarioError`` if two senders have the same identifier."""
         known: dict[tuple[int, int, int], str] = {}
         for topic, frame in topics:
             assert isinstance(frame, CanFrame)
@@ -222,7 +219,7 @@ class CanFrame(Framed):
 
     @property
     def worst_bits(self) -> int:
-        """Maximum number of bits of the frame, with stuff bits and without the intermission."""
+        """Maximum number of bits of the frame, with stuff bits."""
         return worst_frame_bits(self.extended, self.length)
 
     @property
@@ -260,7 +257,7 @@ class CanFrame(Framed):
 
 
 class PeriodicFrame(NamedTuple):
-    """A sender's frame, which becomes ready for its bus every ``period_ns``."""
+    """A frame that a sender sends every ``period_ns``."""
 
     sender: str
     frame: CanFrame
@@ -268,20 +265,20 @@ class PeriodicFrame(NamedTuple):
 
     @property
     def taken_ns(self) -> int:
-        """Longest time for which one frame occupies the bus, including the intermission, ns."""
+        """Longest time (ns) for which a frame occupies the bus."""
         return self.frame.bus.ns(self.frame.worst_bits + INTERMISSION)
 
     @property
     def load(self) -> float:
-        """Largest share of time for which this frame occupies the bus."""
+        """Largest fraction of time for which the frame occupies the bus."""
         return self.taken_ns / self.period_ns
 
 
 def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
-    """Map each sender to the worst-case latency of its frame on one bus, in ns.
+    """Return the longest latency (ns) of each sender's frame on a bus.
 
-    The latency lasts from the time at which the frame is ready until its arrival. A latency is None
-    if the bus cannot carry the frame together with all frames of higher priority.
+    The latency lasts from the completion of a frame until its arrival. The latency is None if the
+    bus cannot carry the frame together with all frames of higher priority.
     """
     ordered = sorted(frames, key=lambda f: arbitration(f.frame.identifier, f.frame.extended))
     out: dict[str, int | None] = {}

@@ -109,13 +109,13 @@ class SenderLoad(NamedTuple):
 
 
 class Medium(Protocol):
-    """Declaration of a medium; equal media with the same name are one medium."""
+    """Declaration of a medium; media with the same name are one medium."""
 
     @property
     def name(self) -> str: ...
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
-        """Raise :class:`ScenarioError` if these topics cannot share the medium."""
+        """Raise ``ScenarioError`` if these topics cannot share the medium."""
         ...
 
     def start(self, streams: RandomStreams) -> RunningMedium:
@@ -147,9 +147,8 @@ class LoadedMedium(Protocol):
 class SharedTransport(Protocol):
     """Latency model of messages on a medium.
 
-    ``delays`` returns the time from the completion of a message until it can be sent on the medium.
-    The result is one delay of 0 ns, unless a fault delays, copies or loses the message. All copies
-    of a message use the medium.
+    ``delays`` returns the time from the completion of a message until it is ready for the medium.
+    This time is 0, unless a fault delays, copies or loses the message. All copies use the medium.
     """
 
     @property
@@ -159,9 +158,9 @@ class SharedTransport(Protocol):
     def medium(self) -> Medium: ...
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
-        """Return the function that computes the transmission of a message with these ``signals``.
+        """Return a function that computes the transmission of a message.
 
-        Messages that do not fit raise :class:`ScenarioError`, which names ``topic``.
+        Raises ``ScenarioError`` for messages that do not fit.
         """
         ...
 
@@ -169,7 +168,7 @@ class SharedTransport(Protocol):
 
 
 def shared(model: object) -> SharedTransport | None:
-    """Return the :class:`SharedTransport` among ``model`` and its inner models, or None."""
+    """Return the ``SharedTransport`` in a latency model, or None."""
     found: Any = model
     while found is not None and not isinstance(found, SharedTransport):
         found = getattr(found, "inner", None)
@@ -262,11 +261,11 @@ class RunningMedium(ABC):
         self._lost: Counter[tuple[str, str]] = Counter()
 
     def add(self, topic: str, carrier: Carrier, values: Vector) -> None:
-        """Add a topic; ``values`` (n,) are the topic's values before the first message."""
+        """Add a topic; ``values`` (n,) are its initial values."""
         self._carriers[topic], self._last[topic] = carrier, values
 
     def put(self, ready_ns: int, parcel: Parcel) -> None:
-        """Add a message, which competes for the medium from the time ``ready_ns`` on.
+        """Add a message, which competes for the medium from ``ready_ns`` on.
 
         Too many waiting messages raise :class:`LatencyError`.
         """

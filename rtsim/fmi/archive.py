@@ -1,7 +1,7 @@
 """Unpack FMUs safely, and check their description before a library reads it.
 
-An FMU is a ZIP archive with a description in XML and with binaries.  FMI needs no document type, so
-a description with one is rejected before its entities can expand.
+An FMU is a ZIP archive with a description in XML and with binaries. A description with a document
+type is rejected, because FMI needs none and its entities could expand to any size.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def digest_of(path: Path) -> str:
 def unpacked(path: Path, digest: str) -> Path:
     """Return a folder with the files of the FMU at ``path``, whose hash is ``digest``.
 
-    The folder is in rtsim's cache, and only its first use unpacks the file.  Raises
+    The folder is in rtsim's cache; only the first use of an FMU unpacks the file. Raises
     :class:`ScenarioError` if a name in the archive points outside of the folder, if the files are
     too large or damaged, or if the file is not an FMU.
     """

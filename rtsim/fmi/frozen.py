@@ -34,7 +34,7 @@ from rtsim.timing.pacing import Pacer
 
 @dataclass(frozen=True)
 class Frozen:
-    """The image of a model, its variables, and the positions that the C shell needs.
+    """The memory image of a model, its variables, and positions that the C code needs.
 
     ``root`` is the first word of the record MODEL. ``exchange`` is True if an importer can
     integrate the model. ``first`` are the first words of states, derivatives and indicators.
@@ -106,7 +106,9 @@ def _frozen(scenario: Scenario, system: System, alone: str) -> Frozen:
     trace = Trace(system, PooledRecorder(TrackPool(), None), paced=False)
     pacer = Pacer(VirtualClock())
     eligible = examine(system, trace, pacer, COMPILED, scenario.until_ns, loaded=True)
-    _refuse([*eligible.why_not, *eligible.interpreted], system)
+    outside = [f"another program computes {p.name}" for p in system.plants if p.outside]
+    reasons = [*eligible.why_not, *eligible.interpreted, *outside]
+    _refuse(list(dict.fromkeys(reasons)), system)
     table = Table(system, trace, eligible.reactions, alone=True)
     _refuse([f"{name} draws random numbers ({what})" for what, name in table.draw_list], system)
     copy_in(table, ())
@@ -176,6 +178,7 @@ _REMEDIES = (
     ("wait for a medium", "connect the components without a medium"),
     ("faults are declared", "remove the faults from the scenario"),
     ("external inputs", "declare a source in place of the external input"),
+    ("another program computes", "give that program itself to the other tool"),
     ("has delays", "replace the delay by a TransportDelay block with samples"),
 )  # fmt: skip
 

@@ -122,6 +122,9 @@ class ProgramProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    def functions(self) -> None:
+        return None
+
     def call(self, operation: str, numbers: Vector, data: bytes = b"") -> tuple[Vector, bytes]:
         code = _CODES[operation]
         return self._exchange(operation, code, numbers, data, self._patience)

@@ -1,7 +1,7 @@
 """Aircraft of JSBSim as plants: ``scenario.plant("plane", JsbSim("c172p", ...), step=0.01)``.
 
-JSBSim integrates the aircraft with its own solver and steps of one length. Properties of JSBSim are
-the inputs and outputs of the plant, in JSBSim's units.
+JSBSim integrates the aircraft with its own solver and a constant step. The inputs and outputs of
+the plant are properties of JSBSim, in JSBSim's units.
 """
 
 from __future__ import annotations
@@ -158,13 +158,12 @@ def _number(property: str, value: object) -> float:
 
 
 def _unit(property: str) -> str:
-    """Return the unit at the end of the property's name, or "1"."""
     name = property.rpartition("/")[2].partition("[")[0]
     return next((u for end, u in _UNITS.items() if name.endswith((f"-{end}", f"_{end}"))), "1")
 
 
 class JsbSimProgram(LocalProgram):
-    """An aircraft of JSBSim in this process; ``spec`` is the mapping that :class:`JsbSim` makes."""
+    """An aircraft of JSBSim in this process; ``spec`` is the mapping that ``JsbSim`` creates."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         with needs("jsbsim", "an aircraft of JSBSim"):
@@ -220,7 +219,6 @@ class JsbSimProgram(LocalProgram):
     _started = False
 
     def _again(self) -> Any:
-        """Load the aircraft again, so that no value of an earlier run remains."""
         self.__init__(self._spec)  # type: ignore[misc]
         return self._fdm
 

@@ -1,4 +1,4 @@
-"""The components of a scenario by name, and the connections between their signals."""
+"""Components by name, and connections between their signals."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "sta
 
 
 class NamedComponents:
-    """The named components of a scenario and their connections."""
-
     def __init__(self, name: str) -> None:
         self.name = name
         self.components: dict[str, Component] = {}
 
     def add(self, name: str, component: Component) -> None:
-        """Add a component of any kind, including components of your own classes.
+        """Add a component of any class.
 
         ``docs/extending-components.md`` explains such classes. Raises :class:`ScenarioError` for an
         invalid, reserved or duplicate name. Warns if ``name`` is an attribute of results, such as
@@ -59,21 +57,20 @@ class NamedComponents:
             self.add(other, companion)
 
     def of(self, kind: type[C]) -> dict[str, C]:
-        """Return the components of class ``kind`` by name, in the order of their declaration."""
         return {name: one for name, one in self.components.items() if isinstance(one, kind)}
 
     def component(self, name: str) -> Component:
-        """Return component ``name``; raise :class:`UnknownName` for an unknown name."""
+        """Return a component by name; raise ``UnknownName`` for an unknown name."""
         if name not in self.components:
             raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
         return self.components[name]
 
     def readable(self) -> dict[str, Signals]:
-        """Return the signals that other components and views can read, by component."""
+        """Return the signals that other components can read, by component."""
         return {name: readable(one, self.components) for name, one in self.components.items()}
 
     def adjustable(self) -> dict[str, str]:
-        """Return the unit of each value that can change during a run, by name of the element."""
+        """Return the unit of each value that can change during a run."""
         return {
             f"{name}.{column}": signal.unit
             for name, component in self.components.items()
@@ -84,7 +81,7 @@ class NamedComponents:
         }
 
     def changeable(self) -> dict[str, dict[str, Any]]:
-        """Return unit and shape of each value that can change during a run, for a recording."""
+        """Return unit and shape of each value that can change during a run."""
         return {
             f"{name}.{signal.name}": {"unit": signal.unit, "shape": list(signal.shape)}
             for name, component in self.components.items()
@@ -94,7 +91,7 @@ class NamedComponents:
         }
 
     def controller_memory(self) -> dict[str, dict[str, str]]:
-        """Return the units of the controllers' memory, which recordings do not contain."""
+        """Return the units of the controllers' memories, which are not recorded."""
         known = {n: memory_of(one.controller) for n, one in self.of(ControllerComponent).items()}
         return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
 
@@ -104,7 +101,7 @@ class NamedComponents:
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.
 
-        Raises :class:`ScenarioError` with the text ``problem`` if ``name`` is not a controller.
+        Raises ``ScenarioError`` with the text ``problem`` if ``name`` is no controller.
         """
         controllers = self.of(ControllerComponent)
         if name not in controllers:
@@ -113,7 +110,7 @@ class NamedComponents:
         return controllers[name]
 
     def settable_of(self, target: SignalName) -> Settable:
-        """Return the group of declared values that contains ``target``, ``"component.name"``.
+        """Return the group of values that contains ``"component.name"``.
 
         Raises :class:`UnknownName` for an unknown value.
         """
@@ -132,16 +129,15 @@ class NamedComponents:
     @overload
     def connect(self, source: NamedSignals | Handle, target: NamedSignals | Handle) -> None: ...
     def connect(self, source: Any, target: Any) -> None:
-        """Connect a signal or a number to an input, or connect two components by equal names.
+        """Connect a signal or a number to an input, or connect two components.
 
-        Give a signal or an input as the text ``"component.signal"``, or as the attribute
-        ``component.signal`` of a handle. ``connect(cart, brake)`` connects each input of one
-        component to the signal of the same name of the other component, in both directions.
+        A signal is the text ``"component.signal"`` or the attribute ``component.signal`` of a
+        handle. ``connect(cart, brake)`` connects all inputs of both components to signals of the
+        same names.
 
         Raises:
-            ScenarioError: The target is not an input or is already connected, units or shapes
-                differ, or two components have no common names. The message contains the line of the
-                user's code.
+            ScenarioError: The target is no input or already connected, units or shapes differ, or
+                two components have no common names.
         """
         whole = [_is_component(one) for one in (source, target)]
         try:
@@ -182,7 +178,6 @@ class NamedComponents:
             self._connect_by_name(source, target)
 
     def _connect_by_name(self, source: str, target: str) -> None:
-        """Connect a signal to an input of the same name, unless the input already has a source."""
         owner, _, name = target.partition(".")
         given = self._inputs(owner)[0].get(name)
         if given is not None and not isinstance(given, str):

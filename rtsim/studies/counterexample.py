@@ -1,4 +1,4 @@
-"""Counterexamples: runs that violate a requirement, as files that each command can run again.
+"""Counterexamples: runs that violate a requirement, in files.
 
 A counterexample file is TOML::
 
@@ -21,7 +21,8 @@ A counterexample file is TOML::
     high = 200.0
     points = [[0.0, 200.0], [1.5, -200.0]]
 
-Each point is a time (s) and a value. The paths are relative to the folder of the file.
+Each point is a time (s) and a value. Paths in a counterexample file are relative to the folder of
+the file.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True)
 class Waveform:
-    """The values of an input over time: an input signal with the values of its control points.
+    """An input signal in a run, with the values of its control points.
 
-    The fields have the same meaning as in ``InputSignal``, except ``points``.
+    Except ``points``, the fields are those of ``InputSignal``.
     """
 
     target: str
@@ -88,7 +89,6 @@ class Waveform:
 
     @classmethod
     def of(cls, signal: InputSignal, factors: Mapping[str, Value], until_ns: int) -> Waveform:
-        """Return the waveform of an input signal in a run that has the factors ``factors``."""
         points = tuple(signal.control_points(factors, until_ns))
         period = None if signal.kind == PIECES else signal.period_ns(until_ns) / NS_PER_S
         low, high = float(signal.low), float(signal.high)
@@ -96,7 +96,7 @@ class Waveform:
 
     @property
     def signal(self) -> InputSignal:
-        """The input signal whose control points have the times of this waveform."""
+        """The input signal, with control points at the times of this waveform."""
         kind = self.kind if len(self.points) > 1 else PIECES
         times = tuple(_s(ns) for ns, _ in self.points)
         return InputSignal(
@@ -104,12 +104,12 @@ class Waveform:
         )
 
     def changes(self, until_ns: int) -> Changes:
-        """Return the times (ns) and values with which the target changes in the run."""
+        """Return times (ns) and values of the changes in the run."""
         values = {f"{self.target}[{k}]": value for k, (_, value) in enumerate(self.points)}
         return self.signal.changes(values, until_ns)
 
     def within(self, until_ns: int) -> Waveform:
-        """Return the waveform without the control points that a run until ``until_ns`` ignores."""
+        """Return the waveform without control points after ``until_ns``."""
         inside = sum(ns < until_ns for ns, _ in self.points)
         more = 0 if self.kind == PIECES else 1  # the last samples depend on one point more
         return replace(self, points=self.points[: inside + more])
@@ -117,7 +117,7 @@ class Waveform:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A run that violates a requirement: the scenario, its values, its inputs and its end."""
+    """A run that violates a requirement: scenario, values, inputs and end."""
 
     scenario: str
     """Name of the scenario, or ``FILE.py[:FUNCTION]``."""
@@ -139,10 +139,11 @@ class Counterexample:
         settings: Mapping[str, Value] | None = None,
         seed: int = 0,
     ) -> Counterexample:
-        """Return the run of a search that has the factors ``factors``.
+        """Return the run of a search with the given factors.
 
-        ``factors`` contains the control points of ``signals``, as :attr:`InputSignal.factors` names
-        them. ``settings`` contains the values that all runs of the search share.
+        ``factors`` includes the control points of ``signals``, with the names of
+        ``InputSignal.factors``. ``settings`` contains values that are the same in all runs of the
+        search.
         """
         taken = {name for one in signals for name in one.factors}
         values = {name: value for name, value in factors.items() if name not in taken}
@@ -156,11 +157,11 @@ class Counterexample:
     def make(
         self, scenario: str | None = None, settings: Mapping[str, str] | None = None
     ) -> Scenario:
-        """Return the scenario with the values, inputs, requirement and end of this run.
+        """Return the scenario with the values, inputs and end of this run.
 
         Args:
             scenario: Another scenario with the same signals, for example with C code.
-            settings: Values that replace those of the counterexample, by name.
+            settings: Values that replace those of the counterexample.
 
         Raises :class:`ScenarioError` if the scenario rejects a value or an input.
         """
@@ -185,7 +186,7 @@ class Counterexample:
     def check(self) -> RequirementResult:
         """Run the scenario as fast as possible, and return the verdict of the requirement.
 
-        Errors of the scenario and of the run are raised.
+        Raises the errors of the scenario and of the run.
         """
         recorder = MemoryRecorder()
         simulate(self.make(), seed=self.seed, recorder=recorder, progress=False)
@@ -221,13 +222,12 @@ class Counterexample:
     def save(self, path: Path) -> None:
         """Write the counterexample to ``path``.
 
-        Raises :class:`ScenarioError` if the file exists and contains no counterexample, or if it
-        cannot be written.
+        Raises ``ScenarioError`` if ``path`` is another file, or cannot be written.
         """
         _write(path, self._lines(path))
 
     def save_test(self, path: Path, example: Path) -> None:
-        """Write a test for pytest to ``path`` that runs the saved counterexample ``example``.
+        """Write a pytest test that repeats the run of a saved counterexample.
 
         Errors are those of :meth:`save`.
         """
@@ -265,7 +265,7 @@ class Counterexample:
 
 
 class Runs:
-    """Runs of counterexamples in this process; a scenario is built once for many runs."""
+    """Repeat counterexamples in this process, with one scenario for many runs."""
 
     def __init__(self) -> None:
         self._prepared: dict[tuple[str, tuple[tuple[str, Value], ...]], Prepared] = {}
@@ -287,9 +287,9 @@ class Runs:
         return check([one.requirement], result)[0]
 
     def violates(self, one: Counterexample, most: float = 0.0, least: float = -math.inf) -> bool:
-        """Return whether the run violates the requirement, with a robustness within two bounds.
+        """Return whether a run violates the requirement, with a robustness within two bounds.
 
-        The bounds are ``least`` and ``most``. A run with an error does not count as a violation.
+        The bounds are ``least`` and ``most``. A run with an error counts as no violation.
         """
         try:
             found = self.check(one)
@@ -360,10 +360,7 @@ def _moved(scenario: str, to: Callable[[Path], Path]) -> str:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise :class:`ScenarioError` if ``path`` is a file that is not a counterexample or its test.
-
-    A file that does not exist is no error.
-    """
+    """Raise ``ScenarioError`` if ``path`` exists and is no counterexample and no test."""
     mark = _MARK.encode()
     try:
         if path.exists() and path.read_bytes()[: len(mark)] != mark:

@@ -1,4 +1,4 @@
-"""Falsification: the search for inputs and values with which a run violates a requirement."""
+"""Falsification: search for a run that violates a requirement."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ NO_PROOF = "this is not a proof that none exists"
 
 @dataclass(frozen=True)
 class Falsification(Judged):
-    """The result of a search for a violation.
+    """The result of a search for a violation of a requirement.
 
-    The outcome is failed with a counterexample, and otherwise undecided: a search proves nothing.
+    The outcome is failed if a counterexample was found, and otherwise undecided.
     """
 
     requirement: Requirement
@@ -95,7 +95,7 @@ class Falsification(Judged):
 
     @property
     def values(self) -> dict[str, Value]:
-        """The values of the counterexample by name; the points of inputs are ``TARGET[k]``."""
+        """Values of the counterexample by name; control points of inputs are ``TARGET[k]``."""
         found = self.counterexample
         if found is None:
             return {}
@@ -134,12 +134,12 @@ def falsify(
     where: Where | int | None = 0,
     progress: StudyProgress | bool | None = None,
 ) -> Falsification:
-    """Search for input signals and values with which a run violates a requirement.
+    """Search for inputs and values that make a run violate a requirement.
 
         found = falsify("cart.py:cart", {"command.wanted": "pieces:4,-1,1"}, requirement="SPEED")
         if found.counterexample: print(found.values)
 
-    The same arguments give the same runs, with any number of workers.
+    Equal arguments give equal runs, with any number of workers.
 
     Args:
         scenario: A name, or ``FILE.py:FUNCTION``.
@@ -154,12 +154,12 @@ def falsify(
         seconds: Wall-clock time after which no further runs begin, s.
         seed: Seed of the search, from which the common seed of all runs is computed.
         until: End of each run, s. The default is the end of the scenario.
-        stop: True to end after the first generation with a violation.
-        population: Runs of a generation; 0 for the default of the method.
-        folder: Folder for the runs. A search that was interrupted continues in its folder. By
-            default, the runs are not stored.
-        where: Number of worker processes: 0 for this process, ``None`` for one for each CPU.
-        progress: Whether to show progress; by default on a terminal and in a notebook.
+        stop: True to end after the first violating generation.
+        population: Runs per generation; 0 for the default of the method.
+        folder: Folder for the runs. An interrupted search continues in its folder. By default, the
+            runs are not stored.
+        where: Number of worker processes: 0 for this process, ``None`` for one per CPU.
+        progress: Whether to show the progress, by default on a terminal or in a notebook.
     """
     began = stopwatch()
     where = where if isinstance(where, Where) else Where(where)
@@ -218,7 +218,6 @@ def _file_of(scenario: str) -> str:
 
 
 def _opened(path: Path, plan: Plan) -> Folder:
-    """Return the folder of the search, which may contain runs of an interrupted search."""
     if not (path / PLAN).exists():
         return Folder.new(path, plan)
     found = Folder.open(path)

@@ -1,9 +1,8 @@
-"""Fit parameters of a scenario to measured signals by least squares, with confidence intervals.
+"""Fit parameters of a scenario to measurements by least squares.
 
-The residuals of all signals are weighted by the noise of their signal, which the fit estimates.
-The intervals are those of the linearised problem (G. Seber, C. Wild, Nonlinear Regression, 1989,
-section 5.1).  The intervals assume independent noise and
-a correct model.
+Each residual is divided by the noise of its signal, which the fit estimates. The intervals are
+those of the linearised problem (G. Seber, C. Wild, Nonlinear Regression, 1989, section 5.1). The
+confidence intervals assume independent noise and a correct model.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _CORRELATED = 4.0
 
 @dataclass(frozen=True)
 class Fitted:
-    """One fitted parameter: its value, its standard error, and its interval of confidence.
+    """A fitted parameter with its standard error and confidence interval.
 
     ``determined`` is false if the data do not determine the value; the interval is then infinite.
     ``at_bound`` is true if the value is a bound of the search; standard error and interval are then
@@ -128,7 +127,7 @@ class Fit:
 
     @property
     def status(self) -> int:
-        """Exit status: 0, 1 if a parameter is undetermined, or 2 if the fit did not converge."""
+        """Exit status: 0, or 1 if a parameter is undetermined, or 2 if the fit did not converge."""
         return 2 if not self.converged else 0 if self.determined else 1
 
     @property
@@ -147,7 +146,7 @@ class Fit:
         raise UnknownName("parameter", name, self.values, "this fit")
 
     def residuals(self, name: str) -> Vector:
-        """Return measured minus fitted values of a signal, shape (n,)."""
+        """Return the measured minus the fitted values of a signal, shape (n,)."""
         out: Vector = self.measured[name] - self.fitted[name]
         return out
 
@@ -171,8 +170,6 @@ def _finite(value: float) -> float | None:
 
 
 class _Runs:
-    """Runs of a scenario for values of the varied parameters, compared with the measurements."""
-
     def __init__(
         self,
         make: Callable[[Mapping[str, Value]], Scenario],
@@ -230,7 +227,6 @@ class _Runs:
             raise
 
     def signals(self, values: Vector, names: Sequence[str]) -> dict[str, Vector]:
-        """Return the signals ``names`` of the run at the times of the measurements."""
         run = self.result(values)
         last = float(run.time[-1])
         if last < self._time[-1] * (1 - 1e-9):
@@ -253,7 +249,7 @@ def fit(
     seed: int = 0,
     progress: Callable[[int, float], object] = lambda *_: None,
 ) -> Fit:
-    """Fit the values ``vary`` of a scenario to the measurements ``to``, by least squares.
+    """Fit the parameters ``vary`` of a scenario to the measurements ``to`` by least squares.
 
         found = fit("motor.py", "bench.csv", {"motor.friction": "range:0,1"})
         print(found["motor.friction"])
@@ -263,7 +259,7 @@ def fit(
         to: A recording, or a CSV file with a column ``time`` (s) and columns ``component.signal``.
         vary: Parameters and initial values ``component.name``, or arguments of the scenario's
             function, each with its range: ``"range:LOW,HIGH"``, ``(LOW, HIGH)``, or ``""`` for the
-            declared bounds. The search begins at the scenario's value, or in the middle of the
+            declared bounds. The search begins at the value in the scenario, or in the middle of the
             range.
         signals: Signals to compare. The default are all signals of plants, except inputs, that the
             measurements contain.
@@ -272,7 +268,7 @@ def fit(
             left out.
         settings: Values that are the same in all runs.
         until: End of each run, s. The default is the time of the last measurement.
-        seed: Seed of each run.
+        seed: Seed of all runs.
         progress: Function that receives the number of runs and the sum of squares.
 
     Raises:
@@ -391,8 +387,6 @@ def _maker(
 
 @dataclass(frozen=True)
 class _Axis:
-    """A varied value: its start, its bounds, and the scale in which the search measures it."""
-
     name: str
     start: float
     low: float
@@ -429,9 +423,15 @@ class _Axis:
                     f"declared bounds, {declared}"
                 )
         elif start is None:
+            owners = [
+                f"--vary {component}.{name}"
+                for component, part in scenario.components.items()
+                if any(name in one.signals for one in part.settings())
+            ]
             raise ScenarioError(
-                f"{name} is an argument of the scenario; give its range: --vary "
-                f"{name}=range:LOW,HIGH"
+                f"{name} without a component is an argument of the scenario; give its range: "
+                f"--vary {name}=range:LOW,HIGH"
+                + (f", or write {' or '.join(owners)}" if owners else "")
             )
         if start is None or not low <= start <= high:
             start = 0.5 * (low + high)
@@ -465,10 +465,6 @@ class _Space:
         return out
 
     def jacobian(self, function: Callable[[Vector], Vector], at: Vector) -> NDArray[np.float64]:
-        """Return the derivatives (n, p) of ``function``.
-
-        A derivative is one-sided at a bound, and where a run on the other side fails.
-        """
         columns = []
         for k in range(self.size):
             ends: list[tuple[float, Vector]] = []
@@ -491,7 +487,6 @@ class _Space:
 
 
 def _scale(column: Vector) -> float:
-    """Return the standard deviation of the measurements, or their size if they are constant."""
     return float(np.std(column)) or float(np.max(np.abs(column), initial=0.0)) or 1.0
 
 
@@ -517,7 +512,7 @@ def _compared(
         if not same_unit(given, wanted):
             raise ScenarioError(
                 f"{name} is in {given} in {data.source}, but in {wanted} in the scenario; convert "
-                "the column"
+                f"the values, and write {name} [{wanted}]"
             )
     return names
 
@@ -527,14 +522,17 @@ def _of_plants(
 ) -> list[str]:
     """Return the names of all measured signals of plants, except inputs."""
     plants = {plant.name: plant for plant in run.system.plants}
-    found = []
+    found: list[str] = []
+    empty: list[str] = []
     for name in data.signals:
         component, _, own = name.partition(".")
         plant = plants.get(component)
         if plant is None or name in inputs or own not in plant.signals.columns:
             continue
-        if own not in plant.bound.model.inputs.columns and np.isfinite(data.signals[name]).any():
-            found.append(name)
+        if own not in plant.bound.model.inputs.columns:
+            (found if np.isfinite(data.signals[name]).any() else empty).append(name)
+    if empty and not found:
+        raise ScenarioError(f"{data.source} contains no value of {', '.join(empty)}")
     known = sorted(f"{p}.{c}" for p, plant in plants.items() for c in plant.signals.columns)
     if not found:
         raise ScenarioError(
@@ -629,7 +627,6 @@ def _result(
 def _undetermined(
     jacobian: NDArray[np.float64], names: Sequence[str]
 ) -> tuple[set[int], list[str]]:
-    """Return the parameters that the data do not determine, and a sentence for each cause."""
     length = np.linalg.norm(jacobian, axis=0)
     largest = float(length.max(initial=0.0))
     without = {k for k, size in enumerate(length) if not size > NO_EFFECT * max(largest, 1e-300)}
@@ -656,7 +653,6 @@ def _undetermined(
 
 
 def _correlated(residuals: Vector) -> str:
-    """Return a text if successive residuals are correlated, else an empty text."""
     n = residuals.size
     centred = residuals - residuals.mean()
     power = float(centred @ centred)

@@ -1,4 +1,4 @@
-"""Measured signals for a fit: the rows of a recording, or a file of comma-separated values."""
+"""Measured signals for a fit, from a recording or a CSV file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Measurements:
     def of(cls, given: str | Path | Recording | Measurements) -> Measurements:
         """Return the measurements of a recording or of a file (``.mcap`` or CSV).
 
-        Raises :class:`RecordingError` for a file that cannot be read.
+        Raises ``RecordingError`` if the file cannot be read.
         """
         if isinstance(given, Measurements):
             return given
@@ -132,7 +132,10 @@ def _title(path: Path, text: str) -> tuple[str, str]:
     """Return name and unit of a column: ``cart.x [m]`` gives ``("cart.x", "m")``."""
     match = _HEAD.match(text)
     if match is None:
-        raise RecordingError(f"{path}: cannot read the title {text!r}; write 'cart.x [m]'")
+        raise RecordingError(
+            f"{path}: cannot read the title {text!r}; write 'cart.x [m]', and "
+            "separate the titles by commas"
+        )
     if match["name"].lower() in TIMES and match["unit"] not in (None, "", "s"):
         raise RecordingError(f"{path}: the times are in {match['unit']}; give them in s")
     unit = (match["unit"] or "").strip()

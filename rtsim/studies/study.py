@@ -42,7 +42,7 @@ def _is_share(kind: str | float) -> bool:
 
 @dataclass(frozen=True)
 class Study:
-    """Declaration of many runs of one scenario, and of the results to compute from each run.
+    """Declaration of many runs of one scenario, and of their results.
 
     To declare a study in a scenario file, return this object from a function ``study()``::
 
@@ -157,7 +157,7 @@ class Study:
 
     @cached_property
     def stopping(self) -> Stop | None:
-        """The :class:`Stop` rule that ends the study early, or ``None`` without a rule."""
+        """The rule that stops the study early, or ``None``."""
         return Stop.of_text(self.stop) if isinstance(self.stop, str) else self.stop
 
     @property

@@ -1,4 +1,4 @@
-"""Conformance checks and test doubles for your own components.
+"""Conformance checks and test doubles for users' components.
 
 No module of this package imports pytest.
 """

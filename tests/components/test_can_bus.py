@@ -506,7 +506,7 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
         ),
         ('[a]\nperiod=-0.1\n[a.fields]\nx = {type="int8"}', "frame a has a period of -100 ms"),
         ("", "describes no frames"),
-        ("[a]", r"a.toml:1: a: no fields; add \[a.fields\] with lines such as"),
+        ("[a]", r"a.toml:1: a: the frame has no fields; add \[a.fields\] with lines such as"),
         (
             '[a]\nendian = "middle"\n[a.fields]\nx = {type="int8"}',
             "a.toml:2: a: unknown endian 'middle'; did you mean little",

@@ -341,7 +341,7 @@ def test_a_monitor_that_fails_does_not_disturb_the_recording(
 def test_a_requirement_that_is_not_evaluated_is_reported_once() -> None:
     said = watched(started("overshoot(a.x, 1) < 3 %", "always a.x < 3"), MARK, MARK)
     assert [one for one in said if "unwatched" in one] == [
-        {"unwatched": {"R0": "a measure needs the whole run"}}
+        {"unwatched": {"R0": "a step measure, such as rise_time, needs the whole run"}}
     ]
     assert [one["name"] for one in said[-1]["watched"]] == ["R1"]
 
@@ -443,8 +443,8 @@ def test_a_requirement_that_is_not_evaluated_is_named_once(stop: bool, tmp_path:
     words += ["--require", "PEAK: max_error(rising.x, 0 m) < 1 m"]
     done = executed(*words, *(["--stop-on-violation"] if stop else ["--pace", "1"]))
     said = (
-        "requirement PEAK is not evaluated during the run, but at its end: a measure needs the "
-        "whole run"
+        "requirement PEAK is not evaluated during the run, but at its end: a step measure, such as "
+        "rise_time, needs the whole run"
     )
     assert done.output.count(said) == 1, done.output
     assert ("; --stop-on-violation does not end the run" in done.output) == stop

@@ -245,7 +245,9 @@ def test_a_replay_keeps_requirements_that_no_longer_fit() -> None:
 
 @pytest.mark.parametrize("given", [3, "x", None, [3], [{"name": "A"}]])
 def test_a_malformed_header_is_an_error_of_the_recording(given: Any) -> None:
-    with pytest.raises(RecordingError, match="the requirements in the header are not valid"):
+    with pytest.raises(
+        RecordingError, match="the requirements in the header of the recording are not valid"
+    ):
         required_by({"requirements": given})
 
 

@@ -271,7 +271,7 @@ def test_arguments_of_the_scenario_can_vary() -> None:
     data = noisy(late(2.3), {}, {"falling.height": 0.01}, 5)
     found = fit(late, data, {"start": (1.0, 3.0)})
     assert abs(found["start"].value - 2.3) < 4 * found["start"].error < 0.01
-    with pytest.raises(ScenarioError, match=r"start is an argument.*range:LOW,HIGH"):
+    with pytest.raises(ScenarioError, match=r"without a component is an argument.*range:LOW,HIGH$"):
         fit(late, data, ["start"])
 
 
@@ -288,6 +288,9 @@ def test_arguments_of_the_scenario_can_vary() -> None:
         ("time [ms],motor.speed\n1,1\n2,2\n", "the times are in ms; give them in s"),
         ("time,motor.speed\n", "has no rows"),
         ("time,other\n0,1\n1,1\n", r"contains no signal of a plant.*motor\.speed"),
+        ("time,motor.speed\n0,\n1,nan\n", r"contains no value of motor\.speed"),
+        ("time;motor.speed [rad/s];x [m]\n0;1;1\n", "separate the titles by commas"),
+        ("time,motor.speed [rpm]\n0,1\n1,1\n", r"motor\.speed is in rpm in .*, but in rad/s"),
         ("time,motor.speed\n0,1\n1,1\n", "2 values of motor.speed, too few for 2"),
     ],
 )
@@ -304,6 +307,8 @@ def test_wrong_names_are_errors() -> None:
     data = noisy(motor(), {}, {"motor.speed": 0.1}, 1)
     with pytest.raises(UnknownName, match=r"gian.*gain"):
         fit(motor(), data, ["motor.gian"])
+    with pytest.raises(ScenarioError, match=r"or write --vary motor\.gain$"):
+        fit(motor(), data, ["gain"])
     with pytest.raises(UnknownName, match=r"motor\.current"):
         fit(motor(), data, ["motor.gain"], signals=["motor.current"])
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from rtsim.components.framed import ALL, NEWEST, Framed, Names, check_keep, names_of
@@ -85,13 +86,13 @@ class GilbertElliott:
                     "0 to 1"
                 )
 
-    @property
+    @cached_property
     def _times(self) -> tuple[int, int]:
         return declared_ns(self.good, "GilbertElliott: good"), declared_ns(
             self.bad, "GilbertElliott: bad"
         )
 
-    @property
+    @cached_property
     def share_bad(self) -> float:
         """Share of time in the bad state."""
         good, bad = self._times

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -294,16 +294,25 @@ def print_reported(result: RunResult) -> None:
         click.echo(f"{more} more such events are in the recording")
 
 
-def print_waiting(result: RunResult) -> None:
-    """Print one line for each medium with undelivered messages."""
+def print_media(result: RunResult) -> None:
+    """Print the messages that media lost, and those that still waited at the end of the run."""
+    for medium, reasons in result.lost_messages.items():
+        for reason, senders in reasons.items():
+            count = sum(senders.values())
+            what = "1 message was lost" if count == 1 else f"{count} messages were lost"
+            click.echo(f"{medium}: {what} because {reason}: {_each(senders)}")
     for medium, senders in result.waiting.items():
-        count, each = sum(senders.values()), ", ".join(f"{n} {c}" for n, c in senders.items())
+        count = sum(senders.values())
         behind = max(senders.values()) > 1
         what = "1 message waited" if count == 1 else f"{count} messages waited"
         click.echo(
-            f"{medium}: {what} at the end of the run and cannot be recorded: {each}"
-            + ("; rtsim bus load SCENARIO prints the load of a CAN bus" if behind else "")
+            f"{medium}: {what} at the end of the run and cannot be recorded: {_each(senders)}"
+            + ("; rtsim bus load SCENARIO prints the load of each medium" if behind else "")
         )
+
+
+def _each(senders: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in senders.items())
 
 
 def reported_to_json(result: RunResult) -> list[dict[str, Any]]:
@@ -426,6 +435,7 @@ class RunSummary:
             **requirements_to_json(result.requirements),
             "recording": None if result.path is None else str(result.path),
             **({"waiting": result.waiting} if result.waiting else {}),
+            **({"lost_messages": result.lost_messages} if result.lost_messages else {}),
             **({"reported": reported_to_json(result)} if result.reported else {}),
             **({"checkpoints": saved} if saved else {}),
             **(strict_to_json(result) if self.options.strict else {}),
@@ -458,7 +468,7 @@ class RunSummary:
         elif self.options.verbose:
             click.echo(f"engine: {result.certificate.engine}")
         print_reported(result)
-        print_waiting(result)
+        print_media(result)
         print_processors(result)
         if more is not None:
             more()

@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rtsim.components.latency import ZERO, LatencyModel, draw, latency_state, put_latency_back
-from rtsim.components.medium import MediumQueue, Parcel, SharedTransport, shared
+from rtsim.components.medium import (
+    Delivery,
+    Outcome,
+    Parcel,
+    RunningMedium,
+    SharedTransport,
+    shared,
+)
 from rtsim.core.errors import ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
@@ -91,10 +98,10 @@ class Bus:
         self._sequence: dict[str, int] = {}
         self._last_arrival: dict[str, Tag] = {}
         self._flight: list[tuple[Tag, str, str, int, int, Message]] = []
-        self._media: dict[str, MediumQueue] = {}
-        """Queues of the media of the run, by name."""
-        self._on: dict[str, tuple[SharedTransport, MediumQueue]] = {}
-        """Transports on media and the queues of their media, by topic."""
+        self._media: dict[str, RunningMedium] = {}
+        """The media of the run, by name."""
+        self._on: dict[str, tuple[SharedTransport, RunningMedium]] = {}
+        """Transports on media and their media, by topic."""
 
     def add(self, topic: Topic) -> None:
         if topic.name in self.topics:
@@ -118,10 +125,12 @@ class Bus:
                     f"and {medium!r}; declare it once, or give the two media different names"
                 )
         medium.check([*others, (topic.name, transport)])
-        queue = self._media.setdefault(medium.name, MediumQueue(medium.name))
         carrier = transport.carrier(topic.signals, topic.name)
-        queue.add(topic.name, carrier, topic.signals.initial())
-        self._on[topic.name] = transport, queue
+        if medium.name not in self._media:
+            self._media[medium.name] = medium.start(self._streams)
+        running = self._media[medium.name]
+        running.add(topic.name, carrier, topic.signals.initial())
+        self._on[topic.name] = transport, running
 
     def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
         """Send a message with a copy of ``payload`` (n,); return the messages to record.
@@ -171,35 +180,44 @@ class Bus:
 
     @property
     def next_transmission_ns(self) -> int:
-        """Time (ns) at which a medium can transmit the next waiting message."""
+        """Time of the next decision of a medium, such as the begin of a transmission, ns."""
         if not self._media:  # asked for at each tag, mostly without a medium
             return NEVER.ns
-        return min(queue.next_ns for queue in self._media.values())
+        return min(medium.next_ns for medium in self._media.values())
 
     def transmit(self, ns: int) -> list[Message]:
-        """Begin the transmissions that are due at ``ns``; return the messages to record.
+        """Let the media decide what is due at ``ns``, and return the messages to record.
 
-        Call this method after the instant.  The returned messages contain their arrival times.
+        Call this method after the instant.  The returned messages contain their arrival times, or
+        are lost.
         """
-        begun: list[Message] = []
-        for queue in self._media.values():
-            found = queue.decide(ns) if queue.next_ns <= ns else None
-            if found is None:
-                continue
-            parcel, arrival, payload = found
-            payload.setflags(write=False)
-            message = Message(
-                parcel.topic, self.topics[parcel.topic].source, parcel.sequence, parcel.initiated,
-                parcel.completed, arrival, payload, COPY if parcel.copy else DELIVERED,
-            )  # fmt: skip
-            self._put(message, parcel.copy)
-            begun.append(message)
-        return begun
+        found: list[Message] = []
+        for medium in self._media.values():
+            if medium.next_ns <= ns:
+                found += [self._carried(outcome) for outcome in medium.decide(ns)]
+        return found
+
+    def _carried(self, outcome: Outcome) -> Message:
+        parcel = outcome.parcel
+        source = self.topics[parcel.topic].source
+        stamps = parcel.topic, source, parcel.sequence, parcel.initiated, parcel.completed
+        if not isinstance(outcome, Delivery):
+            parcel.sent.setflags(write=False)
+            return Message(*stamps, LOST_ARRIVAL, parcel.sent, LOST)
+        outcome.payload.setflags(write=False)
+        status = COPY if parcel.copy else DELIVERED
+        message = Message(*stamps, outcome.arrival, outcome.payload, status)
+        self._put(message, parcel.copy)
+        return message
 
     def waiting(self, ns: int) -> dict[str, dict[str, int]]:
-        """Return the numbers of waiting messages, by medium and topic."""
-        found = {name: queue.waiting(ns) for name, queue in self._media.items()}
+        """Return the number of waiting messages at ``ns``, by medium and topic."""
+        found = {name: medium.waiting(ns) for name, medium in self._media.items()}
         return {name: senders for name, senders in found.items() if senders}
+
+    def lost_on_media(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Return the number of messages that media lost, by medium, reason and topic."""
+        return {name: medium.lost for name, medium in self._media.items() if medium.lost}
 
     def on_medium(self, name: str) -> bool:
         """Return whether messages of a topic use a medium."""
@@ -287,7 +305,7 @@ class Bus:
             "sequence": dict(self._sequence),
             "last_arrival": {k: list(v) for k, v in self._last_arrival.items()},
             "flight": flight,
-            **({"media": {n: q.save() for n, q in self._media.items()}} if self._media else {}),
+            **({"media": {n: m.save() for n, m in self._media.items()}} if self._media else {}),
             **({"transports": kept} if kept else {}),
         }
 
@@ -297,8 +315,8 @@ class Bus:
         self._flight = []
         for name, topic in self.topics.items():
             put_latency_back(topic.transport, saved.get("transports", {}).get(name, {}))
-        for name, queue in self._media.items():
-            queue.restore(saved["media"][name])
+        for name, medium in self._media.items():
+            medium.restore(saved["media"][name])
         for row in saved["flight"]:
             payload = np.array(row["payload"], dtype=np.float64)
             payload.flags.writeable = False

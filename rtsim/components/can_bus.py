@@ -11,14 +11,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
+from rtsim.components.framed import Framed, Names, names_of
 from rtsim.components.frames.contract import FrameCodec, hexadecimal
-from rtsim.components.medium import Carrier, SharedTransport, Transmission
-from rtsim.components.ports import check_units
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.components.lines import Lines
+from rtsim.components.medium import (
+    Carrier,
+    Hop,
+    MediumLine,
+    PeriodicSender,
+    SenderLoad,
+    SharedTransport,
+    Transmission,
+    duration_ns,
+)
+from rtsim.core.errors import ScenarioError
+from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
-from rtsim.core.tag import NS_PER_S
 
 EXACT, WORST = STUFFING = ("exact", "worst")
 INTERMISSION = 3
@@ -29,6 +37,7 @@ ERROR_FRAME = 20
 """Bits of an error frame: two successive error flags (6 + 6) and a delimiter (8)."""
 MOST_BYTES = 8
 _POLYNOMIAL = 0x4599
+_WIRE = MediumLine(repeats=True)
 
 
 def crc15(bits: int, count: int) -> int:
@@ -101,6 +110,7 @@ class CanBus:
     bitrate: int
     name: str = "can"
     stuffing: str = EXACT
+    kind: ClassVar[str] = "Bus"
 
     def __post_init__(self) -> None:
         if not isinstance(self.bitrate, int) or not 1_000 <= self.bitrate <= 1_000_000:
@@ -134,8 +144,11 @@ class CanBus:
         """
         if isinstance(of, int):
             return CanFrame(self, of, extended, length)
-        names = tuple(sorted((signals or {}).items()))
-        return CanFrame(self, of.identifier, of.extended, of.length, of, names)
+        codec = of.identifier, of.extended, of.length, of
+        return CanFrame(self, *codec, names_of(signals))
+
+    def start(self, streams: RandomStreams) -> Lines:  # noqa: ARG002
+        return Lines(self.name)
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
         """Raise ``ScenarioError`` if two senders have the same identifier."""
@@ -151,23 +164,40 @@ class CanBus:
                 )
 
     def ns(self, bits: int) -> int:
-        """Return the duration (ns) of ``bits``, rounded up."""
-        return -(-bits * NS_PER_S // self.bitrate)
+        """Return the duration of ``bits``, rounded up to a whole ns."""
+        return duration_ns(bits, self.bitrate)
+
+    def load(self, senders: Iterable[PeriodicSender]) -> list[SenderLoad]:
+        """Return the load of periodic frames, with the largest number of stuff bits.
+
+        The rows are in the order of priority.
+        """
+        frames = [
+            PeriodicFrame(one.sender, one.transport, one.period_ns)
+            for one in senders
+            if isinstance(one.transport, CanFrame)
+        ]
+        latencies = worst_latencies(frames)
+        return [
+            SenderLoad(
+                one.sender, one.frame.label, one.frame.worst_bits, one.period_ns, one.load,
+                latencies[one.sender],
+            )
+            for one in sorted(frames, key=lambda one: one.frame.priority)
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class CanFrame:
-    """Latency model of messages that are frames with one identifier."""
+class CanFrame(Framed):
+    """Latency model of messages that are sent as frames with one identifier on ``bus``."""
 
     bus: CanBus
     identifier: int
     extended: bool = False
     length: int = MOST_BYTES
     codec: FrameCodec | None = None
-    names: tuple[tuple[str, str], ...] = ()
-    """Pairs of a signal of the message and a signal of the frame, where their names differ."""
+    names: Names = ()
     ordered: bool = field(default=True, init=False)
-    _delays: ClassVar[tuple[int, ...]] = (0,)
 
     def __post_init__(self) -> None:
         most = 2**29 if self.extended else 2**11
@@ -192,65 +222,31 @@ class CanFrame:
         """Maximum number of bits of the frame, with stuff bits."""
         return worst_frame_bits(self.extended, self.length)
 
-    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return ``(0,)``, because a CAN frame can be sent as soon as it is complete."""
-        return self._delays
+    @property
+    def priority(self) -> tuple[int, int, int]:
+        return arbitration(self.identifier, self.extended)
+
+    @property
+    def label(self) -> str:
+        """The identifier and the name of the frame."""
+        name = "" if self.codec is None else self.codec.name
+        return f"{hexadecimal(self.identifier, self.extended)} {name}".strip()
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
-        if self.codec is None:
-            return self._opaque(signals, topic)
-        codec = self.codec
-        where = self._positions(signals, codec, topic)
-        whole = codec.signals.initial()
+        content = self.content(signals, topic, "CAN", self.length)
+        exact = self.bus.stuffing == EXACT
 
-        def carry(payload: Vector) -> Transmission:
-            values, found = whole.copy(), np.full(whole.size, np.nan)
-            values[where] = payload
-            data = codec.encode(values)
-            codec.decode(data, found)
-            worst = self.bus.stuffing == WORST
-            bits = self.worst_bits if worst else frame_bits(self.identifier, self.extended, data)
-            return self._transmission(bits, found[where])
+        def carry(values: Vector) -> Transmission:
+            data, payload = content(values)
+            bits = self.worst_bits
+            if exact and data is not None:
+                bits = frame_bits(self.identifier, self.extended, data)
+            takes, whole = self.bus.ns(bits), self.bus.ns(bits + INTERMISSION)
+            failed = self.bus.ns(bits + ERROR_FRAME + INTERMISSION)
+            hop = Hop(takes, whole - takes, failed, line=_WIRE)
+            return Transmission(self.priority, (hop,), payload)
 
         return carry
-
-    def _opaque(self, signals: Signals, topic: str) -> Carrier:
-        if signals.size and not self.length:
-            raise ScenarioError(
-                f"messages of {topic} have {signals.size} values, but their CAN frame has no data; "
-                "give its length= in bytes"
-            )
-        return lambda payload: self._transmission(self.worst_bits, payload.copy())
-
-    def _transmission(self, bits: int, payload: Vector) -> Transmission:
-        takes, whole = self.bus.ns(bits), self.bus.ns(bits + INTERMISSION)
-        failed = self.bus.ns(bits + ERROR_FRAME + INTERMISSION)
-        priority = arbitration(self.identifier, self.extended)
-        return Transmission(priority, takes, whole - takes, failed, payload)
-
-    def _positions(self, signals: Signals, codec: FrameCodec, topic: str) -> list[int]:
-        names = dict(self.names)
-        for given in names:
-            if given not in signals:
-                raise UnknownName("signal", given, signals.names, f"messages of {topic}")
-        out: list[int] = []
-        for signal in signals:
-            name = names.get(signal.name, signal.name)
-            if name not in codec.signals:
-                raise UnknownName(
-                    "signal", name, codec.signals.names,
-                    f"frame {codec.name}, which carries messages of {topic} (if the frame has "
-                    "another name for the signal, give it in signals=)",
-                )  # fmt: skip
-            check_units(f"{topic}.{signal.name}", signal, codec.signals[name], codec.name)
-            here = codec.signals.slice(name)
-            if here.stop - here.start != signal.size:
-                raise ScenarioError(
-                    f"{topic}.{signal.name} has {signal.size} elements, but {name} of frame "
-                    f"{codec.name} has {here.stop - here.start}"
-                )
-            out += range(here.start, here.stop)
-        return out
 
     def __repr__(self) -> str:
         told = hexadecimal(self.identifier, self.extended)

@@ -401,7 +401,9 @@ def _is_model(value: object) -> bool:
 def _attributes(model: object) -> dict[str, Any]:
     slots = (n for kind in type(model).__mro__ for n in getattr(kind, "__slots__", ()))
     found = {name: getattr(model, name) for name in slots if hasattr(model, name)}
-    return {**found, **getattr(model, "__dict__", {})}
+    found |= getattr(model, "__dict__", {})
+    medium = getattr(model, "medium", None)  # a declaration without state
+    return {name: value for name, value in found.items() if medium is None or value is not medium}
 
 
 def _never_changes(value: object) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from rtsim.components.medium import FULL
 from rtsim.components.protocols import memory_of, notes_of
 from rtsim.core.errors import (
     NotRecorded,
@@ -80,6 +81,8 @@ class RunResult(SignalsByName, Judged):
 
     The recording has no rows for these messages.
     """
+    lost_messages: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    """Number of messages that media lost, by medium, reason and sender."""
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
     required: tuple[Requirement, ...] = ()
@@ -151,8 +154,8 @@ class RunResult(SignalsByName, Judged):
 
         The problems are overruns, late answers, missed requests, missed deadlines, restarts, faults
         that never acted, what controllers report about themselves, and overloaded media.  A medium
-        is overloaded if several messages of one sender wait for it when the run ends.  The option
-        ``--strict`` treats each problem as a failure.
+        is overloaded if several messages of one sender wait for it when the run ends, or if one of
+        its queues was full.  The option ``--strict`` treats each problem as a failure.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
@@ -169,6 +172,10 @@ class RunResult(SignalsByName, Judged):
             behind = [name for name, count in senders.items() if count > 1]
             if behind:
                 found.append(f"senders that {medium} did not keep up with: {', '.join(behind)}")
+        for medium, reasons in self.lost_messages.items():
+            if FULL in reasons:
+                those = ", ".join(reasons[FULL])
+                found.append(f"senders whose messages met a full queue of {medium}: {those}")
         found += self.notes_of_controllers()
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
 

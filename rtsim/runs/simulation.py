@@ -424,6 +424,7 @@ class Loop:
             reported=executive.reported,
             required=self._request.scenario.requirements,
             waiting=system.bus.waiting(system.ns),
+            lost_messages=system.bus.lost_on_media(),
         )
 
 

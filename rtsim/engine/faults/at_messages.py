@@ -144,11 +144,12 @@ class ReorderFault(MessageFault):
 class ErrorFrame(MessageFault):
     """Fault that destroys ``times`` transmissions of a frame at their last bits.
 
-    The sender repeats a destroyed frame.
+    On a CAN bus and a wireless channel, the sender repeats a destroyed frame. On other media, the
+    frame is lost.
     """
 
     name = "error_frame"
-    does = "is destroyed on the bus and sent again"
+    does = "is destroyed on its medium"
     parameters = (Parameter("times", "natural", needed=False),)
     needs_medium = True
 

@@ -267,8 +267,8 @@ class Installer(Places):
     def at_messages(self, fault: Fault, kind: type[MessageFault]) -> None:
         self._check_topic(fault, self._bus)
         if kind.needs_medium and not self._bus.on_medium(fault.where):
-            reason = f"messages of {fault.where} travel on no bus: {kind.name} acts on frames"
-            self._schedule.idle[fault.name] = f"{reason} of a CanBus"
+            reason = f"messages of {fault.where} travel on no medium: {kind.name} acts on frames"
+            self._schedule.idle[fault.name] = f"{reason} of a medium such as a CanBus"
             self._activity(fault)
             return
         self._messages[fault.where].append(kind(self._activity(fault)))

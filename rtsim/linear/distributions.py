@@ -88,6 +88,8 @@ def distribution(given: Latency, where: str = "the latency") -> Distribution:
     """
     if isinstance(given, Mapping):
         return _discrete({float(s): float(p) for s, p in given.items()}, where)
+    if isinstance(given, float):
+        given = float(given)  # A number of NumPy is a float with a text of its own.
     model = latency_model(given, where)
     lost = 0.0
     while isinstance(model, Loss):

@@ -298,6 +298,7 @@ def test_the_quadrature_of_a_continuous_latency_agrees_with_many_discrete_ones()
 
 def test_measured_latencies_are_a_discrete_distribution() -> None:
     loop = servo(0.006)
+    assert loop.timing_cost(latency=np.float64(0.001)).cost == loop.timing_cost(latency=0.001).cost
     measured = loop.timing_cost(latency=Empirical.of([1_000_000, 1_000_000, 4_000_000]))
     assert measured.cost == loop.timing_cost(latency={0.001: 2 / 3, 0.004: 1 / 3}).cost
 

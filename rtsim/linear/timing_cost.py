@@ -146,6 +146,8 @@ class _Flow(NamedTuple):
 class TimedLoop:
     """A plant with noise, a sampled controller, the timing of their loop, and a quadratic cost.
 
+    Plant and controller may also be systems of python-control or scipy.signal.
+
     Args:
         plant: Continuous system with n states, m inputs and r outputs. Its inputs are the commands,
             its outputs the measurements.
@@ -188,6 +190,8 @@ class TimedLoop:
     check: Callable[[TimingCost], None] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("plant", "controller"):
+            object.__setattr__(self, name, StateSpace.of(getattr(self, name)))
         plant, controller = self.plant, self.controller
         if plant.period is not None or controller.period is None:
             raise ScenarioError(
@@ -275,6 +279,8 @@ class TimedLoop:
     def _term(self, name: str, given: float | ArrayLike) -> Matrix:
         plant, n, m = self.plant, len(self.plant.a), self._inputs
         weight = np.asarray(given, dtype=float)
+        if not np.isfinite(weight).all():
+            raise ScenarioError(f"the weight of {name!r} is {given!r}; give finite numbers")
         if weight.ndim:
             if weight.shape != (n + m, n + m):
                 raise ScenarioError(

@@ -156,6 +156,16 @@ def test_a_delay_of_one_period_makes_the_servo_of_the_paper_unstable_at_10_ms() 
     assert math.isinf(found.parts["y_0"])
 
 
+def test_systems_of_other_packages_are_accepted() -> None:
+    from scipy import signal
+
+    loop = servo()
+    theirs = signal.StateSpace(SERVO.a, SERVO.b, SERVO.c, SERVO.d)
+    law = signal.StateSpace(*(getattr(loop.controller, m) for m in "abcd"), dt=0.01)
+    other = TimedLoop(theirs, law, {"y_0": 1.0, "u_0": 1.0}, loop.disturbance)  # type: ignore[arg-type]
+    assert other.timing_cost().cost == loop.timing_cost().cost
+
+
 # -- limits ------------------------------------------------------------------------------------
 
 
@@ -339,6 +349,8 @@ def test_arguments_that_do_not_fit_are_errors() -> None:
         replace(loop, cost={"angle": 1.0})
     with pytest.raises(ScenarioError, match=r"'xu' has shape \(2, 2\); expected \(3, 3\)"):
         replace(loop, cost={"xu": np.eye(2)})
+    with pytest.raises(ScenarioError, match="'y_0' is nan; give finite numbers"):
+        replace(loop, cost={"y_0": math.nan})
     with pytest.raises(ModelError, match="102 states"):
         loop.timing_cost(latency=0.01 * 98)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -319,7 +320,7 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 def test_an_interruption_while_others_are_missing_ends_all_federates_that_joined() -> None:
     told: list[str] = []
-    joined = threading.Event()
+    joined, ticks = threading.Event(), itertools.count()
     made = helics.helicsCreateBroker("inproc", "absent", "-f 3 --loglevel=no_print")
 
     def foreign() -> None:
@@ -345,8 +346,9 @@ def test_an_interruption_while_others_are_missing_ends_all_federates_that_joined
         pytest.raises(KeyboardInterrupt, match="by the user"),
     ):
         federated(
-            simulation, config("a", "b", "absent"), interrupt, lambda: joined.is_set() * NOTICE_NS
-        )
+            simulation, config("a", "b", "absent"), interrupt,
+            lambda: next(ticks) * NOTICE_NS if joined.is_set() else 0,
+        )  # fmt: skip
     other.join(20)
     helics.helicsBrokerDisconnect(made)
     helics.helicsBrokerFree(made)

@@ -121,6 +121,11 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
     if isinstance(name, type) and issubclass(name, NamedSignals):
         raise ScenarioError(f"{name.__name__} is a class; give an object: {name.__name__}()")
     if not isinstance(name, NamedSignals | Processes):
+        path = getattr(getattr(name, "description", None), "path", None)
+        if path is not None:
+            raise ScenarioError(
+                f"the {kind} of {path} has no name; give it first: {kind}('name', ...)"
+            )
         raise ScenarioError(f"{name!r} is not a {kind}; give its name first: {kind}('name', ...)")
     return name.default_name(), name
 

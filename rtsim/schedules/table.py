@@ -17,6 +17,7 @@ from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.schedules.response_times import TaskAnalysis, analyse, load_of
 
+
 @dataclass(frozen=True)
 class TaskRow:
     """One task: its analysis, and its jobs in a run."""

@@ -101,7 +101,8 @@ def latencies(recording: Recording) -> str:
 
 
 def _topics(recording: Recording) -> list[TrackData]:
-    return [t for name, t in recording.tracks.items() if name.startswith(MESSAGES)]
+    tracks = recording.tracks.items()
+    return [t for name, t in tracks if name.startswith(MESSAGES) and "arrival" in t.integers]
 
 
 def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:

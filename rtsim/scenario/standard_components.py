@@ -560,7 +560,7 @@ def check_on_processor(
     if compute != ZERO:
         raise ScenarioError(
             f"{name} runs on a processor, which determines when its answer is ready; give "
-            "execution= instead of compute="
+            "execution= instead of compute= or --latency"
         )
     if ordered:
         raise ScenarioError(

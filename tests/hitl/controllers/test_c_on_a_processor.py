@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import rtsim as rt
+from hitl.controllers.board import BoardController
 from hitl.controllers.in_process import InProcess
 from hitl.controllers.sil import SilController
 from rtsim.core.errors import ScenarioError
@@ -120,14 +121,9 @@ def test_c_in_this_process_has_the_same_schedule(interface: Path) -> None:
         assert model.track(name).words.tolist() == in_c.track(name).words.tolist(), name
 
 
-def test_a_board_on_a_simulated_processor_is_an_error(interface: Path) -> None:
-    class Board(SilController):
-        own_time = True
-
-        def advance(self, tag: object) -> None: ...
-
-        def anchor(self, tag: object) -> None: ...
-
-    loop = scenario("fixed", "finish", Board(interface, cases=None))
-    with pytest.raises(ScenarioError, match="law is a Board, which has a processor of its own"):
+def test_a_board_on_a_simulated_processor_is_an_error_before_the_board_starts(
+    interface: Path,
+) -> None:
+    loop = scenario("fixed", "finish", BoardController(interface, url="board:uno"))
+    with pytest.raises(ScenarioError, match="law is a BoardController, which has a processor of"):
         loop.build(0)

@@ -179,6 +179,8 @@ class Processor:
         self.tasks = tuple(tasks)
         self.speed: Vector = np.array([speed])
         """Factor by which the processor is faster than the execution times say, shape (1,)."""
+        self.states: Vector = np.zeros(len(tasks))
+        """State of each task in the last recorded row, shape (n,), which clients of a run read."""
         self.cores, self.migration, self.locks = cores, migration, locks
         self.context_switch_ns = context_switch_ns
         self._streams = streams
@@ -334,6 +336,8 @@ class Processor:
         ended = [job for job in self._ended if job.ns <= ns]
         del self._rows[: len(rows)], self._ended[: len(ended)]
         self._recorded_ns = ns
+        if rows:
+            self.states[:] = rows[-1][1]
         return rows, ended
 
     def save(self) -> dict[str, Any]:
@@ -377,6 +381,7 @@ class Processor:
         self._drawn = {(i, k): (jitter, list(times)) for i, k, jitter, times in saved["drawn"]}
         self._draws = list(saved["draws"])
         self._recorded_ns = saved["recorded"]
+        self.states[:] = saved["shown"]
         for queue in self._state.queues:
             self._place(queue)
         for model, state in zip(self._models(), saved["models"], strict=True):

@@ -16,6 +16,7 @@ from rtsim.core.tag import NS_PER_S
 
 if TYPE_CHECKING:
     from rtsim.runs.result import RunResult
+    from rtsim.schedules.messages import MessageRow
     from rtsim.schedules.table import ScheduleTable, TaskRow
 
 _COLUMNS = (
@@ -23,6 +24,13 @@ _COLUMNS = (
     Column("deadline (ms)", number=True), Column("load (%)", number=True),
     Column("worst response (ms)", number=True), Column("simulated (ms)", number=True),
     Column("deadline met", fold=True),
+)  # fmt: skip
+
+
+_MESSAGES = (
+    Column("message"), Column("medium"), Column("frame"), Column("period (ms)", number=True),
+    Column("load (%)", number=True), Column("worst latency (ms)", number=True),
+    Column("simulated (ms)", number=True), Column("reason", fold=True),
 )  # fmt: skip
 
 
@@ -47,11 +55,11 @@ def schedule(
     no_run: bool,
     as_json: bool,
 ) -> None:
-    """Print the tasks of the processors of SCENARIO, with their worst response times.
+    """Print the tasks on processors and the messages on buses of SCENARIO, with their worst times.
 
-    The worst response is computed by analysis, for all possible release times. If an assumption of
-    the analysis does not hold, the command prints the reason instead. The simulated response is the
-    longest one of a run.
+    The worst response of a task and the worst latency of a message are computed by analysis, for
+    all possible release times. If an assumption of the analysis does not hold, the command prints
+    the reason instead. The simulated times are the longest ones of a run.
 
     \b
     Examples:
@@ -85,7 +93,17 @@ def _print(table: ScheduleTable) -> None:
         print_table(out, f"Processor {processor.name}, policy {processor.policy}", _COLUMNS, rows)
         for line in processor.lines():
             click.echo(line)
+    if table.messages:
+        print_table(out, "Messages", _MESSAGES, [_message_cells(one) for one in table.messages])
     click.echo(f"simulated: {table.source}")
+
+
+def _message_cells(row: MessageRow) -> list[str]:
+    return [
+        row.sender, row.medium, row.frame, _ms(row.period), f"{100 * row.load:.1f}",
+        "-" if row.worst is None else _ms(row.worst),
+        "-" if row.longest is None else _ms(row.longest), row.reason or "-",
+    ]  # fmt: skip
 
 
 def _cells(row: TaskRow) -> list[str]:

@@ -15,6 +15,7 @@ from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
+from rtsim.schedules.messages import MessageRow, loads_of, message_rows
 from rtsim.schedules.response_times import TaskAnalysis, analyse, load_of
 
 
@@ -114,6 +115,8 @@ class ScheduleTable:
     processors: tuple[ProcessorTable, ...]
     source: str
     """Where the simulated responses come from."""
+    messages: tuple[MessageRow, ...] = ()
+    """Messages on media."""
 
     @property
     def misses(self) -> list[str]:
@@ -127,6 +130,7 @@ class ScheduleTable:
     def to_json(self) -> dict[str, Any]:
         return {
             "processors": [one.to_json() for one in self.processors],
+            "messages": [one.to_json() for one in self.messages],
             "simulated": self.source,
             "missed": self.misses,
         }
@@ -158,9 +162,10 @@ def schedule_table(
         processors = system.processors
     finally:
         system.close()
-    if not processors:
+    if not processors and not loads_of(scenario)[0]:
         raise ScenarioError(
-            f"scenario {scenario.name} has no processor; declare one with scenario.processor(...)"
+            f"scenario {scenario.name} has no processor and no bus; declare a processor with "
+            "scenario.processor(...)"
         )
     read: Recording | None = None
     source = "no run"
@@ -171,7 +176,7 @@ def schedule_table(
         result = simulate(scenario, recorder=recorder, until=until, seed=seed)
         read, source = recorder.recording(), f"a run of {result.ended.seconds:g} s, seed {seed}"
     tables = tuple(_table(one, read) for one in processors)
-    return ScheduleTable(tables, source)
+    return ScheduleTable(tables, source, tuple(message_rows(scenario, read)))
 
 
 def _table(processor: Processor, read: Recording | None) -> ProcessorTable:

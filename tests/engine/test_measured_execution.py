@@ -18,6 +18,7 @@ from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.record.replay_comparison import compare_exact
+from rtsim.runs.prepared import prepare
 from rtsim.runs.replay import changed_since, rerun
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import load_scenario
@@ -180,3 +181,10 @@ def test_times_that_were_replaced_are_not_kept(run: str) -> None:
     loop.set("law.execution", 0.002)
     assert "executions" not in loop.describe()["origin"]
     assert set(np.unique(executed(trace_of(loop)))) == {2 * MS}
+
+
+def test_prepared_runs_begin_with_the_first_time(run: str) -> None:
+    prepared = prepare(scenario(run))
+    for _ in range(3):
+        recording = prepared.run(until=0.4).recording()
+        assert executed(recording)[:3] == list(TOOK)

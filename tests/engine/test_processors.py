@@ -334,3 +334,24 @@ def test_events_at_the_time_of_a_solver_step_are_recorded_and_make_one_tag() -> 
     plant = recording.track("ball")
     before = plant.ns[plant.integer("side") == 0]
     assert len(np.unique(before)) == len(before)
+
+
+@pytest.mark.rule("tags-of-a-processor")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("step", [0.001, 0.0007])
+def test_the_steps_of_a_plant_do_not_change_the_schedule(policy: str, step: float) -> None:
+    """Most events of the tasks are at the time of a solver step of 1 ms; the ball bounces twice."""
+
+    def schedule(step: float | None) -> dict[str, list[list[int]]]:
+        loop = Scenario("grid", until=0.3)
+        loop.processor("mcu", policy=policy)
+        for k, period in enumerate((0.005, 0.007, 0.011, 0.02)):
+            parts = [Segment(rt.Fixed(0.001)), Segment(rt.Fixed(0.001), lock="bus")]
+            loop.task(f"t{k}", "mcu", period=period, priority=k, segments=parts, missed="abort")
+        if step is not None:
+            loop.connect(0.0, loop.plant(Ball(), step=step).force)
+        tracks = recorded(simulate(loop)).tracks
+        names = ["values/mcu", *(f"jobs/t{k}" for k in range(4))]
+        return {name: tracks[name].words.tolist() for name in names}
+
+    assert schedule(step) == schedule(None)

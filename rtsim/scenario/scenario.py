@@ -26,9 +26,7 @@ from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
 from rtsim.engine.faults import Fault
 from rtsim.engine.faults.description import Given, all_different, gather
-from rtsim.engine.system import (
-    System,
-)
+from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
@@ -40,6 +38,7 @@ from rtsim.requirements.requirement import Given as GivenRequirement
 from rtsim.requirements.requirement import Requirement
 from rtsim.requirements.requirement import gather as gather_requirements
 from rtsim.scenario.builder import Builder
+from rtsim.scenario.chains import Chains
 from rtsim.scenario.component import (
     Values,
     readable,
@@ -139,7 +138,7 @@ def mode_number(model: Model, name: str, value: object) -> object:
     return float(model.modes.index(value))
 
 
-class Scenario(NamedComponents, Processors, Presented, Drawn):
+class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     """A simulation experiment: components, connections, and changes during the run.
 
     A run ends at simulated time ``until`` (s). ``assumptions`` and ``limits`` are sentences for
@@ -754,7 +753,8 @@ class Scenario(NamedComponents, Processors, Presented, Drawn):
 
     def check_requirements(self) -> None:
         """Raise :class:`ScenarioError` if a requirement does not fit the signals and units."""
-        for requirement in self.requirements:
+        self.check_chains()
+        for requirement in (one for one in self.requirements if one.chain is None):
             requirement.check(self._unit_of)
 
     def _unit_of(self, name: str) -> str:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.component_values import MESSAGES
+from rtsim.record.named_signals import SignalsByName
 
 if TYPE_CHECKING:
     from rtsim.record.component_values import Rows
@@ -306,11 +307,14 @@ class Ages:
         }
 
 
-def ages(recording: Recorded, elements: Sequence[str]) -> Ages:
+def ages(run: Recorded | SignalsByName, elements: Sequence[str]) -> Ages:
     """Return data ages and reaction times along the chain ``elements`` in a recorded run.
 
+        found = ages(simulate(loop), ["imu.gyro", "autopilot.elevator", "f16.elevator"])
+        print(found.worst_age.ns / 1e6, "ms")
+
     Args:
-        recording: A recording with the messages of the chain.
+        run: A recording, or the result of a run.
         elements: Signals ``"component.signal"``, from the first sample to the last effect.
 
     Raises:
@@ -318,6 +322,7 @@ def ages(recording: Recorded, elements: Sequence[str]) -> Ages:
         ScenarioError: An element does not read the element before it.
         RecordingError: The recording has no messages of a stage.
     """
+    recording = run._signals_from() if isinstance(run, SignalsByName) else run
     scenario = recording.header.get("scenario") or {}
     parts = scenario.get("parts") or {}
     if not parts:

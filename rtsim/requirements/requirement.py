@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.toml import ListKey, Place, TableKey, open_toml, read, text
@@ -65,7 +65,7 @@ class Requirement:
         return plain if self.chain is None else {**plain, "chain": self.chain.to_plain()}
 
     @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> Requirement:
+    def of_plain(cls, plain: Mapping[str, Any]) -> Self:
         chain = ChainLimit.of_plain(plain["chain"]) if "chain" in plain else None
         return cls(str(plain["name"]), str(plain["formula"]), str(plain.get("text", "")), chain)
 

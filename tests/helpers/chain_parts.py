@@ -40,23 +40,25 @@ class Drive(rt.Controller):
         self.u = -self.y
 
 
+def controller_of(name: str) -> Any:
+    """Return the last controller of a chain for the name ``last``, and otherwise another one."""
+    return Drive() if name == "last" else Pass()
+
+
 def run(loop: Scenario, seed: int = 0) -> Recording:
     return rt.simulate(loop, seed=seed, compile=False).recording()
 
 
 def random_latency(rng: random.Random) -> LatencyModel:
-    inner: LatencyModel = rng.choice(
-        [Fixed(0), Fixed(f"0.00{rng.randint(1, 9)}"), Uniform(0, rng.uniform(0.001, 0.02))]
-    )
-    return rng.choice(
-        [
-            inner,
-            inner,
-            Loss(inner, 0.3),
-            Reorder(inner, 0.3, "0.015"),
-            Duplicate(inner, 0.3, "0.007"),
-        ]
-    )
+    plain: list[LatencyModel] = [
+        Fixed(0), Fixed(f"0.00{rng.randint(1, 9)}"), Uniform(0, rng.uniform(0.001, 0.02)),
+    ]  # fmt: skip
+    inner = rng.choice(plain)
+    decorated: list[LatencyModel] = [
+        inner, inner, Loss(inner, 0.3), Reorder(inner, 0.3, "0.015"),
+        Duplicate(inner, 0.3, "0.007"),
+    ]  # fmt: skip
+    return rng.choice(decorated)
 
 
 def random_loop(seed: int) -> tuple[Scenario, list[str]]:
@@ -79,10 +81,9 @@ def random_loop(seed: int) -> tuple[Scenario, list[str]]:
         when: dict[str, Any] = {"on": signal.partition(".")[0]}
         if not triggered:
             when = {"period": f"0.0{rng.randint(10, 40)}", "offset": f"0.00{rng.randint(0, 9)}"}
-        made: Any = Drive() if last else Pass()
         loop.controller(
-            name, made, inputs={"y": signal}, **when,
-            compute=rng.choice([Fixed(0), Uniform(0, rng.uniform(0.001, 0.03))]),
+            name, controller_of(name), inputs={"y": signal}, **when,
+            compute=rng.choice([Uniform(0, 0), Uniform(0, rng.uniform(0.001, 0.03))]),
             transport=random_latency(rng), priority=k,
         )  # fmt: skip
         signal = f"{name}.{'u' if last else 'z'}"

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from chain_parts import MS, Body, Drive, Pass
+from chain_parts import MS, Body, Drive, Pass, controller_of
 
 import rtsim as rt
 from rtsim.components.can_bus import CanBus
@@ -168,10 +168,9 @@ def random_chain(seed: int) -> Scenario:
             options = {"on": signal.partition(".")[0], "compute": Uniform(0, 0.001)}
         else:
             options["compute"] = Uniform(0, period)
-        made: Any = Drive() if name == "last" else Pass()
         loop.controller(
-            name, made, inputs={"y": signal}, priority=k, **options,
-            transport=rng.choice([Fixed(0), Uniform(0, 0.01)]),
+            name, controller_of(name), inputs={"y": signal}, priority=k, **options,
+            transport=rng.choice([Uniform(0, 0), Uniform(0, 0.01)]),
         )  # fmt: skip
         signal = f"{name}.{'u' if name == 'last' else 'z'}"
         elements.append(signal)

@@ -34,6 +34,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.can_pictures import draw_can
+from tools.chain_pictures import draw_chain
 from tools.cockpit import draw_cockpit
 from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
@@ -295,6 +296,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "replay.svg": draw_replay,
     "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
+    "chain-ages.svg": lambda path: draw_chain(path, save),
     "processor-servos.svg": lambda path: draw_servos(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,

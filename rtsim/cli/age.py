@@ -107,7 +107,7 @@ def _print(chain: Chain, one: Ages) -> None:
     edges, shares = one.histogram(_BINS)
     most = max(shares)
     rows = [
-        [f"{low / 1e6:.6g} to {high / 1e6:.6g}", f"{100 * share:.1f}", _bar(share / most)]
+        [f"{low / 1e6:.4g} to {high / 1e6:.4g}", f"{100 * share:.1f}", _bar(share / most)]
         for low, high, share in zip(edges[:-1], edges[1:], shares, strict=True)
     ]
     print_table(console(), "", _SHARES, rows)

@@ -306,7 +306,9 @@ def _of_chain(
     if margin >= 0 and worst is None:
         reason = found.reason or "no value depends on a later sample"
     elif margin >= 0:
-        reason = why_open
+        begin = recording.span_ns[0] / NS_PER_S
+        late = f"the recording begins at {begin:.9g} s, so that earlier ages are not known"
+        reason = why_open or ("" if recording.from_start else late)
     outcome = Outcome.FAILED if margin < 0 else Outcome.UNDECIDED if reason else Outcome.PASSED
     low = -math.inf if outcome is Outcome.UNDECIDED else margin
     text = "" if worst is None else str(worst)

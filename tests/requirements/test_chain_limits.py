@@ -124,6 +124,15 @@ def test_a_run_that_was_cut_short_can_violate_a_limit_but_not_meet_it() -> None:
         assert found.result is expected
 
 
+def test_a_run_from_a_checkpoint_does_not_know_the_earlier_ages() -> None:
+    loop = loop_with(max_age=0.05)
+    recording = rt.simulate(loop, compile=False).recording()
+    rows = {name: len(track) // 2 for name, track in recording.tracks.items()}
+    (found,) = check(loop.requirements, recording.since(rows))
+    assert found.result is Outcome.UNDECIDED
+    assert "earlier ages are not known" in found.reason
+
+
 def test_a_run_without_a_recording_is_undecided() -> None:
     run = rt.simulate(loop_with(max_age=0.05), record=False, compile=False)
     assert [one.result for one in run.requirements] == [Outcome.UNDECIDED]

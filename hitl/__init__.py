@@ -1,7 +1,7 @@
 """Controllers in C, boards and rigs in the loop.
 
-The package has four context managers for tests of a controller in C, each loaded at its first use.
-The pytest plugin has fixtures of the same names::
+The package exports four context managers for tests of controllers in C. The pytest plugin has
+fixtures of the same names::
 
     from hitl import back_to_back, pitl, plant, sil
 

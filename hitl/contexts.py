@@ -1,4 +1,4 @@
-"""Comparisons with the reference model in users' own tests: ``back_to_back`` and ``pitl``."""
+"""``back_to_back`` and ``pitl``: comparisons with the reference model, for users' tests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from rtsim.runs.request import MAX, Pace
 
 
 class _WithPage(Judged):
-    """The result of a comparison; its text names the HTML page if the comparison did not pass."""
+    """A result whose text names an HTML page if the comparison did not pass."""
 
     page: Path | None
     no_page: str
@@ -51,7 +51,6 @@ class _WithPage(Judged):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Call :meth:`assert_ok`, unless the ``with`` block raised an error."""
         __tracebackhide__ = True
         if kind is None:
             self.assert_ok()
@@ -69,7 +68,7 @@ class _WithPage(Judged):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reported(_WithPage, BackToBack):
-    """The result of :func:`back_to_back`: C code compared with its reference model."""
+    """The result of ``back_to_back``."""
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
@@ -79,7 +78,7 @@ class Reported(_WithPage, BackToBack):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportedChain(_WithPage, ComparisonChain):
-    """The result of :func:`pitl`: C code against reference model, and board against C code."""
+    """The result of ``pitl``."""
 
     page: Path | None = None
     """Path of the HTML page; ``None`` if all signals agree or no page was requested."""
@@ -110,14 +109,14 @@ def back_to_back(
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
 ) -> Reported:
-    """Compare C code with the reference models of ``scenario``, in open and in closed loop.
+    """Compare C code with the reference controllers of a scenario, in open and in closed loop.
 
-    ``controllers`` contains the interface file for each replaced component, by component name.
-    Other keyword arguments set arguments and parameters of the scenario; use ``settings`` for names
-    that are also arguments of this function. ``build`` is the kind of build. With ``stimuli=True``,
-    the comparison also runs the stimuli files that exist beside the interface files. ``page`` is an
-    HTML page, written if the comparison does not pass. Files are relative to ``folder``. The other
-    arguments and the errors are those of :func:`hitl.comparison.back_to_back.back_to_back`::
+    ``controllers`` contains the interface file for each replaced component. Other keyword arguments
+    are settings of the scenario; use ``settings`` for names that this function also has. ``build``
+    is the kind of build. With ``stimuli=True``, stimuli files beside the interface files are also
+    used. ``page`` is an HTML page to write if the comparison does not pass. Files are relative to
+    ``folder``. The other arguments and the errors are those of
+    :func:`hitl.comparison.back_to_back.back_to_back`::
 
         back_to_back("scenario.py", {"controller": "motor.toml"}).assert_ok()
     """
@@ -161,13 +160,13 @@ def pitl(
     settings: Mapping[str, object] | None = None,
     **more_settings: object,
 ) -> ReportedChain:
-    """Compare the C code with its reference models, and controllers on a board with the C code.
+    """Compare controllers on a board with their C code and their reference controllers.
 
-    ``board`` is the board's URL. ``firmware`` is an Intel HEX file for an emulated board; the
-    default is the firmware for the interface file. ``late`` and ``failure`` are the scenario's
-    policies for late answers and for failed controllers. ``faults`` are fault files or entries,
-    which apply to all runs. The other arguments are those of :func:`back_to_back`. Raises an error
-    if the board cannot be reached, or is not the expected one::
+    ``board`` is the board's URL. ``firmware`` is an Intel HEX file for an emulated board; by
+    default, the firmware is built. ``late`` and ``failure`` are policies for late answers and
+    failed controllers. ``faults`` contains fault files or faults, which apply to all runs. The
+    other arguments are those of :func:`back_to_back`. Raises an error if the board cannot be
+    reached, or is not the expected one::
 
         pitl("scenario.py", {"controller": "motor.toml:float"}, latency=0.005).assert_ok()
     """
@@ -218,7 +217,7 @@ def _reported(kind: type[_Kind], result: BackToBack | ComparisonChain, page: Pat
 
 
 class BoardUnderTest:
-    """The board that tests use; ``stack`` closes the connections that the board opens."""
+    """The board for tests; ``stack`` closes its connections."""
 
     def __init__(self, url: str, stack: ExitStack, folder: Path = HERE) -> None:
         self.url = url
@@ -234,9 +233,9 @@ class BoardUnderTest:
     def open(self, runs: str | Path) -> BoardLink:
         """Open the line to the board.
 
-        The file ``runs`` is an Intel HEX or interface file. An emulated board runs the HEX file, or
-        firmware that is built from the interface file if necessary. A real board runs the firmware
-        that it was flashed with. Raises :class:`BoardError` if the line cannot be opened.
+        ``runs`` is an Intel HEX file or an interface file. An emulated board runs the HEX file, or
+        firmware that is built from the interface file. A real board keeps its firmware. Raises
+        ``BoardError`` if the line cannot be opened.
         """
         at = parse_url(self.url)
         image = None

@@ -1,10 +1,9 @@
 """A run of a scenario as a federate of a HELICS co-simulation.
 
-HELICS grants simulated time to the federates of a federation, and carries their values.  The run
-advances only to a granted time.  At each granted time ``t``, the federate publishes the values of
-its signals just before ``t``, then assigns the values that others published before ``t``.  A
-published value therefore takes effect at the reader's first granted time after ``t``, like the
-value of a sensor whose transport latency is one period.
+HELICS grants simulated time to the federates of a federation, and carries their values. The run
+advances only to a time that HELICS has granted. At each granted time ``t``, the federate publishes
+the values of its signals just before ``t``, then assigns the values that others published before
+``t``. A published value therefore takes effect at the reader's next granted time.
 """
 
 from __future__ import annotations
@@ -390,7 +389,6 @@ class _Federate:
     # -- the end
 
     def fail(self, error: BaseException) -> None:
-        """End the federation, and tell the other federates why."""
         h, text = self._helics, str(error) or type(error).__name__
         if not isinstance(error, FederationError):
             text = f"federate {self.name} failed: {text}"

@@ -1,4 +1,4 @@
-"""``plant`` runs a scenario in users' own tests, with its reference models or with C code."""
+"""``plant``: a scenario for users' tests, with its reference controllers or with C code."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ InPlace = Mapping[str, str | Path | ControllerProtocol]
 
 
 def made(reference: Reference, settings: Mapping[str, object]) -> Scenario:
-    """Return a copy of the scenario with ``settings``: arguments and parameters, by name.
+    """Return a copy of the scenario with ``settings`` for arguments and parameters.
 
     Arguments have plain names (``case``); parameters have a component's name (``f16.cg``).
 
-    Raises :class:`ScenarioError` for arguments if the scenario is already an object.
+    Raises ``ScenarioError`` for arguments if the scenario is already an object.
     """
     if isinstance(reference, str | Path):
         return load_scenario(str(reference), {k: _text(v) for k, v in settings.items()})
@@ -72,18 +72,17 @@ def counterexample(
     cases: Path = CASES,
     folder: Path = HERE,
 ) -> RunResult:
-    """Run a counterexample file, and return the result with the verdict of its requirement.
+    """Run a counterexample file, and return the result with the verdict on its requirement.
 
     Args:
         path: The file, relative to ``folder``.
-        controllers: Interface file for each controller that runs in C, by component name. The name
-            of the only controller of a scenario may be ``""``. By default, the controllers of the
-            scenario run.
-        board: URL of the board that runs the C code. Without ``controllers``, the board runs the C
-            controllers of the scenario.
-        latency: Compute latency of these controllers, s. The default is that of the scenario, or on
-            a board half of the period if the scenario has no latency.
-        cases: Folder in which failed steps are saved.
+        controllers: Interface file for each controller in C, by component name. In a scenario with
+            one controller, the name can be ``""``. By default, the controllers of the scenario run.
+        board: URL of the board that runs the C code. Without ``controllers``, the board runs the
+            scenario's controllers in C.
+        latency: Compute latency of these controllers, s. The default is the latency in the scenario
+            or, on a board, half of the period.
+        cases: Folder for failed steps.
         folder: Folder of relative paths.
     """
     example = Counterexample.open(folder / path)
@@ -136,14 +135,14 @@ def reference_in(folder: Path, reference: Reference) -> Reference:
 
 
 def faults_in(folder: Path, given: Given | Sequence[Given]) -> tuple[Fault, ...]:
-    """Return the faults of fault files or mappings, checked; paths are relative to ``folder``."""
+    """Return faults from files or mappings; paths are relative to ``folder``."""
     single = isinstance(given, str | Path | Fault | Mapping)
     several: Sequence[Given] = [given] if single else given  # type: ignore[assignment,list-item]
     return gather(folder / one if isinstance(one, str | Path) else one for one in several)
 
 
 def interface_in(folder: Path, reference: str | Path) -> str:
-    """Return an interface file's path relative to ``folder``; a shipped file keeps its name."""
+    """Return the path of an interface file relative to ``folder``."""
     ships = str(reference).startswith("firmware/") and not (folder / "firmware").exists()
     return str(reference) if ships else str(folder / reference)
 
@@ -151,10 +150,10 @@ def interface_in(folder: Path, reference: str | Path) -> str:
 def in_c(
     controllers: InPlace, kind: str = PLAIN, cases: Path = CASES, folder: Path = HERE
 ) -> dict[str, ControllerProtocol]:
-    """Return the controllers by component name, without starting any of them.
+    """Return the controllers by component name, not yet started.
 
     Files are relative to ``folder``. Controllers among the entries are returned unchanged. ``kind``
-    is the kind of build, and ``cases`` is the folder in which failed steps are saved.
+    is the kind of build, and ``cases`` the folder for failed steps.
     """
     _check_named(controllers)
     return {
@@ -174,7 +173,7 @@ def _check_named(controllers: object) -> None:
 
 
 def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
-    """Return a scenario to run in a test; ``settings`` are its arguments and parameters.
+    """Return a scenario to run in a test, with ``settings`` for its arguments and parameters.
 
     Example::
 
@@ -185,11 +184,11 @@ def plant(scenario: Reference, /, **settings: object) -> PlantFixture:
 
 
 class PlantFixture:
-    """A scenario for several runs, each from the start, and the recording of the last run.
+    """A scenario for several runs, with the recording of the last run.
 
     The recording of a failed run is also available. Paths of files are relative to ``folder``.
-    Failed steps are saved below ``cases``. The function ``before`` is called before each run; an
-    error in ``before`` prevents the run.
+    Failed steps are saved below ``cases``. ``before`` is called before each run; an error in it
+    prevents the run.
     """
 
     def __init__(
@@ -214,8 +213,7 @@ class PlantFixture:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """Do nothing: each run has closed what it started."""
+    def __exit__(self, *error: object) -> None: ...
 
     def fly(
         self,
@@ -230,13 +228,13 @@ class PlantFixture:
         build: str = PLAIN,
         faults: Given | Sequence[Given] = (),
     ) -> Recording:
-        """Run the scenario and return its recording, which is in memory.
+        """Run the scenario, and return its recording in memory.
 
-        ``controllers`` maps names of components to the interface files that replace them. Without
-        ``controllers``, the reference models run.  ``until`` is the end time, s.  ``latency`` (s),
-        ``late`` and ``failure`` are those of :meth:`Scenario.replace_controller`, ``faults`` those
-        of :meth:`Scenario.faults`.  ``build`` is the kind of build.  Errors of the run are raised;
-        the recording up to the error is then in ``self.recording``.
+        ``controllers`` contains interface files by the names of the components that they replace.
+        Without ``controllers``, the reference models run. ``until`` is the end time, s. ``latency``
+        (s), ``late`` and ``failure`` are those of :meth:`Scenario.replace_controller`, ``faults``
+        those of :meth:`Scenario.faults`. ``build`` is the kind of build. Errors are raised;
+        ``self.recording`` then contains the run up to the error.
         """
         self._before()
         scenario = made(self._reference, self._settings)

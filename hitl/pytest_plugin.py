@@ -3,14 +3,14 @@
 The fixtures are ``sil``, ``plant``, ``back_to_back``, ``counterexample``, ``faults``, ``pitl`` and
 ``board``. The option ``--board=URL`` sets the board of the fixtures ``pitl``, ``board`` and
 ``counterexample``. The option ``--in-c=[NAME=]INTERFACE`` runs counterexamples with C code. The
-option ``--rtsim-matrix=PATH`` writes a traceability matrix with the tests as columns.
+option ``--rtsim-matrix=PATH`` writes a traceability matrix with a column for each test.
 
 ``sil``, ``plant``, ``back_to_back`` and ``pitl`` are functions like those of :mod:`hitl`. Paths of
 files are relative to the test file. Failed steps are saved below ``tmp_path``. A test fails if it
-never asks for the outcome of a comparison. A test also fails if a run of ``plant`` did not pass and
-the test never asks for the outcome of the run. After the end of a test, a call of a function from
-the test's fixtures raises an error. Every run of pytest in the environment loads this module, so it
-imports other modules only when a fixture is used.
+does not read the outcome of a comparison. A test also fails if it does not read the outcome of a
+run of ``plant`` that did not pass. The functions of the fixtures raise an error after the end of
+the test. Each run of pytest loads this module, so other modules are imported only when a fixture is
+used.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a passed test that never read the outcome of a comparison or of an unsuccessful run."""
+    """Fail a passed test that did not read the outcome of a comparison or run."""
     try:
         result = yield
     except BaseException:  # the test has not passed, so nothing needs to be refused
@@ -84,7 +84,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare the matrix of ``--rtsim-matrix`` in the process that reports the tests."""
+    """Prepare the matrix of ``--rtsim-matrix``."""
     paths = [Path(one) for one in config.getoption("rtsim_matrix")]
     if not paths or hasattr(config, "workerinput"):  # a worker of pytest-xdist only sends results
         return
@@ -102,7 +102,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Collect the results of requirements that a test and its fixtures check."""
+    """Collect the verdicts on requirements during a test."""
     if not item.config.getoption("rtsim_matrix"):
         return (yield)
     from rtsim.requirements.verdict import collected
@@ -116,7 +116,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the results of requirements to the report, and as properties to JUnit XML."""
+    """Add the verdicts on requirements to the report of the test."""
     results = item.stash.get(_CHECKED, [])
     plain = [one.to_json() for one in results]
     for one in results:
@@ -129,8 +129,6 @@ def pytest_runtest_makereport(
 
 
 class _MatrixOfTests:
-    """The matrix of all tests, which is written at the end of the session."""
-
     def __init__(self, paths: list[Path]) -> None:
         from rtsim.requirements.matrix import Matrix
 
@@ -153,7 +151,6 @@ class _MatrixOfTests:
 
 
 def _refuse_unseen(item: pytest.Item) -> None:
-    """Fail the test if it never asked for a result's outcome; name each such result once."""
     unseen = [one for check in item.stash.get(_CHECKS, []) for one in check()]
     if unseen:
         outcomes = [(name, result.outcome.name.lower(), result) for name, result in unseen]
@@ -183,8 +180,8 @@ def sil(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
 def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., PlantFixture]]:
     """``plant("scenario.py", mass=2.0)`` runs a scenario with its reference models or C code.
 
-    The test fails if it never reads the outcome of a run that did not pass, for example by
-    ``assert not motor.outcome``. A run that ends at a guard declared as a failure does not pass.
+    The test fails if it does not read the outcome of a run that did not pass. A run that ends with
+    a declared failure does not pass.
     """
     from hitl.plants import PlantFixture
 
@@ -192,10 +189,6 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
     made: list[PlantFixture] = []
 
     def doubtful() -> list[tuple[str, Judged]]:
-        """Return the runs that did not pass and whose outcome the test never read.
-
-        Runs with an error are omitted, because ``fly`` has raised the error.
-        """
         runs = [run for one in made for run in one.outcomes]
         return [("plant", run) for run in runs if not run.looked and not run.ok]
 
@@ -218,9 +211,9 @@ def counterexample(
 ) -> Iterator[Callable[..., RunResult]]:
     """Run a saved counterexample: ``counterexample("speed.counterexample.toml").assert_ok()``.
 
-    The run has the controllers of its scenario, or with ``--in-c`` the C code of an interface file.
-    With ``--board``, the C code runs on this board. The test fails if it never reads the outcome of
-    a run that did not pass.
+    The controllers are those of the scenario or, with ``--in-c``, the C code of an interface file.
+    With ``--board``, the C code runs on this board. The test fails if it does not read the outcome
+    of a run that did not pass.
     """
     from hitl.plants import counterexample as run
 
@@ -241,7 +234,6 @@ def counterexample(
 
 
 def _in_c(config: pytest.Config) -> dict[str, str]:
-    """Return the interface files of ``--in-c`` by controller; without a name, ``""`` is the key."""
     parts = [given.rpartition("=") for given in config.getoption("--in-c")]
     return {name: str(config.invocation_params.dir / file) for name, _, file in parts}
 
@@ -265,7 +257,7 @@ def back_to_back(
 ) -> Iterator[Callable[..., Reported]]:
     """Compare C code: ``back_to_back("scenario.py", {"controller": "pid.toml"}).assert_ok()``.
 
-    A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
+    If the comparison does not pass, a page is written into ``tmp_path``.
     """
     from hitl.contexts import back_to_back as compared
 
@@ -289,7 +281,7 @@ def pitl(
 ) -> Iterator[Callable[..., ReportedChain]]:
     """Compare a board: ``pitl("scenario.py", {"controller": "pid.toml:single"}).assert_ok()``.
 
-    A comparison that does not pass writes a page below ``tmp_path``; the test's report names it.
+    If the comparison does not pass, a page is written into ``tmp_path``.
     """
     from hitl.contexts import pitl as compared
 
@@ -303,7 +295,6 @@ def _reporting(
     title: str,
     **defaults: object,
 ) -> Iterator[Callable[..., Any]]:
-    """Yield ``compare`` with the test's folder for paths, and ``tmp_path`` for cases and pages."""
     stem = title.replace(" ", "-")
     results: list[tuple[str, Judged]] = []
     pages = (tmp_path / f"{stem}-{number}.html" for number in count(1))
@@ -323,8 +314,6 @@ def _reporting(
 
 
 class _Test:
-    """The test that uses a fixture. After the end of the test, :meth:`check` raises an error."""
-
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self.node = request.node
         self._name = request.fixturename
@@ -344,12 +333,6 @@ class _Test:
 def _watched(
     test: _Test, fixture: Callable[..., Any], check: Callable[[], list[tuple[str, Judged]]]
 ) -> Iterator[Callable[..., Any]]:
-    """Yield the function ``fixture``; fail the test if it never asks for a result's outcome.
-
-    The failure occurs in the test, or at the latest at its end. After the end of the test, a call
-    of ``fixture`` raises an error, because the test could not check the result.
-    """
-
     def given(*arguments: Any, **options: Any) -> Any:
         test.check()
         return fixture(*arguments, **options)

@@ -1,4 +1,4 @@
-"""Run a controller in C step by step, with inputs and outputs by name (:func:`sil`)."""
+"""Run a controller in C step by step, with inputs and outputs by name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rtsim.core.tag import Tag
 def sil(
     interface: str | Path, /, *, build: str = PLAIN, cases: Path = CASES, **parameters: object
 ) -> Sil:
-    """Start the C code of an interface file in a process of its own, with ``parameters`` by name.
+    """Start the C code of an interface file in a separate process.
 
-    ``build`` is ``plain``, ``sanitize`` or ``coverage``.  A step that fails is saved below
-    ``cases``, and the error says how to run it again.  Raises :class:`InterfaceError` or
+    ``build`` is ``plain``, ``sanitize`` or ``coverage``. A step that fails is saved below
+    ``cases``, and the error says how to repeat it. Raises :class:`InterfaceError` or
     :class:`BuildError` if the C code cannot be built, :class:`ControllerError` if it cannot be
     started::
 
@@ -44,10 +44,10 @@ class Outputs(dict[str, Any]):
 
 
 class Sil:
-    """A running controller in C, which :func:`sil` starts.
+    """A running controller in C.
 
-    Step k happens at tick k of the interface's period.  An input that is not given in a step keeps
-    its last value; before the first step it has its initial value.
+    Step k is at the tick k of the interface's period. An input that is not given in a step keeps
+    its last value, at first its initial value.
     """
 
     def __init__(self, controller: SilController) -> None:
@@ -68,14 +68,14 @@ class Sil:
             self.close()
 
     def close(self) -> None:
-        """End the process; raises :class:`ControllerError` if the process fails at its end."""
+        """End the process; raise ``ControllerError`` if the process fails at its end."""
         self.controller.close()
 
     def step(self, /, **inputs: ArrayLike) -> Outputs:
-        """Run one step with ``inputs`` by name, and return the outputs by name.
+        """Execute a step with inputs by name; return the outputs by name.
 
-        An input is a number, or an array of the signal's shape.  Raises :class:`ControllerError` if
-        the step fails, :class:`UnknownName` or :class:`ShapeError` for a wrong input.
+        An input is a number, or an array of the signal's shape. Raises ``ControllerError`` if the
+        step fails, and ``UnknownName`` or ``ShapeError`` for a wrong input.
         """
         for name, value in inputs.items():
             signal = _known(self.inputs, name)
@@ -91,10 +91,10 @@ class Sil:
         )
 
     def run(self, inputs: Mapping[str, ArrayLike] | Sequence[Sequence[float]] | Vector) -> Outputs:
-        """Run k steps and return the outputs by name, each (k,) or (k, *shape).
+        """Execute k steps; return the outputs by name, each (k,) or (k, *shape).
 
-        ``inputs`` are arrays (k,) or (k, *shape) by name, or one array (k, m) with a column for
-        each element of the inputs.  Raises the errors of :meth:`step`.
+        ``inputs`` contains arrays (k,) or (k, *shape) by name, or is one array (k, m). Raises the
+        errors of :meth:`step`.
         """
         rows = self._by_name(inputs) if isinstance(inputs, Mapping) else self._table(inputs)
         answers = np.empty((len(rows), self.outputs.size))

@@ -1,7 +1,7 @@
 """rtsim: a real-time and hardware-in-the-loop simulation runtime.
 
-This package exports the names that a scenario needs. Each name is loaded at its first use, because
-the recorder's writing process also imports this package and needs no compiler.
+This package exports the names that a scenario needs. Importing a name of this package loads only
+the module of that name, so that a process without compiled models starts fast.
 """
 
 from __future__ import annotations

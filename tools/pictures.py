@@ -42,6 +42,7 @@ from tools.federation_picture import draw_federation
 from tools.fit_picture import draw_fit
 from tools.gallery import draw_gallery
 from tools.linear_pictures import draw_bode_nichols, draw_delay_margin, draw_roll_step
+from tools.network_pictures import draw_ethernet, draw_networks, draw_slots, draw_wireless
 from tools.processor_pictures import draw_servos
 from tools.readme_pictures import (
     draw_found_bug,
@@ -297,6 +298,10 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
     "chain-ages.svg": lambda path: draw_chain(path, save),
+    "networks.svg": lambda path: draw_networks(path, save),
+    "networks-ethernet.svg": lambda path: draw_ethernet(path, save),
+    "networks-slots.svg": lambda path: draw_slots(path, save),
+    "networks-wireless.svg": lambda path: draw_wireless(path, save),
     "processor-servos.svg": lambda path: draw_servos(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,

@@ -1,4 +1,4 @@
-"""Boards that are opened by URL, either emulated cycle by cycle or connected to a serial port."""
+"""Boards by URL, either emulated cycle by cycle or at a serial port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions of the Arduino boards with AVR processors, and the registers of these processors.
+"""Descriptions of the Arduino boards with AVR processors.
 
 Source of registers, modes and pins: data sheets of the ATmega328P (DS40002061B, tables 14-8, 15-5,
 17-8) and of the ATmega2560 (DS40002211A, tables 16-8, 17-2, 20-8), and Arduino's pin maps.
@@ -48,10 +48,10 @@ _CENTRED_16 = {1: 0xFF, 2: 0x1FF, 3: 0x3FF, 8: "icr", 9: "ocr", 10: "icr", 11: "
 
 
 def pwm_of(outputs: Mapping[str, Output], name: str, registers: bytes) -> Pwm | None:
-    """Return the PWM signal that a timer generates at the pin ``name``, or ``None`` without PWM.
+    """Return the PWM signal of a timer at a pin, or ``None``.
 
     ``outputs`` contains the pins with a timer, and ``registers`` the values of the registers from
-    the address :data:`FIRST` on.
+    ``FIRST`` on.
     """
     if name not in outputs:
         return None
@@ -88,7 +88,6 @@ def _uart_on(registers: bytes) -> bool:
 
 
 def _rate(registers: bytes, clock_hz: int) -> float:
-    """Return the rate (bit/s) that UBRR0 and U2X0 set."""
     status, _, _, _, low, high = registers
     divisor = (high & 0x0F) << 8 | low
     return clock_hz / ((divisor + 1) * (8 if status & 2 else 16))

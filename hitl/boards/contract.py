@@ -1,11 +1,11 @@
-"""Interfaces of boards: a serial connection, and for an emulated board also pins and cycles.
+"""Interfaces of boards: a serial line, and for emulated boards also pins and cycles.
 
 ::
 
     BoardLink            sends and receives bytes; only ``wait`` waits
     └── Board            adds pins and a clock that advances only at the caller's request
 
-A :class:`BusEnd` represents everything that is connected to a bus of an emulated board.
+A ``BusEnd`` stands for all devices on a bus of an emulated board.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rtsim.core.errors import RtsimError
 
 
 class BoardError(RtsimError):
-    """Raised if a board cannot be reached, has stopped, is silent or has sent an impossible answer.
+    """A board cannot be reached, has stopped, is silent, or has sent an impossible answer.
 
     The message contains a remedy.
     """
@@ -28,35 +28,35 @@ class BoardError(RtsimError):
 
 
 class BoardGone(BoardError):
-    """The connection to the board is lost. A program on the board cannot cause this error."""
+    """The connection to the board is lost. The program on the board cannot cause this error."""
 
     environment = True
 
 
 class BoardLink(Protocol):
-    """A line that carries bytes to and from a board.
+    """A line that carries bytes between a board and this process.
 
-    The link does not interpret the bytes as frames or messages. ``hitl.testing.check_link`` checks
-    an implementation of this protocol.
+    The link does not know the protocol of these bytes. ``hitl.testing.check_link`` checks an
+    implementation of this protocol.
     """
 
     def send(self, data: bytes) -> None:
-        """Send ``data`` after all bytes of earlier calls."""
+        """Send ``data`` after the data of earlier calls."""
         ...
 
     def receive(self) -> bytes:
-        """Return all bytes that arrived since the last call, or ``b""``, without waiting."""
+        """Return the bytes that have arrived since the last call, without waiting."""
         ...
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most ``timeout`` s for a byte, and return True if a byte can be received.
+        """Wait at most ``timeout`` s for a byte; return True if a byte has arrived.
 
         No other method waits.
         """
         ...
 
     def close(self) -> None:
-        """Close the link; a second call does nothing.
+        """Close the link; a second call has no effect.
 
         After ``close``, every other method raises :class:`BoardError`.
         """
@@ -65,7 +65,7 @@ class BoardLink(Protocol):
 
 @dataclass(frozen=True)
 class Stamped:
-    """A byte from the board, and the cycle at which the stop bit of this byte ended."""
+    """A byte from the board, with the cycle at the end of its stop bit."""
 
     cycle: int
     value: int
@@ -73,9 +73,9 @@ class Stamped:
 
 @dataclass(frozen=True)
 class Edge:
-    """A change of level at a pin that the firmware drives.
+    """A change of level at an output pin of the board.
 
-    The instruction that set the pin to ``level`` began at ``cycle``.
+    ``cycle`` is the beginning of the instruction that set the pin to ``level``.
     """
 
     cycle: int
@@ -85,7 +85,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Pwm:
-    """The PWM signal of a timer at a pin, with ``duty`` from 0 to 1 and ``frequency`` in Hz."""
+    """The PWM signal at a pin, with ``duty`` from 0 to 1 and ``frequency`` in Hz."""
 
     duty: float
     frequency: float
@@ -95,7 +95,7 @@ class Pins(Protocol):
     """The pins of a board, by the names printed on it: ``D0`` to ``D13``, ``A0`` to ``A5``."""
 
     def write(self, pin: str, level: bool) -> None:
-        """Drive the input ``pin`` of the board with ``level`` from now on."""
+        """Drive the input pin ``pin`` with ``level`` from now on."""
         ...
 
     def set_volts(self, pin: str, volts: float) -> None:
@@ -106,11 +106,11 @@ class Pins(Protocol):
         ...
 
     def read(self, pin: str) -> bool:
-        """Return True if the firmware drives ``pin`` high through its port, not through a timer."""
+        """Return True if the program on the board drives the pin high through its port."""
         ...
 
     def edges(self) -> list[Edge]:
-        """Return all edges since the last call, in order, without the edges of a timer's PWM."""
+        """Return the edges since the last call, without the edges of PWM signals."""
         ...
 
     def pwm(self, pin: str) -> Pwm | None:
@@ -119,19 +119,19 @@ class Pins(Protocol):
 
 
 class Board(BoardLink, Protocol):
-    """A link to an emulated board that runs only at the caller's request (lockstep).
+    """An emulated board that runs only when the caller requests it (lockstep).
 
-    ``wait`` runs the board to its next byte, for at most ``timeout`` s of the board's time.
+    ``wait`` runs the board to its next byte, for at most ``timeout`` s of its own time.
     """
 
     @property
     def clock_hz(self) -> int:
-        """Processor clock of the board, cycles per second."""
+        """Clock frequency of the processor, Hz."""
         ...
 
     @property
     def cycles(self) -> int:
-        """Number of cycles that the board has run since power-on."""
+        """Number of cycles since power-on."""
         ...
 
     @property
@@ -140,12 +140,12 @@ class Board(BoardLink, Protocol):
     def advance(self, cycles: int) -> None:
         """Run the board for ``cycles`` more cycles.
 
-        The effect depends only on the total number of cycles, not on the number of calls.
+        The result depends only on the total number of cycles.
         """
         ...
 
     def take(self) -> list[Stamped]:
-        """Return all bytes that arrived since the last call, each with its cycle of arrival."""
+        """Return the bytes since the last call, each with its cycle."""
         ...
 
     def reset(self) -> None:
@@ -158,11 +158,11 @@ class Board(BoardLink, Protocol):
 
 
 class BusOp(IntEnum):
-    """Operations of a bus controller, with their numbers in the messages to the emulator.
+    """Operations of a bus controller, as numbers in messages to the emulator.
 
-    START, ADDRESS, WRITE, READ and STOP belong to I2C; TRANSFER belongs to SPI. With ADDRESS, the
-    byte is twice the address, plus 1 for reading. With READ, the byte is 1 if the controller
-    acknowledges the received byte.
+    START, ADDRESS, WRITE, READ and STOP belong to I2C, and TRANSFER to SPI. The byte of ADDRESS is
+    twice the address, plus 1 for reading. The byte of READ is 1 if the controller acknowledges the
+    received byte.
     """
 
     START, ADDRESS, WRITE, READ, STOP, TRANSFER = range(6)
@@ -170,7 +170,7 @@ class BusOp(IntEnum):
 
 @dataclass(frozen=True)
 class BusReply:
-    """The answer of the devices to a bus operation."""
+    """The answer of the bus devices to an operation."""
 
     data: int = 0
     """The byte for READ and TRANSFER."""
@@ -189,23 +189,26 @@ EMPTY = {op: BusReply(data=0xFF) for op in BusOp}
 
 
 class BusEnd(Protocol):
-    """The devices at a bus, connected to pins of the board. Cycles are those of the board."""
+    """The devices on a bus, and their connections to pins of the board.
+
+    Cycles are those of the board.
+    """
 
     @property
     def due(self) -> int | None:
-        """Next cycle at which a device acts without an operation on the bus, or ``None``."""
+        """Next cycle at which a device acts by itself, or ``None``."""
 
     def serve(self, cycle: int) -> None:
-        """Perform the actions that are due at ``cycle``."""
+        """Execute the actions of the devices at ``cycle``."""
 
     def took(self, op: BusOp, byte: int, cycle: int) -> BusReply | None:
-        """Return the answer to an operation that begins at ``cycle``.
+        """Return the answer of the devices to an operation that begins at ``cycle``.
 
-        With ``None``, the operation is never answered and never completes.
+        After ``None``, the operation never completes.
         """
 
     def edge(self, pin: str, level: bool, cycle: int) -> None:
         """Handle a change of a board output at ``cycle``."""
 
     def let_go(self) -> None:
-        """Handle a reset of the board, after which the board drives none of its pins."""
+        """Handle a reset of the board, which then drives no pin."""

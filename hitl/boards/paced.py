@@ -1,4 +1,4 @@
-"""An emulated board in real time, at a serial port that any terminal program can open.
+"""An emulated board in real time, at a serial port for any terminal program.
 
 :class:`PacedLine` runs the board by a clock. In cycles of the board, ``due`` is the time of the
 clock, and ``reached`` is the time that the board has reached::
@@ -78,7 +78,7 @@ class PacedPort(Protocol):
 
 @dataclass
 class Timing:
-    """Comparison of an emulated board's time with the clock; all times are in ns."""
+    """Comparison of the board's time with the wall clock, in ns."""
 
     wall_ns: int = 0
     """Time that has passed by the clock."""
@@ -101,12 +101,12 @@ class Timing:
 
     @property
     def rate(self) -> float:
-        """Seconds of the board's time per second of the clock; 1.0 if the board kept up."""
+        """Seconds of the board's time per second; 1.0 if the emulation is fast enough."""
         return self.board_ns / self.wall_ns if self.wall_ns else 1.0
 
     @property
     def slipped_share(self) -> float:
-        """Slipped time as a fraction of the clock's time; 0.0 if the board kept up."""
+        """Lost time as a fraction of the wall-clock time; 0.0 if the emulation is fast enough."""
         return self.slipped_ns / self.wall_ns if self.wall_ns else 0.0
 
     @property
@@ -123,11 +123,11 @@ class Timing:
 
 
 class PacedLine:
-    """The serial line between an emulated board and its port, in real time.
+    """The serial line between an emulated board and a port, in real time.
 
     The caller calls :meth:`turn` and :meth:`wait` alternately. The simulated time of ``clock`` is
-    the board's time. ``baud`` is the rate of the host's end of the line (bit/s); with ``None``, the
-    firmware's rate is read repeatedly.
+    the time of the board. ``baud`` is the bit rate of the host (bit/s); ``None`` means the rate of
+    the program on the board.
     """
 
     def __init__(
@@ -149,11 +149,11 @@ class PacedLine:
 
     @property
     def hungry(self) -> bool:
-        """True if the line can take bytes from the host now."""
+        """True if the line can accept bytes from the host."""
         return not self._inbox
 
     def turn(self) -> None:
-        """Run the board for at most one slice, and transfer bytes between board and port."""
+        """Run the board for a short time, and transfer bytes between the board and the port."""
         if self._port.opened():  # opening a real board's port resets it by DTR
             self.timing.opened += 1
             self.reset()
@@ -180,12 +180,12 @@ class PacedLine:
         self._booted = self._board.cycles + self._cycles(BOOT_NS)
 
     def count_anew(self) -> None:
-        """Restart the timing statistics, but keep the count of how often the port was opened."""
+        """Clear the statistics of the timing."""
         self.timing = Timing(opened=self.timing.opened)
         self._began, self._first = self._clock.now(), self._board.cycles
 
     def wait(self, wake: Wake) -> None:
-        """Wait until the next call of ``turn`` is due, or until ``wake`` is set."""
+        """Wait until ``turn`` must be called again, or until ``wake`` is set."""
         ahead, grain = self._manner()
         until = self._board.cycles + grain - ahead
         if self._kept:
@@ -209,13 +209,11 @@ class PacedLine:
         return self._cycles(self._clock.simulated(self._clock.now()))
 
     def _manner(self) -> tuple[int, int]:
-        """Return the time by which the board may precede the clock, and the length of a slice."""
         if self._awaited:
             return self._cycles(AHEAD_NS), self._cycles(AHEAD_SLICE_NS)
         return 0, self._cycles(SLICE_NS)
 
     def _feed(self, due: int) -> None:
-        """Send to the board the host's bytes that the line transmits within :data:`ON_LINE_NS`."""
         if not self._inbox:
             return
         at = max(due, self._board.cycles, self._booted)
@@ -233,11 +231,6 @@ class PacedLine:
         return max(1, round(10 * self._board.clock_hz / self.baud))
 
     def _not_too_far_behind(self, due: int) -> int:
-        """Return the cycle that the board should have reached by now.
-
-        If the board is more than :data:`MOST_BEHIND_NS` behind, the simulated time is first set
-        back to the board's time plus one slice.
-        """
         behind = self._ns(due - self._board.cycles)
         self.timing.behind_ns = max(self.timing.behind_ns, behind - SLICE_NS)
         if behind <= MOST_BEHIND_NS:
@@ -248,7 +241,6 @@ class PacedLine:
         return self._due()
 
     def _advance(self, goal: int) -> None:
-        """Run the board for at most one slice, so that a late board does not delay the port."""
         before = self._board.cycles
         self._board.advance(min(goal - before, self._cycles(SLICE_NS)))
         taken = self._board.take()
@@ -262,7 +254,6 @@ class PacedLine:
             self._awaited = False
 
     def _release(self, due: int) -> None:
-        """Write to the port all bytes that the board has sent by the cycle ``due``."""
         if not self._kept or self._kept[0].cycle > due:
             return
         self.timing.late_ns = max(self.timing.late_ns, self._ns(due - self._kept[0].cycle))
@@ -273,7 +264,6 @@ class PacedLine:
         self._port.write(bytes(out))
 
     def _look_at_baud(self) -> None:
-        """Read the firmware's baud rate if no answer is expected; reading takes a slice's time."""
         reached = self._board.cycles
         due = reached - self._looked > self._cycles(_LOOK_AT_BAUD_NS)
         if due and self._baud is None and not self._awaited:
@@ -289,7 +279,7 @@ _MOST_TOLD = 2000
 
 @dataclass(frozen=True)
 class Status:
-    """State of a served board: its timing, and the counters of the board and the port."""
+    """State of a served board: its timing, and counts of bytes."""
 
     timing: Timing
     open: bool
@@ -311,7 +301,7 @@ class Status:
 
 
 def check_posix() -> None:
-    """Raise :class:`BoardError` on a system on which a board cannot be served (Windows)."""
+    """Raise ``BoardError`` on Windows, where a board cannot be served."""
     if not POSIX:
         raise BoardError(
             "a board in real time needs a pseudo-terminal, and Windows has none; "
@@ -320,17 +310,17 @@ def check_posix() -> None:
 
 
 class PacedBoard:
-    """An emulated board in real time, which a separate process serves at a pseudo-terminal.
+    """An emulated board in real time at a pseudo-terminal, in a separate process.
 
-    The object is a context manager. The board and its port exist until the object is closed or this
-    process ends. Opening ``port`` resets the board, as DTR does on a real board. Raises
-    :class:`BoardError` if the board cannot be served, which is always the case on Windows.
+    The object is a context manager. The port exists until the object is closed or this process
+    ends. Opening ``port`` resets the board, as with a real board. Raises :class:`BoardError` if the
+    board cannot be served, which is always the case on Windows.
 
     Args:
         url: URL of an emulated board.
         firmware: Intel HEX file.
-        link: Symbolic link that will point to the port.
-        patience: Timeout for an answer of the process, s.
+        link: Symbolic link to the port, created for the user.
+        patience: Longest time to wait for an answer of the process, s.
     """
 
     def __init__(
@@ -373,7 +363,7 @@ class PacedBoard:
     def status(self) -> Status:
         """Return the board's state.
 
-        Raises :class:`BoardError` with the reason if the board has ended.
+        Raises ``BoardError``, with the reason, if the board has ended.
         """
         with self._asking:
             self._tell(b"status\n")
@@ -388,13 +378,13 @@ class PacedBoard:
             self._tell(b"reset\n")
 
     def count_anew(self) -> None:
-        """Restart the timing statistics; return after the process has done so."""
+        """Clear the statistics of the timing, and wait until this is done."""
         with self._asking:
             self._tell(b"anew\n")
         self.status()
 
     def close(self) -> None:
-        """End the process and remove the port and its link; a second call does nothing."""
+        """End the process, and remove the port and its link."""
         if self._over is None:
             self._over = "the served board is closed"
         end_process(self._process, _GRACE_S)

@@ -1,8 +1,8 @@
-"""The process that serves a board: ``python -m hitl.boards.paced_server OPTIONS`` (JSON).
+"""The process that serves a board: ``python -m hitl.boards.paced_server OPTIONS``.
 
-The process writes one line of JSON when the port exists, one line for each command ``status``, and
-one line if it fails. The process ends when its stdin is closed or its parent process has ended. The
-port is a pseudo-terminal, which any program can open as a serial port (POSIX only).
+The process prints JSON lines: one when the port exists, one for each command ``status``, and one
+after a failure. The process ends when its standard input closes or its parent has ended. The port
+is a pseudo-terminal, which programs can open as a serial port.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _HUNG_UP = 0x10  # POLLHUP, which Windows lacks
 
 
 class Terminal:
-    """The near end of a pseudo-terminal, whose far end a client opens as a serial port.
+    """A pseudo-terminal, which a client opens as a serial port.
 
-    ``link`` is a symbolic link that will point to the port. The port is raw and does not echo. This
-    process closes its own descriptor of the port, so that it can detect when no client has the port
-    open. Raises :class:`BoardError` on Windows, or if the link cannot be created.
+    ``link`` is a symbolic link to create for the port. The port transmits bytes unchanged and
+    without echo. This process does not keep the port itself open, so that it can detect when a
+    client opens the port. Raises ``BoardError`` on Windows, and if the link cannot be created.
     """
 
     def __init__(self, link: Path | None = None) -> None:
@@ -81,14 +81,14 @@ class Terminal:
         return self.open
 
     def read(self) -> bytes:
-        """Return the bytes that the client wrote, or ``b""``, without waiting."""
+        """Return the bytes from the client, without waiting."""
         try:
             return os.read(self._near, MOST_READ)
         except OSError:  # no bytes (EAGAIN) or no client (EIO)
             return b""
 
     def write(self, data: bytes) -> None:
-        """Send ``data`` to the client; bytes that the client does not take are lost and counted."""
+        """Send ``data`` to the client; bytes that the client does not read are lost and counted."""
         taken = 0
         if self.open:
             with contextlib.suppress(OSError):
@@ -106,7 +106,6 @@ class Terminal:
             self._near = -1
 
     def _forget(self) -> None:
-        """Discard the last client's unread bytes, so that the next client does not receive them."""
         if sys.platform != "win32":
             import termios
 
@@ -138,8 +137,6 @@ _BOOT_SLICE_S = 0.001
 
 
 class _Anything(Wake):
-    """A wake-up signal that is set while bytes from the client or the parent process are unread."""
-
     def __init__(self, terminal: Terminal, line: PacedLine, control: int) -> None:
         super().__init__()
         self._terminal, self._line, self._control = terminal, line, control
@@ -155,7 +152,6 @@ class _Anything(Wake):
 
 
 def _booted(url: str, firmware: Path) -> EmulatedBoard:
-    """Open the board and run it until its UART is enabled, so that its bit rate is known."""
     board = open_board(url, firmware)
     try:
         for _ in range(round(_BOOT_S / _BOOT_SLICE_S)):
@@ -178,15 +174,14 @@ def _say(**what: object) -> None:
 
 
 def _commands(control: int) -> bytes:
-    """Return the bytes from the parent process; empty if the parent is gone."""
     return os.read(control, 4096) if select.select([control], [], [], 0.0)[0] else b"\0"
 
 
 def serve(url: str, firmware: Path, link: Path | None, control: int, parent: int) -> None:
     """Serve the board until the parent process ends or closes the pipe.
 
-    ``link`` is a symbolic link to the port, ``control`` is the file descriptor of the commands, and
-    ``parent`` is the parent's process id. Raises :class:`BoardError` if the board cannot be served.
+    ``link`` is a symbolic link to the port, ``control`` a file descriptor for commands, and
+    ``parent`` the parent's process id. Raises :class:`BoardError` if the board cannot be served.
     """
     with ExitStack() as stack:
         board = stack.enter_context(closing(_booted(url, firmware)))

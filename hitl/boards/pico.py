@@ -1,4 +1,4 @@
-"""Description of the Raspberry Pi Pico with the RP2040, and the registers of its emulator.
+"""Description of the Raspberry Pi Pico with the processor RP2040.
 
 Source of registers: RP2040 data sheet, sections 4.2 (UART) and 4.5 (PWM).
 """
@@ -35,7 +35,7 @@ _FUNCTIONS, _PWM_FUNCTION, _ENABLED, _CENTRED = 0xA0, 4, 1, 2
 
 
 def pwm(name: str, registers: bytes) -> Pwm | None:
-    """Return the PWM signal at the pin ``name``, or ``None`` if the pin has another function."""
+    """Return the PWM signal at a pin, or ``None``."""
     number = int(name.removeprefix("GP"))
     start, channel = number // 2 % 8 * _SLICE, number % 2
 

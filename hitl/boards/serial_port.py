@@ -26,7 +26,7 @@ _IN_USE = (errno.EBUSY, errno.EAGAIN)
 def pyserial() -> Any:
     """Return the module ``serial``.
 
-    Raises :class:`BoardError` with the command for installation if pyserial is not installed.
+    Raises ``BoardError``, with the command for the installation, if pyserial is missing.
     """
     try:
         import serial
@@ -40,9 +40,9 @@ def pyserial() -> Any:
 class SerialLink:
     """A :class:`hitl.boards.contract.BoardLink` over the port ``port`` at ``baud`` bit/s, 8N1.
 
-    Opening the port resets most boards (by DTR); the boot loader then uses the line for about a
-    second. Until :meth:`close`, no other program can open the port, because its bytes would mix
-    with the protocol. Raises :class:`hitl.boards.contract.BoardGone` if the port cannot be opened.
+    Opening the port resets most boards, and the boot loader then uses the line for about a second.
+    No other program can open the port until ``close``. Raises ``hitl.boards.contract.BoardGone`` if
+    the port cannot be opened.
     """
 
     def __init__(self, port: str, baud: int) -> None:
@@ -102,11 +102,6 @@ class SerialLink:
             self._port = None
 
     def _keep_others_out(self, out: bool) -> None:
-        """Prevent programs that ignore pyserial's lock from opening the port.
-
-        On Windows, the system itself lets no other program open the port. A pseudo-terminal would
-        keep the flag ``TIOCEXCL`` after its client was killed, and exclude the next client.
-        """
         if sys.platform != "win32" and not self._pseudo:
             with suppress(OSError):  # the device may be gone
                 fcntl.ioctl(self._port.fileno(), termios.TIOCEXCL if out else termios.TIOCNXCL)
@@ -132,10 +127,6 @@ def _hint(port: str) -> str:
 
 
 def _known_ports() -> str:
-    """Return a text that lists the serial ports, with the board if its USB ids are known.
-
-    Ports without USB are listed only if the machine has no USB port.
-    """
     from serial.tools.list_ports import comports
 
     ids = {usb: board.title for board in map(board_named, BOARDS) for usb in board.usb}

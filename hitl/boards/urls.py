@@ -1,4 +1,4 @@
-"""Board URLs: one form for emulated boards, one for boards at a serial port.
+"""URLs of boards, emulated or at a serial port.
 
 ====================================  =====================================================
 ``board:NAME``                        emulated, by the first emulator of the board NAME
@@ -47,14 +47,14 @@ class BoardUrl:
 
     @property
     def rate(self) -> int:
-        """Bit rate of the line (bit/s) from the URL, or else from the board's firmware."""
+        """Bit rate of the line (bit/s), from the URL or from the board's program."""
         return self.baud or self.description.line.baud
 
 
 def parse_url(text: str) -> BoardUrl:
     """Parse the board URL ``text``.
 
-    Raises :class:`BoardError` if ``text`` is not a board URL; the message shows valid URLs.
+    Raises ``BoardError`` for a text that is no board URL; the message shows valid URLs.
     """
     try:
         parts = urlsplit(text)
@@ -88,8 +88,8 @@ def parse_url(text: str) -> BoardUrl:
 def open_link(url: str, firmware: Path | None = None) -> BoardLink:
     """Open the link to the board at ``url``.
 
-    An emulated board runs the Intel HEX file ``firmware``; a real board keeps its own program.
-    Raises :class:`BoardError` if the URL is malformed or the board cannot be opened.
+    An emulated board runs the Intel HEX file ``firmware``; a real board keeps its program. Raises
+    ``BoardError`` for an invalid URL, and if the board cannot be opened.
     """
     at = parse_url(url)
     if at.emulated:
@@ -98,10 +98,10 @@ def open_link(url: str, firmware: Path | None = None) -> BoardLink:
 
 
 def open_board(url: str, firmware: Path | None) -> EmulatedBoard:
-    """Open the emulated board at ``url`` with the Intel HEX file ``firmware``.
+    """Open an emulated board with the Intel HEX file ``firmware``.
 
-    The board runs in lockstep and has pins. Raises :class:`BoardError` for a serial port, for a
-    missing ``firmware``, and if the emulator cannot be started.
+    The board runs in lockstep and has pins. Raises ``BoardError`` for a serial port, without
+    ``firmware``, and if the emulator cannot be started.
     """
     at = parse_url(url)
     if not at.emulated:

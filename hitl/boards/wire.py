@@ -1,7 +1,7 @@
-"""Messages between rtsim and the process of an emulator, encoded and decoded without I/O.
+"""Messages between rtsim and the process of an emulator.
 
-A message is ``u32 length, u8 kind, length bytes``, little-endian, in both directions. Each request
-has one answer.
+A message consists of ``u32 length, u8 kind, length bytes``, little-endian. Each request has one
+answer.
 
 ========== ========================================== =========================================
 request body answer ========== ==========================================
@@ -10,20 +10,18 @@ the image K A advance u64 cycle, u8 flags, inputs A: u64 cycle reached, events R
 cycles per byte; 0: firmware's rate K P peek u16 address, u16 length P: the bytes, of data space
 ========== ========================================== =========================================
 
-The emulator can answer any request with a message E, which contains the text of an error. If flag 1
-of ``advance`` is set, the board stops at the end of the next byte that it sends. Inputs and events
-are records of 12 bytes: ``u64 cycle, u8 kind, u8 which, u16 value``. The emulator may stop early,
-after 65536 events; rtsim then requests the remaining cycles again.
+The emulator can answer each request with a message E, which contains an error text. With flag 1 of
+``advance``, the board stops at the end of its next byte. Inputs and events are records of 12 bytes:
+``u64 cycle, u8 kind, u8 which, u16 value``. After 65536 events, the emulator stops early, and rtsim
+requests the remaining cycles again.
 
-For an operation on a bus (:class:`hitl.boards.contract.BusOp`), the emulator sends an event and
-stops at the cycle of the event. The value of the event is ``number << 11 | operation << 8 | byte``;
-``number`` counts the operations modulo 32. The answer is an input with the value ``number << 11 |
-lost << 9 | ack << 8 | byte``. The operation completes when its time has passed and its answer has
-arrived.
+For an operation on a bus (``hitl.boards.contract.BusOp``), the emulator sends an event and stops.
+The value of the event is ``number << 11 | operation << 8 | byte``; ``number`` counts the operations
+modulo 32. The answer is an input with the value ``number << 11 | lost << 9 | ack << 8 | byte``. The
+operation completes after its duration, when its answer has arrived.
 
-The address in P has 16 bits. If the processor has longer addresses, its emulator must map the
-registers that the board's description reads (``BoardPins.registers`` and ``Uart.registers``) to
-addresses of 16 bits.
+The address in P has 16 bits. For a processor with longer addresses, the emulator maps the necessary
+registers to addresses of 16 bits.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ _GREETING = ("rtsim-board", "1")
 
 
 class In(IntEnum):
-    """Kinds of input: a byte, a pin level, millivolts at an ADC channel, a bus answer."""
+    """Inputs of the board: a byte, a pin level, millivolts at an ADC channel, or a bus answer."""
 
     BYTE, LEVEL, VOLTS, BUS = range(4)
 
@@ -57,10 +55,10 @@ class In(IntEnum):
 class Out(IntEnum):
     """Kinds of event on the board.
 
-    - ``BYTE``: the board has sent a byte; the byte is garbled if the field ``which`` is 1.
+    - With ``BYTE``, the board has sent a byte; if the field ``which`` is 1, the byte is damaged.
     - ``EDGE``: a pin has changed.
-    - ``LOST``: the board's receiver has lost a byte.
-    - ``RESTARTED``: the board's watchdog has reset the board.
+    - With ``LOST``, the board's receiver has lost a byte.
+    - With ``RESTARTED``, the watchdog has reset the board.
     - ``BUS``: an operation on a bus begins.
     """
 
@@ -69,7 +67,7 @@ class Out(IntEnum):
 
 @dataclass(frozen=True)
 class WireEvent:
-    """An event on the board at the cycle ``cycle``."""
+    """An event at an emulated board at the cycle ``cycle``."""
 
     cycle: int
     kind: Out
@@ -79,7 +77,7 @@ class WireEvent:
 
 @dataclass(frozen=True)
 class Input:
-    """An input that reaches the board at the cycle ``cycle``."""
+    """An input of an emulated board at the cycle ``cycle``."""
 
     cycle: int
     kind: In
@@ -92,7 +90,7 @@ def frame(kind: str, body: bytes) -> bytes:
 
 
 def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
-    """Return the body of the request to run the board to the cycle ``target`` with ``inputs``."""
+    """Return a request to run the board to the cycle ``target`` with ``inputs``."""
     head = _ADVANCE.pack(target, UNTIL_BYTE if until_byte else 0)
     return head + b"".join(_RECORD.pack(i.cycle, i.kind, i.which, i.value) for i in inputs)
 
@@ -100,11 +98,10 @@ def advance(target: int, inputs: Iterable[Input], until_byte: bool) -> bytes:
 def advanced(
     body: bytes, start: int, target: int, pins: int = MOST_PINS
 ) -> tuple[int, list[WireEvent]]:
-    """Decode the answer to a request to run the board from ``start`` to ``target`` (cycles).
+    """Decode the answer to a request to run the board from ``start`` to ``target``.
 
-    ``pins`` is the number of pins. Returns the cycle that the board has reached, and the events.
-    Raises :class:`BoardError` for an impossible answer. The error message begins with "the emulator
-    answered with".
+    ``pins`` is the number of pins. Returns the reached cycle and the events. Raises
+    :class:`BoardError` for an impossible answer.
     """
     if len(body) < _CYCLE.size or (len(body) - _CYCLE.size) % _RECORD.size:
         raise BoardError(
@@ -135,7 +132,7 @@ def advanced(
 
 
 def bus_operation(value: int) -> tuple[int, BusOp, int]:
-    """Decode the value of a BUS event into number, operation and byte.
+    """Decode a bus event into number, operation and byte.
 
     Raises :class:`BoardError` for an unknown operation.
     """
@@ -146,12 +143,11 @@ def bus_operation(value: int) -> tuple[int, BusOp, int]:
 
 
 def bus_answer(number: int, reply: BusReply) -> int:
-    """Encode the reply to the bus operation ``number`` as the value of a BUS input."""
     return number << 11 | int(reply.lost) << 9 | int(reply.ack) << 8 | reply.data & 0xFF
 
 
 def greeting(body: bytes) -> tuple[str, str]:
-    """Return the name and the version of the emulator from its first message.
+    """Return name and version of the emulator from its first message.
 
     Raises :class:`BoardError` for an unknown greeting.
     """

@@ -1,1 +1,1 @@
-"""Builds of programs and libraries from an interface file, with the system's C compiler."""
+"""Build programs and libraries from an interface file, with a C compiler."""

@@ -1,7 +1,6 @@
-"""Build the program and the shared library of an interface file, and cache the builds.
+"""Build the program and the library of an interface file, and keep the results.
 
-A cached build is used until one of its inputs changes: the interface, the flags, the compiler, or a
-file that the compiler or the linker has read (:mod:`hitl.building.store`).
+A result is used again until the interface, the flags, the compiler or a read file changes.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _DIALECT = ("-W", "-std", "-ansi", "-pedantic")
 
 
 def of_any_dialect(flags: Iterable[str]) -> list[str]:
-    """Return ``flags`` without the flags that select a dialect of C or warnings."""
+    """Return ``flags`` without warnings and without the C standard."""
     return [flag for flag in flags if not flag.startswith(_DIALECT)]
 
 
@@ -112,17 +111,17 @@ class Build:
 
     @property
     def link(self) -> Path:
-        """Path of the library that rtsim loads to communicate over shared memory (Linux only)."""
+        """Path of the library for communication over shared memory (Linux only)."""
         return self.folder / LINK
 
     @property
     def warnings(self) -> str:
-        """Compiler warnings about the user's code; "" for a build from another machine."""
+        """Compiler warnings about the user's code."""
         kept = self.folder / WARNINGS
         return kept.read_text(encoding="utf-8") if kept.is_file() else ""
 
     def describe(self) -> dict[str, object]:
-        """Return the description of the build for a recording's header."""
+        """Return a description for the header of a recording."""
         return {
             **self.interface.describe(),
             "build": self.kind,
@@ -134,15 +133,14 @@ class Build:
 def build(
     interface: Interface | str | Path, kind: str = PLAIN, toolchain: Toolchain | None = None
 ) -> Build:
-    """Compile the controller of ``interface``, or return the cached build.
+    """Compile the controller of an interface file, or return an earlier build.
 
-    ``interface`` is an interface or the path of its file. ``kind`` is ``"plain"``, ``"sanitize"``
-    or ``"coverage"``. The default ``toolchain`` is that of
+    ``interface`` is an interface or the path of an interface file. ``kind`` is ``"plain"``,
+    ``"sanitize"`` or ``"coverage"``. The default ``toolchain`` is that of
     :func:`hitl.building.toolchain.find_toolchain`.
 
-    Raises :class:`InterfaceError` for an error in the interface file and :class:`BuildError` for an
-    error in the C code, each with file and line. Raises
-    :class:`hitl.building.toolchain.CannotBuild` if no compiler works.
+    Raises ``InterfaceError`` for a mistake in the interface file, and ``BuildError`` for a mistake
+    in the C code. Raises :class:`hitl.building.toolchain.CannotBuild` if no compiler works.
     """
     if not isinstance(interface, Interface):
         interface = load_interface(interface)
@@ -162,7 +160,7 @@ def build(
 
 
 class Compilation:
-    """The compilers for the C and C++ sources of an interface file, with their flags and folder."""
+    """The compilers for C and C++ sources, with their flags."""
 
     def __init__(self, interface: Interface, toolchain: Toolchain) -> None:
         self.interface, self.toolchain = interface, toolchain
@@ -187,7 +185,7 @@ class Compilation:
         return self.cpp and is_cpp(source)
 
     def compiled(self, source: Path, work: Path) -> Path:
-        """Return ``source``; for a sketch, write a C++ file to ``work`` and return its path."""
+        """Return ``source``; an Arduino sketch is first written as C++ to ``work``."""
         if not is_sketch(source):
             return source
         path = work / f"{source.name}.cpp"
@@ -197,8 +195,6 @@ class Compilation:
 
 
 class _Job(Compilation):
-    """A plain, sanitize or coverage build of an interface file."""
-
     def __init__(self, interface: Interface, kind: str, toolchain: Toolchain) -> None:
         super().__init__(interface, toolchain)
         self.kind = kind
@@ -210,11 +206,6 @@ class _Job(Compilation):
         self.stem = f"{interface.name}-{self._key()}"
 
     def _key(self) -> str:
-        """Return a hash of all inputs of the build that are known before the compiler runs.
-
-        The compiler reports the headers later; the manifest of the build lists them. The hash also
-        includes the sources, so that a search for a build reads few manifests.
-        """
         interface = self.interface
         arguments = [self.kind, self.flags, ALWAYS, _WARNINGS, OWN, self.users, str(self.here)]
         named = [interface.libraries, [str(path) for path in interface.sources]]
@@ -248,7 +239,6 @@ class _Job(Compilation):
         return UNLOADABLE if self.toolchain.family == "gcc" else ()
 
     def _read(self, work: Path) -> Read:
-        """Return the sources, the included headers, and the files that compiler flags name."""
         inside = (work, work.resolve())
         read = Read(set(self.interface.sources), named_by(self.users, self.here))
         read.libraries = libraries_of(self.users, self.here)
@@ -310,12 +300,6 @@ class _Job(Compilation):
     def _own(
         self, source: Path, flags: Sequence[str], here: Path | None = None, into: str = ""
     ) -> Path:
-        """Compile one of rtsim's own sources, or return the cached file.
-
-        All builds with the same compiler and flags share this file. Relative paths in ``flags``
-        begin at ``here``, by default the folder of ``source``. With ``into``, the result is a
-        shared library of this name, else an object file.
-        """
         compiler = self.toolchain if source.suffix == ".c" else self.linker
         name, here = into or f"{source.stem}.o", here or source.parent
         key = json.dumps([compiler.identity(), str(source), list(flags), str(here), into])
@@ -332,10 +316,6 @@ class _Job(Compilation):
         return store.kept(stem, (name,), make) / name
 
     def _users_objects(self, work: Path, made: Path, name: str) -> tuple[list[Path], str]:
-        """Compile the user's sources one by one, with the checks or counters of this kind of build.
-
-        rtsim's own C code gets neither. Returns the object files and the compiler's warnings.
-        """
         objects: list[Path] = []
         warnings = ""
         asked = [f for f in self.interface.flags if f.startswith("-Werror")]

@@ -1,8 +1,6 @@
-"""C and C++ code that is the same in the generated units for the host and for a board.
+"""Generate C and C++ code that is equal for the host and for boards.
 
-The module generates the declarations and calls of a controller, static assertions about its
-variables, C++ objects, the pins of Arduino code, and sketches as C++. This module also generates
-the header with the columns of the vectors.
+The code declares and calls a controller, checks its types, and connects the pins of Arduino code.
 """
 
 from __future__ import annotations
@@ -39,12 +37,11 @@ _CHAR_IS = {"int": "(char)-1 < 0", "uint": "(char)-1 > 0"}
 
 
 def type_bytes(type: str) -> int:
-    """Return the size of one element of ``type`` in C, bytes."""
     return 1 if type == "bool" else int(type.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
 
 
 def element_of(place: Field, index: str = "0") -> str:
-    """Return the C expression of one element; ``index`` counts row by row."""
+    """Return the C expression of an element, counted row by row."""
     shape, out = place.signal.shape, f"({place.lvalue})"
     if len(shape) < 2:
         return f"{out}[{index}]" if shape else out
@@ -58,9 +55,9 @@ def element_of(place: Field, index: str = "0") -> str:
 
 
 def assertions(place: Field, written: bool, cpp: bool = False) -> str:
-    """Return static assertions about a variable as one line of C, or of C++ with ``cpp``.
+    """Return static assertions about a variable as a line of C, or with ``cpp`` of C++.
 
-    ``written`` is True if the generated code assigns to the object, which then must not be const.
+    ``written`` is True if the generated code assigns to the variable.
     """
     name, word = place.signal.name, "static_assert" if cpp else "_Static_assert"
     return " ".join(
@@ -111,7 +108,7 @@ _OPENS = {"(": ")", "{": "}"}
 
 @dataclass(frozen=True)
 class CppObject:
-    """The parts of the declaration of one object, such as ``Pid pid(&input, 2.0)``."""
+    """The declaration of a C++ object, such as ``Pid pid(&input, 2.0)``."""
 
     type: str
     name: str
@@ -123,9 +120,9 @@ class CppObject:
 
 
 def objects_of(interface: Interface) -> list[CppObject]:
-    """Return the C++ objects that the interface file declares.
+    """Return the C++ objects that an interface file declares.
 
-    Raises :class:`InterfaceError` for a text that does not declare one object.
+    Raises ``InterfaceError`` for a text that is not the declaration of an object.
     """
     out = []
     for k, text in enumerate(interface.objects):
@@ -141,7 +138,7 @@ def objects_of(interface: Interface) -> list[CppObject]:
 
 
 def declared(objects: list[CppObject]) -> Iterator[tuple[int, str]]:
-    """Yield pairs for ``objects``: a line number in the interface file, or 0, and the C++ code."""
+    """Yield the declaration of each object, with its line number in the interface file."""
     if not objects:
         return
     yield 0, "struct rtsim_objects {"
@@ -220,10 +217,10 @@ _CPP_ERRORS = ("unused-value",)
 
 
 def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterator[str]:
-    """Yield the first lines of a unit: includes, objects and assertions.
+    """Yield the first lines of the generated code: includes, objects and assertions.
 
-    ``support`` are the names of rtsim's headers; ``file`` is the name of the interface file in
-    compiler errors.
+    ``support`` contains names of rtsim's headers, and ``file`` is the name of the interface file in
+    errors.
     """
     lines = interface.lines
     written = (*interface.input_fields, *interface.parameter_fields)
@@ -246,17 +243,17 @@ def preamble(interface: Interface, support: Iterable[str], file: str) -> Iterato
 
 
 def errors_of(cpp: bool) -> tuple[str, ...]:
-    """Return the warnings that count as errors in the statements of an interface file."""
+    """Return the warnings that are errors in statements of an interface file."""
     return _CPP_ERRORS if cpp else _ERRORS
 
 
 def at(line: int, file: str, text: str) -> str:
-    """Return ``text`` with ``#line`` directives: compiler errors name ``line`` of ``file``."""
+    """Return ``text`` with ``#line`` directives, so that errors name a line of ``file``."""
     return f'#line {line} "{_quoted(file)}"\n{text}\n#line 1 "the generated unit"'
 
 
 def calls(interface: Interface, key: str, statements: Iterable[str], file: str) -> Iterator[str]:
-    """Yield C code for ``statements``, the entry ``key`` in ``[code]`` of the interface file."""
+    """Yield C code for ``statements`` of an interface file."""
     for k, statement in enumerate(statements):
         yield at(interface.lines.of("code", key, k), file, f"  {statement};")
 
@@ -269,10 +266,10 @@ def over(count: int, body: str) -> str:
 
 
 def cleared(interface: Interface) -> Iterator[str]:
-    """Yield C lines that give each variable of the generated unit its value in a new process.
+    """Yield C code that initialises the generated variables.
 
-    Inputs get their initial values, all other variables 0. The controller cannot reset the unit's
-    variables, so without this code a second initialisation would differ from the first.
+    Inputs get their initial values, and all other variables 0. A second initialisation therefore
+    has the same result as the first one.
     """
     for place in filter(lambda place: place.declared, interface.fields):
         yield f"  __builtin_memset(&{place.lvalue}, 0, sizeof {place.lvalue});"
@@ -301,9 +298,9 @@ def _literal(place: Field, value: float) -> str:
 def in_order(interface: Interface, settle: Iterable[str], file: str) -> list[str]:
     """Return the C lines of the initialisation.
 
-    The first lines reset the variables of the generated unit and construct the C++ objects.
-    ``settle`` contains the lines that set the parameters. The interface file determines whether
-    these lines come before or after the calls of ``initialize``.
+    The first lines initialise the generated variables and construct the C++ objects. ``settle``
+    contains the lines that set the parameters. The interface file determines whether the parameters
+    are set before or after ``initialize``.
     """
     initialize = list(calls(interface, "initialize", interface.initialize, file))
     first, second = list(settle), initialize
@@ -349,7 +346,6 @@ def elements(fields: Iterable[Field]) -> int:
 
 
 def start_pins(interface: Interface) -> Iterator[str]:
-    """Yield C lines that start the clock and declare input pins before the initialisation."""
     clock = interface.language.clock
     if clock is None:
         return
@@ -363,7 +359,7 @@ def start_pins(interface: Interface) -> Iterator[str]:
 
 
 def feed_pins(interface: Interface) -> Iterator[str]:
-    """Yield the lines that write the inputs of a step to their pins."""
+    """Yield C code that writes the inputs of a step to their pins."""
     if interface.language.clock is None:
         return
     yield "  rtsim_arduino_step();"
@@ -376,7 +372,6 @@ def feed_pins(interface: Interface) -> Iterator[str]:
 
 
 def read_pins(interface: Interface) -> Iterator[str]:
-    """Yield the lines that read the outputs of a step from their pins."""
     for place in interface.output_fields:
         name = place.lvalue
         if place.pin == SERIAL:
@@ -387,7 +382,7 @@ def read_pins(interface: Interface) -> Iterator[str]:
 
 
 def clock_constants(interface: Interface) -> Iterator[str]:
-    """Yield the lines that define the clock of Arduino code on the host."""
+    """Yield C code that defines the clock of Arduino code on the host."""
     clock = interface.language.clock
     if clock is None:
         return
@@ -408,7 +403,7 @@ MARK = "Generated from an interface file"
 
 
 def header_text(interface: Interface) -> str:
-    """Return the C header of ``interface``, with names that begin with the controller's name."""
+    """Return a C header of a controller, whose names begin with the controller's name."""
     name = interface.name
     guard = f"RTSIM_{name.upper()}_SIGNALS_H"
     parts = [
@@ -428,7 +423,6 @@ def header_text(interface: Interface) -> str:
 
 
 def _columns(prefix: str, signals: Signals) -> Iterable[str]:
-    """Yield a C enumeration of the elements of a vector, with the number of elements."""
     yield f"enum {prefix}s {{"
     for signal in signals:
         for column in signal.columns:
@@ -460,10 +454,10 @@ _NO_FUNCTIONS = frozenset(("if", "while", "for", "switch", "else", "do", "return
 
 
 def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
-    """Convert the text of an Arduino sketch to C++.
+    """Convert an Arduino sketch to C++.
 
-    In compiler errors, the sketch has the file name ``name``. ``header`` is the header that
-    declares Arduino's functions.
+    In errors of the compiler, the sketch has the name ``name``. ``header`` declares Arduino's
+    functions.
     """
     found = _functions(text)
     first, prototypes = (found[0][0], [p for _, p in found]) if found else (0, [])
@@ -477,10 +471,6 @@ def cpp_text(text: str, name: str, header: str = "<Arduino.h>") -> str:
 
 
 def _functions(text: str) -> list[tuple[int, str]]:
-    """Return the start and the prototype of each function at the top level.
-
-    Each start is the index in ``text`` of the first line of a function.
-    """
     bare = _QUIET.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
     out: list[tuple[int, str]] = []
     depth = begins = 0
@@ -502,7 +492,6 @@ def _functions(text: str) -> list[tuple[int, str]]:
 
 
 def _prototype(found: re.Match[str]) -> str:
-    """Return the prototype of a function, or "" for functions that must not be declared twice."""
     head = " ".join(found["head"].split())
     words = set(re.findall(r"\w+", head[: head.index("(")]))
     if words & _NO_FUNCTIONS or "::" in head[: head.index("(")] or "template" in words:

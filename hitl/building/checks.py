@@ -1,14 +1,14 @@
-"""Checks of an interface file with the compiler, and short error messages.
+"""Check an interface file with the compiler, and shorten the error messages.
 
-C converts a variable in a call to the parameter's type without a warning. For example, with a
-float ``level``, ``y = step(level)`` compiles even if the parameter of ``step`` is a signed char,
-but computes other numbers. This module checks the types of plain variables in calls.
+In a call, C converts a variable to the type of the parameter without a warning. For example, a
+float that is passed to a parameter of the type signed char loses its fraction. This module
+therefore checks the types of variables in calls.
 
-C has no expression for the type of a parameter. The module writes a C file with a *probe* for each
-variable: a copy of the call, in which a structure replaces the variable. The compiler rejects the
-structure, and its error names the expected type. The module uses only the compiler's errors.
+C has no expression for the type of a parameter. For each variable, the module compiles a copy of
+the call in which a structure replaces the variable. The error message of the compiler then names
+the expected type. The module uses only the compiler's errors.
 
-With the compiler flags, pointers must have the same size as in this process.
+The module also checks that the size of pointers is that of this process.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ _MOST = 3
 
 @contextmanager
 def in_few_words(interface: Interface) -> Iterator[None]:
-    """Convert a :class:`BuildError` that the interface file causes into an :class:`InterfaceError`.
+    """Convert a ``BuildError`` that the interface file causes into an ``InterfaceError``.
 
-    The new message begins with ``file:line:``, and its ``__cause__`` contains the compiler's
-    output.
+    The message begins with ``file:line:``, and ``__cause__`` contains the output of the compiler.
     """
     try:
         yield
@@ -87,7 +86,7 @@ def _without(library: str) -> str:
 
 
 def refused(complaints: Iterable[str]) -> InterfaceError:
-    """Return one error with the first three messages and the number of further messages."""
+    """Return an error with the first three messages and the number of further ones."""
     lines = list(complaints)
     shown = lines[:_MOST]
     if len(lines) > _MOST:
@@ -96,7 +95,7 @@ def refused(complaints: Iterable[str]) -> InterfaceError:
 
 
 def no_c(interface: Interface, number: int) -> InterfaceError:
-    """Return the error for source ``number``, which the compiler does not accept as C."""
+    """Return the error for a source that is no valid C."""
     line = interface.lines.of("", "sources", number)
     name = interface.sources[number].name
     text = f"{name} is not a C source: name files that end in .c"
@@ -104,7 +103,6 @@ def no_c(interface: Interface, number: int) -> InterfaceError:
 
 
 def _complaints(interface: Interface, said: str) -> list[str]:
-    """Return the first compiler error of each line, because further errors are consequences."""
     out: dict[int, str] = {}
     for match in re.finditer("^" + re.escape(str(interface.path)) + _ERROR, said, re.M):
         line = int(match["line"])
@@ -134,7 +132,7 @@ def _undefined(interface: Interface, said: str) -> list[str]:
 
 
 def located(interface: Interface, line: int, text: str) -> str:
-    """Return ``text`` like a compiler error, with file, line number and the quoted line."""
+    """Return a message with file, line number and the text of the line."""
     return f"{interface.lines.path}:{line}: {text}\n    {interface.lines.text(line)}"
 
 
@@ -169,11 +167,6 @@ _STOPS_EARLY = ("-Wfatal-errors", "-fmax-errors", "-ferror-limit")
 
 @dataclass(frozen=True)
 class _Place:
-    """A variable in a statement that passes the variable to a function or assigns a result to it.
-
-    ``begins`` and ``ends`` are the positions of the variable's name in the statement.
-    """
-
     field: Field
     statement: str
     begins: int
@@ -184,7 +177,6 @@ class _Place:
 
     @property
     def probe(self) -> str:
-        """A C function with the statement, in which a structure replaces the variable."""
         call = f"{self.statement[: self.begins]}{_NOTHING}{self.statement[self.ends :]}"
         return f"static void rtsim_probe(void) {{ {call}; }}"
 
@@ -193,11 +185,11 @@ def check_arguments(
     interface: Interface, toolchain: Toolchain, flags: Sequence[str | Path],
     more: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Check that conversions between variables and C parameters or results keep every value.
+    """Check that conversions of arguments and results keep all values.
 
-    ``flags`` are the compiler flags of the unit, and give the folder of ``rtsim_checks.h``. The
-    unit also includes the rtsim headers ``more``. Arguments of macros and of functions without a
-    prototype cannot be checked. Raises :class:`InterfaceError` for a variable of another type.
+    ``flags`` are the flags of the compiler. The checked code also includes the rtsim headers
+    ``more``. Arguments of macros, and of functions without a prototype, cannot be checked. Raises
+    ``InterfaceError`` for a variable of the wrong type.
     """
     places = list(_places(interface))
     if not places:
@@ -226,7 +218,6 @@ def _complaint(interface: Interface, place: _Place, name: str) -> str:
 
 
 def _places(interface: Interface) -> Iterator[_Place]:
-    """Yield each argument and each result variable that is a scalar of the generated unit."""
     declared = {f.signal.name: f for f in interface.fields if f.declared and not f.signal.shape}
     statements = (
         *interface.initialize, *(step.call for step in interface.steps), *interface.terminate
@@ -318,11 +309,6 @@ def _nothing(number: int, cpp: bool) -> str:
 
 
 def _converted(number: int) -> str:
-    """Return the C++ code for the structure of a probe, in one line.
-
-    The compiler converts the structure to the type ``T`` of a parameter, or assigns a result of the
-    type ``T`` to the structure. A failed assertion names ``T``, the expected type.
-    """
     said = " ".join(
         f'static_assert(!rtsim_same<T, {type}>::value, "rtsim expects: {type}");' for type in _NAMES
     )
@@ -335,7 +321,6 @@ def _converted(number: int) -> str:
 
 
 def _expected(said: str) -> dict[int, str]:
-    """Return the C type that the compiler expects in each probe, by probe number."""
     out: dict[int, str] = {}
     current: int | None = None
     for line in said.splitlines():
@@ -350,11 +335,6 @@ def _expected(said: str) -> dict[int, str]:
 
 
 def _canonical(spelled: str) -> str:
-    """Return the usual name of a C type, such as ``unsigned long`` for ``const long unsigned int``.
-
-    Returns "" for a pointer. A type with an unknown name is an enumeration, because no other named
-    type converts to a number.
-    """
     words = [w for w in spelled.split() if w not in ("const", "volatile", "register", "_Atomic")]
     if "*" in spelled:
         return ""
@@ -375,8 +355,6 @@ def _canonical(spelled: str) -> str:
 
 @dataclass(frozen=True)
 class _Target:
-    """Sizes of the compiler's number types, and the signedness of char."""
-
     int_bytes: int = 4
     long_bytes: int = 8
     double_bytes: int = 8
@@ -394,14 +372,6 @@ class _Target:
         return cls(found.get("int", 4), found.get("long", 8), found.get("double", 8), signed)
 
     def fits(self, type: str, name: str, sets: bool) -> bool:
-        """Return True if the conversion between ``type`` and the C type ``name`` keeps every value.
-
-        ``type`` is the type of a signal. If ``sets`` is True, a call's result of the C type is
-        assigned to the signal. If ``sets`` is False, the signal is passed to a parameter of the C
-        type. An integer may become a wider integer, because int has another size on other targets.
-        A floating-point signal must have the same type as in C, because tolerances depend on the
-        type. Any integer type of C matches a bool, and an enumeration matches any integer type.
-        """
         floating = name in ("float", "double", "long double")
         if type == "bool":
             return not floating
@@ -434,10 +404,10 @@ _OTHER = "rtsim: pointers of another width"
 
 
 def check_width(interface: Interface, toolchain: Toolchain) -> None:
-    """Check that pointers have the same size with the flags of ``interface`` as in this process.
+    """Check that pointers have the same size in the C code as in this process.
 
-    Raises :class:`InterfaceError` for another size: no Python package provides a libzmq of that
-    size for the worker, and this process could not load the shared library (docs/decisions/113).
+    Raises ``InterfaceError`` for another size, which this process could not load
+    (docs/decisions/113).
     """
     flags = [flag for flag in interface.flags if flag.startswith(MACHINE)]
     if not flags:

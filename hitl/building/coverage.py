@@ -1,4 +1,4 @@
-"""Coverage of a controller's C code, counted by gcov and reported by gcovr.
+"""Measure the coverage of C code with gcov and gcovr.
 
 ::
 
@@ -7,11 +7,10 @@
         ...                       # any number of runs and processes of SilController(made)
     print(coverage.in_words)      # lines 97.5 % (39 of 40), branches 83.3 % (10 of 12): ...
 
-A measurement starts at zero. The counts are the sums of all processes that start during the
-measurement and end by themselves; a killed process writes no counters. The coverage includes only
-the user's sources and headers, not the generated C code.
+A measurement starts at zero. The result includes all processes that start during the measurement
+and end by themselves. Only the user's sources and headers count, without generated code.
 
-Do not name the folder ``coverage``, because numba would import it as the package of that name.
+The folder must not have the name ``coverage``, which numba would import as a package.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ _VARIABLES = ("GCOV_PREFIX", "GCOV_PREFIX_STRIP")
 
 
 class CoverageError(RtsimError):
-    """Coverage cannot be measured; the message gives the reason."""
+    """Coverage cannot be measured, for the reason in the message."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Numbers of lines and branches, in total and executed."""
+    """Numbers of all lines and branches, and of those that were executed."""
 
     lines: int = 0
     lines_run: int = 0
@@ -70,7 +69,7 @@ class Counted:
 
 @dataclass
 class Coverage:
-    """The coverage of one measurement, which is empty until the measurement has ended."""
+    """The coverage of a measurement; empty before the end of the measurement."""
 
     html: Path
     """First page of the HTML report."""
@@ -108,11 +107,10 @@ class Coverage:
 
 @contextmanager
 def measured(builds: Build | Sequence[Build], into: str | Path) -> Iterator[Coverage]:
-    """Measure the coverage of ``builds`` in a ``with`` block, and write the report to ``into``.
+    """Context manager that measures the coverage of ``builds`` and writes a report to ``into``.
 
-    ``builds`` are coverage builds. Processes find their counters through environment variables, so
-    measurements cannot be nested. Raises :class:`CoverageError` if a build is no coverage build, a
-    tool is missing, no process ran to its end, or the report cannot be written.
+    ``builds`` are coverage builds. Measurements cannot be nested. Raises ``CoverageError`` if a
+    build is unsuitable, a tool is missing, or no process ended by itself.
     """
     listed = [builds] if isinstance(builds, Build) else list(builds)
     tool = _gcov(listed)
@@ -168,7 +166,7 @@ def _report(builds: Sequence[Build], counters: Path, into: Path, tool: str) -> d
 
 
 def user_files(build: Build) -> Iterator[Path]:
-    """Yield the user's sources, and the headers beside them or in the include folders."""
+    """Yield the user's sources and headers."""
     interface = build.interface
     folders = {*(path.parent for path in interface.sources), *interface.include}
     for path in store.read_by(build.folder):

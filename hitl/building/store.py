@@ -1,13 +1,12 @@
-"""Store builds in the user's cache folder, and reuse a build while its inputs are unchanged.
+"""Keep builds in the user's cache folder, and use them again while their inputs are unchanged.
 
 A stored build is a folder ``STEM-CONTENTS``. STEM contains a hash of the inputs that are known
-before the compiler runs. CONTENTS is a hash of all files that the compiler has read, including
-headers. The manifest in the folder lists these files with their hashes, so that a later search
-needs no compiler. If the tools may have read other files as well, the manifest gives the reason,
-and the build is not used again.
+before the compiler runs. CONTENTS is a hash of all files that the compiler has read. A manifest
+lists these files with their hashes, so that a later check needs no compiler. If the tools may have
+read other files, the build is not used again.
 
-A build is made in a temporary folder, which is renamed when the build is complete. Two processes
-can therefore make the same build at once, and an interrupted build leaves nothing incomplete.
+A build is made in a temporary folder, which is renamed at the end. Two processes can therefore make
+the same build at the same time.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _SUFFIXES = 3
 class Snapshot:
     """Hashes of the files of a build, and paths at which no file may exist.
 
-    A new file at a path in ``absent`` could change the build, for example by replacing a header.
+    A new file at a path in ``absent`` could replace a header.
     """
 
     files: dict[str, str]
@@ -58,10 +57,10 @@ class Snapshot:
         cls, files: Iterable[Path], rivals: Iterable[Path] = (), linked: Iterable[Path] = (),
         unknown: str = "", listed: Iterable[Path] = (),
     ) -> Snapshot:  # fmt: skip
-        """Return a snapshot with the present contents of ``files`` and ``linked``.
+        """Return a snapshot of the present contents of ``files`` and ``linked``.
 
-        If a path in ``rivals`` does not exist now, a new file at the path invalidates the snapshot.
-        A file that is added to or removed from a folder in ``listed`` invalidates the snapshot.
+        A new file at a path in ``rivals`` invalidates the snapshot. A file that is added to or
+        removed from a folder in ``listed`` also invalidates it.
         """
         absent = sorted(str(p) for p in set(rivals) if not p.exists())
         compiled, others = ({str(p): hash_of(p) for p in sorted(set(s))} for s in (files, linked))
@@ -69,14 +68,13 @@ class Snapshot:
         return cls(compiled, tuple(absent), others, unknown, names)
 
     def folder(self, stem: str) -> Path:
-        """Return the folder of the build; the folder is unique if the build must not be reused."""
         known = [self.files, self.linked, self.absent, self.listed]
         digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:12]
         once = f"{_ONCE}{secrets.token_hex(6)}" if self.unknown else ""
         return root() / f"{stem}-{digest}{once}"
 
     def holds(self) -> bool:
-        """Return True if no file has changed or appeared and the listed folders are unchanged."""
+        """Return True if all files and folders are unchanged."""
         known = [*self.files.items(), *self.linked.items()]
         same = all(hash_of(path) == contents for path, contents in known)
         same = same and all(_names_of(path) == names for path, names in self.listed.items())
@@ -86,12 +84,11 @@ class Snapshot:
 def rivals(
     headers: Iterable[Path], folders: Sequence[Path], users: Sequence[Path]
 ) -> Iterator[Path]:
-    """Yield the paths at which a new file would be used instead of an existing header.
+    """Yield the paths at which a new file would replace an existing header.
 
     An ``#include`` can name a header in the folders ``users`` by any part of its path, and a system
-    header by its path in a searched folder. For the includes of a header, the compiler also
-    searches the header's own folder. Instead of NAME, gcc reads a precompiled NAME.gch, and clang
-    reads NAME.pch.
+    header by its path in a searched folder. For a header NAME, gcc can read NAME.gch, and clang can
+    read NAME.pch.
     """
     headers = list(headers)
     places = list(dict.fromkeys([*folders, *(header.parent for header in headers)]))
@@ -108,15 +105,15 @@ def rivals(
 
 
 def root() -> Path:
-    """Return the folder of all stored builds in the cache folder, which may not exist yet."""
+    """Return the folder of all builds in the cache folder."""
     return cache_folder() / "sil"
 
 
 def find(stem: str, contents: Sequence[str]) -> Path | None:
-    """Return the folder of a stored build that is still valid, or ``None``.
+    """Return the folder of a build that is still valid, or ``None``.
 
-    The name of the folder begins with ``stem``. A valid build contains the files ``contents``, its
-    manifest names all files that the tools have read, and :meth:`Snapshot.holds` is true.
+    ``stem`` is the first part of the folder name. A valid build is complete, and its inputs are
+    unchanged.
     """
     for folder in sorted(root().glob(f"{stem}-*")):
         snapshot = None if _ONCE in folder.name else _read(folder / _MANIFEST)
@@ -129,14 +126,14 @@ def find(stem: str, contents: Sequence[str]) -> Path | None:
 
 
 def read_by(folder: Path) -> list[Path]:
-    """Return the sources and headers of the build in ``folder``, without symbolic links."""
+    """Return the sources and headers of a build."""
     snapshot = _read(folder / _MANIFEST)
     return [] if snapshot is None else list({Path(path).resolve(): 0 for path in snapshot.files})
 
 
 @contextmanager
 def workshop() -> Iterator[Path]:
-    """Create a temporary folder for a build, for the time of a ``with`` block.
+    """Context manager that creates a temporary folder for a build.
 
     Raises :class:`CannotBuild` if the folder cannot be created.
     """
@@ -152,10 +149,10 @@ def workshop() -> Iterator[Path]:
 
 
 def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapshot]) -> Path:
-    """Return the folder of a stored build; if there is none, call ``make`` and store the build.
+    """Return the folder of a build; call ``make`` if the build does not exist.
 
-    ``make`` receives a temporary folder and a subfolder for the files ``contents``, and returns a
-    snapshot of the files on which the build depends. See :func:`find`.
+    ``make`` receives two folders, and returns a snapshot of the files on which the build depends.
+    See :func:`find`.
     """
     if (folder := find(stem, contents)) is not None:
         return folder
@@ -171,8 +168,8 @@ def kept(stem: str, contents: Sequence[str], make: Callable[[Path, Path], Snapsh
 def settle(made: Path, folder: Path, snapshot: Snapshot, contents: Sequence[str]) -> None:
     """Move a finished build from the folder ``made`` to ``folder``.
 
-    If another process has stored the same build first, that build is kept. The manifest contains
-    ``snapshot``. The argument ``contents`` lists the files of a complete build.
+    If another process was faster, its build is kept. The manifest contains ``snapshot``.
+    ``contents`` lists the files of a complete build.
     """
     (made / _MANIFEST).write_text(json.dumps(asdict(snapshot)), encoding="utf-8")
     for _ in range(2):
@@ -197,7 +194,7 @@ def _read(manifest: Path) -> Snapshot | None:
 
 
 def hash_of(path: str | Path) -> str:
-    """Return the SHA-256 of a file's contents, or "" if the file cannot be read."""
+    """Return the SHA-256 hash of a file, or "" if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -213,10 +210,6 @@ def _names_of(folder: str | Path) -> str:
 
 
 def _sweep(place: Path, now: float) -> None:
-    """Remove files of killed processes, and builds that were not used for 30 days.
-
-    A build that cannot be used again is removed after 7 days.
-    """
     for path in place.iterdir():
         with suppress(OSError):
             scratch = path.name.startswith(_MAKING) or path.is_file()
@@ -272,7 +265,7 @@ REPORT = ".linked"
 
 @dataclass
 class Read:
-    """The files that the tools have read for one build, and the folders that they have searched."""
+    """The files and folders that the tools have read for a build."""
 
     files: set[Path] = field(default_factory=set)
     """Sources and headers, with the paths that the compiler prints."""
@@ -286,9 +279,9 @@ class Read:
     """Why the tools may have read other files as well, or ""."""
 
     def snapshot(self, users: Sequence[Path], here: Sequence[Path] = ()) -> Snapshot:
-        """Return the hashes of the files, and the paths at which a new file would replace a file.
+        """Return the hashes of the files, and the paths at which no file may appear.
 
-        ``users`` are the folders of the user's own headers. The linker runs in the folders of
+        ``users`` contains the folders of the user's headers. The linker runs in the folders of
         ``here``.
         """
         folders = list(dict.fromkeys([*users, *self.folders]))
@@ -311,7 +304,7 @@ class Read:
             yield from (name for name, *_ in _HAS.findall(text.replace("\\\n", "")) if name)
 
     def note(self, text: str, source: Path | str) -> None:
-        """Set ``self.unknown`` if a tool may read files because of ``text`` and not report them.
+        """Set ``self.unknown`` if a tool may have read files that it does not report.
 
         ``source`` is the origin of the text.
         """
@@ -326,10 +319,9 @@ class Read:
 def included(
     toolchain: Toolchain, arguments: Iterable[str | Path], source: Path, here: Path, scratch: Path
 ) -> Read:
-    """Return the files that ``source`` includes, as the compiler lists them.
+    """Return the files that ``source`` includes, as listed by the compiler.
 
-    ``here`` is the folder in which the compiler runs, and ``scratch`` a file that may be
-    overwritten. One source is scanned at a time, because zig accepts no more.
+    ``here`` is the folder in which the compiler runs, and ``scratch`` a temporary file.
     """
     scratch.unlink(missing_ok=True)
     said = toolchain.run([*arguments, "-M", "-v", "-MF", scratch, source], here).warnings
@@ -344,7 +336,7 @@ def included(
 
 
 def rules_of(file: Path, here: Path) -> Iterator[Path]:
-    """Yield the prerequisites in a compiler's make rule; none if ``file`` does not exist."""
+    """Yield the prerequisites in a make rule of a compiler."""
     rules = _text_of(file)
     for written, meant in (("\\\n", " "), ("\\ ", "\0"), ("\\#", "#"), ("$$", "$")):
         rules = rules.replace(written, meant)
@@ -353,9 +345,9 @@ def rules_of(file: Path, here: Path) -> Iterator[Path]:
 
 
 def run_linker(link: Callable[[Sequence[str]], object], name: Path) -> None:
-    """Call ``link`` with a flag that makes the linker report the files that it reads.
+    """Call ``link`` with a flag that makes the linker list the files that it reads.
 
-    If ``link`` fails with the flag, as with an older linker, ``link`` is called without the flag.
+    If an older linker rejects the flag, ``link`` is called without it.
     """
     report = name.with_name(f"{name.name}{REPORT}")
     try:
@@ -366,7 +358,7 @@ def run_linker(link: Callable[[Sequence[str]], object], name: Path) -> None:
 
 
 def linked_by(file: Path, here: Path) -> set[Path]:
-    """Return the files in a linker's dependency file, which has one path in each line.
+    """Return the files in a dependency file of a linker, which has one path per line.
 
     GNU ld leaves spaces as they are; lld puts a backslash before them.
     """
@@ -378,8 +370,8 @@ def linked_by(file: Path, here: Path) -> set[Path]:
 def named_by(flags: Iterable[str], here: Path) -> set[Path]:
     """Return the files that compiler flags name.
 
-    A file name is a whole flag, or the part of a flag after ``=``, ``,`` or an option. For a flag
-    such as ``-Wl,--retain-symbols-file=kept``, no tool reports the file ``kept``.
+    A file name is a whole flag, or the part after ``=``, ``,`` or an option. For a flag such as
+    ``-Wl,--retain-symbols-file=kept``, no tool reports the file ``kept``.
     """
     words = {word for flag in flags for word in (flag, *re.split("[=,]", flag)[1:])}
     words |= {flag[len(o) :] for flag in flags for o in _WITH_VALUE if flag.startswith(o)}
@@ -411,10 +403,9 @@ def headers_of(flags: Sequence[str], here: Path) -> list[Path]:
 
 
 def unknown(flags: Sequence[str], read: Iterable[Path], reported: bool) -> str:
-    """Return the reason why the tools may have read unreported files, or "".
+    """Return why the tools may have read other files, or "".
 
-    ``reported`` is True if the linker has reported the files that it read. ``read`` contains the
-    reported files.
+    ``reported`` is True if the linker listed its files. ``read`` contains the reported files.
     """
     value = False
     for flag in flags:

@@ -1,4 +1,4 @@
-"""Run the system's C compiler, or the compiler of the package ``ziglang`` if there is none."""
+"""Run the system's C compiler, or the one of the package ``ziglang``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from rtsim.core.errors import RtsimError
 
 
 def not_writable(folder: Path, error: OSError) -> str:
-    """Return the error message for a cache folder that cannot be written."""
     return (
         f"cannot write to the cache folder {folder}: {error.strerror}; "
         "set RTSIM_CACHE_DIR to a writable folder"
@@ -65,10 +64,10 @@ also trap on undefined behaviour and use its own implementation of sinf.
 def captured(
     command: Sequence[str | Path], patience: float = _PATIENCE_S, **how: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool without input, and return its exit status and its output as text.
+    """Run a tool, and return its exit status and its output.
 
-    ``how`` are arguments of :func:`subprocess.run`. Raises :class:`subprocess.TimeoutExpired` after
-    ``patience`` s, and :class:`OSError` if the tool cannot be run.
+    ``how`` are arguments of :func:`subprocess.run`. Raises ``subprocess.TimeoutExpired`` after
+    ``patience`` s, and ``OSError`` if the tool cannot be run.
     """
     return subprocess.run(
         command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
@@ -77,21 +76,21 @@ def captured(
 
 
 def in_english() -> dict[str, str]:
-    """Return the environment in which tools print English messages."""
+    """Return environment variables with which tools print English messages."""
     return {**os.environ, "LC_ALL": "C"}
 
 
 class BuildError(RtsimError):
-    """The C code could not be compiled; the message contains the compiler's output."""
+    """The C code cannot be compiled; the message contains the output of the compiler."""
 
 
 class CannotBuild(BuildError):
-    """Raised if no compiler works or no folder can be written; the C code is not the reason."""
+    """No compiler works, or a folder is not writable; the C code is not the cause."""
 
 
 @dataclass(frozen=True)
 class CompilerOutput:
-    """Output and warnings of a successful compiler run."""
+    """Output and warnings of a successful compilation."""
 
     output: str
     warnings: str
@@ -121,7 +120,7 @@ class Toolchain:
     def cpp(self) -> Toolchain:
         """Return the C++ compiler of the same make, or the one that ``$CXX`` names.
 
-        Raises :class:`CannotBuild` if this compiler is not installed.
+        Raises ``CannotBuild`` if the C++ compiler is missing.
         """
         if self.family == "zig":
             at = max(k for k, word in enumerate(self.command) if word in ("cc", "c++"))
@@ -146,19 +145,19 @@ class Toolchain:
         )
 
     def with_cpp(self) -> Toolchain:
-        """Return this toolchain; raise :class:`CannotBuild` if it has no C++ compiler."""
+        """Return this toolchain; raise ``CannotBuild`` without a C++ compiler."""
         self.cpp()
         return self
 
     def identity(self) -> list[object]:
-        """Return all properties of the compiler that change its output for equal arguments."""
+        """Return all properties of the compiler that affect its output."""
         programs = [_file(path) for path in self._programs()]
         return [self.command, self.version, _environment(), programs]
 
     def script(self) -> str:
-        """If a program of the compiler is a script, return a sentence that names it, else "".
+        """Return a sentence if a program of the compiler is a script, else "".
 
-        A program that is no ELF, Mach-O or PE file counts as a script, which may read any file.
+        A script may read any file.
         """
         scripts = (p for p in self._programs() if not _is_program(p))
         return next((f"{path} is a script, which may read other files" for path in scripts), "")
@@ -180,7 +179,7 @@ class Toolchain:
         raise late
 
     def run(self, arguments: Iterable[str | Path], folder: Path) -> CompilerOutput:
-        """Run the compiler with ``arguments`` in ``folder`` and return its output.
+        """Run the compiler in ``folder``, and return its output.
 
         Raises :class:`BuildError` with the compiler's output if the compiler fails, and
         :class:`CannotBuild` if it cannot be run or does not finish in time.
@@ -225,12 +224,6 @@ def _message_if_slow(compiler: str) -> Iterator[None]:
 
 @contextmanager
 def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
-    """Yield the environment variables for the caches of zig; other compilers have no cache.
-
-    zig's C library is kept in rtsim's cache folder, because the default folder may be read-only.
-    The user's compiled code is not cached, because zig would not notice a new header that precedes
-    a known header in the search order.
-    """
     if compiler.family != "zig":
         yield {}
         return
@@ -249,8 +242,8 @@ def _caches(compiler: Toolchain) -> Iterator[dict[str, str]]:
 def find_toolchain(cpp: bool = False) -> Toolchain:
     """Return the compiler that ``$CC`` names, or else cc, gcc or clang, or else that of ziglang.
 
-    If ``cpp`` is True, each of cc, gcc and clang is skipped if its C++ compiler is missing. Raises
-    :class:`CannotBuild` if no compiler works; the message gives the command to install one.
+    With ``cpp``, a compiler without a C++ compiler is not considered. Raises :class:`CannotBuild`
+    if no compiler works; the message gives the command to install one.
     """
     if wanted := os.environ.get("CC", "").strip():
         return _named(wanted)
@@ -271,7 +264,7 @@ def find_toolchain(cpp: bool = False) -> Toolchain:
 
 
 def in_package(package: str) -> Toolchain:
-    """Return the compiler of the installed Python package ``package``, which must be ziglang.
+    """Return the compiler of the Python package ``package``.
 
     Raises :class:`CannotBuild` for another package.
     """
@@ -292,12 +285,11 @@ def _named(wanted: str, variable: str = "CC", language: str = "C") -> Toolchain:
 
 
 def named(command: str) -> Toolchain:
-    """Return the compiler ``command``; raise :class:`CannotBuild` if it cannot be run."""
+    """Return the compiler ``command``; raise ``CannotBuild`` if it does not run."""
     return Toolchain((command,), _version((command,)))
 
 
 def _version(command: tuple[str, ...]) -> str:
-    """Return the compiler's version; run the compiler again only if its file has changed."""
     path = Path(shutil.which(command[0]) or command[0])
     try:
         changed = path.stat().st_mtime_ns
@@ -321,7 +313,6 @@ def _environment() -> dict[str, str | None]:
 
 
 def _a_file(word: str) -> str:
-    """Return ``word`` if it is the path of a file, such as a script, or else ""."""
     return word if os.path.isfile(word) else ""
 
 
@@ -351,7 +342,6 @@ def _asked(command: tuple[str, ...], changed: int) -> str:  # noqa: ARG001
 
 
 def _version_of_ziglang() -> str:
-    """Return the version of the package ziglang, because the compiler takes long to start."""
     try:
         return f"clang of ziglang {package_version('ziglang')}"
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Generation of the C unit of a controller: three functions on vectors of doubles.
+"""Generate C code of a controller: three functions on vectors of doubles.
 
 ::
 
@@ -7,11 +7,11 @@
     int  rtsim_step(const double *u, double *y)        inputs (m,) -> outputs (n,)
     void rtsim_terminate(void)
 
-``rtsim_initialize`` and ``rtsim_step`` return 0 if all elements fit their C types. If ``k`` is the
-index of the first element that does not fit, they return ``1 + k`` for ``p`` or ``u``, and
-``-1 - k`` for ``y``. The worker, the shared library of the fast path and the firmware are compiled
-from the same generated text. Static assertions in the unit check every type and size. With
-``#line`` directives, compiler errors refer to the interface file.
+``rtsim_initialize`` and ``rtsim_step`` return 0 if all values fit their C types. If ``k`` is the
+index of the first element that does not fit, they return ``1 + k`` for ``p`` or ``u``, and ``-1 -
+k`` for ``y``. The worker, the shared library and the firmware contain the same generated code.
+Static assertions check all types and sizes. Errors of the compiler name the lines of the interface
+file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ARDUINO_HOST = tuple(ARDUINO / name for name in ("clock_host.cpp", "rtsim_arduin
 
 
 def support_of(interface: Interface) -> tuple[str, ...]:
-    """Return the names of rtsim's headers that the generated unit includes."""
+    """Return the names of rtsim's headers for the generated code."""
     if not interface.language.cpp:
         return ("rtsim_unit.h",)
     arduino = ("Arduino.h",) if interface.language.clock else ()
@@ -78,10 +78,10 @@ def unit_text(interface: Interface) -> str:
 
 
 def check(interface: Interface, toolchain: Toolchain | None = None, target: str = "host") -> None:
-    """Check ``interface`` for ``target`` with the compiler, without a build.
+    """Check an interface file for a target with the compiler, without a build.
 
-    ``target`` is ``"host"`` or a processor. Raises :class:`InterfaceError` with the line for an
-    error in the interface file, and :class:`BuildError` for an error in a header.
+    ``target`` is ``"host"`` or a processor. Raises ``InterfaceError`` for a mistake in the
+    interface file, and ``BuildError`` for a mistake in a header.
     """
     check_target(interface, target)
     toolchain = toolchain or find_toolchain(interface.language.cpp)
@@ -163,10 +163,6 @@ def _entry(step: StepEntry, file: str) -> str:
 
 
 def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[str]:
-    """Yield the C code that sets ``fields`` from ``vector``.
-
-    If the C function ``spared`` returns true for the value of an element, the element is not set.
-    """
     at = 0
     for place in fields:
         refused = _refused(place)
@@ -180,10 +176,6 @@ def _sets(fields: Iterable[Field], vector: str, spared: str = "") -> Iterable[st
 
 
 def _refused(place: Field) -> str:
-    """Return ``if (...)`` for values outside the C type.
-
-    The generated C code also stores the raw value in the variable ``rtsim_v``.
-    """
     type = place.signal.type
     if type == "float64":
         return ""
@@ -202,11 +194,6 @@ def _raw(place: Field) -> str:
 
 
 def _notes(fields: Iterable[Field]) -> Iterable[str]:
-    """Yield C code that stores the initial parameters.
-
-    A bool is read as a byte, because its value may be undefined. An integer that a double cannot
-    represent is stored as NaN.
-    """
     at = 0
     for place in fields:
         type, element = place.signal.type, element_of(place, "rtsim_k")

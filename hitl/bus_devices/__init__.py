@@ -1,4 +1,4 @@
-"""Simulated devices on the buses of emulated boards, by name in :data:`DEVICES`."""
+"""Simulated devices on buses of emulated boards."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Base classes of simulated bus devices, and the faults of a bus.
+"""Base classes of simulated bus devices, and faults of a bus.
 
-A device is one class and one entry in :data:`hitl.bus_devices.DEVICES`.
+A new device needs one class and one entry in ``hitl.bus_devices.DEVICES``.
 :func:`hitl.testing.bus_devices.check_bus_device` checks a device, including one in another package.
 """
 
@@ -27,11 +27,11 @@ class Quantity:
 
 
 class BusDevice:
-    """Base class of a device on a bus.
+    """Base class of the devices on a bus.
 
-    Times are in ns since the board's power-on and never decrease.  The constructor's ``options``
-    come from the rig file and override the class attribute :attr:`options`.  The constructor raises
-    :class:`ScenarioError` for an unknown option and for a value that is not a finite number.
+    Times are in ns since power-on of the board. ``options`` contains the options of the device in
+    the rig file. The constructor raises :class:`ScenarioError` for an unknown option and for a
+    value that is not a finite number.
     """
 
     bus: ClassVar[str]
@@ -54,9 +54,9 @@ class BusDevice:
         self.values = {q.name: q.initial for q in self.quantities}
 
     def set(self, name: str, value: float) -> None:
-        """Set the value of the quantity ``name`` from the present time on.
+        """Set a quantity, such as a voltage, from now on.
 
-        Raises :class:`ControllerError` for an infinite value or NaN.
+        Raises ``ControllerError`` for a value that is not finite.
         """
         if not math.isfinite(value):
             raise ControllerError(
@@ -68,7 +68,7 @@ class BusDevice:
         """Advance the device to the time ``ns``."""
 
     def due_ns(self) -> int | None:
-        """Return the next time at which a pin of :attr:`outputs` may change, or None."""
+        """Return the next time (ns) at which an output pin may change, or None."""
         return None
 
     def level(self, output: str) -> bool:  # noqa: ARG002
@@ -77,7 +77,7 @@ class BusDevice:
 
 
 class I2cDevice(BusDevice):
-    """Base class of a device on an I2C bus.
+    """Base class of the devices on an I2C bus.
 
     A transfer is a START, bytes in one direction, and a STOP.  The bus compares addresses, so
     :meth:`start` is called only for this device's address.
@@ -92,12 +92,12 @@ class I2cDevice(BusDevice):
     def start(self, read: bool) -> bool:  # noqa: ARG002
         """Begin a transfer; return True to acknowledge the address.
 
-        ``read`` is True if the board reads from the device.
+        With ``read``, the board reads from the device.
         """
         return True
 
     def write(self, byte: int) -> bool:
-        """Receive a byte from the board; return True to acknowledge the byte."""
+        """Receive a byte; return True to acknowledge it."""
         raise NotImplementedError
 
     def read(self) -> int:
@@ -107,12 +107,12 @@ class I2cDevice(BusDevice):
     def stop(self) -> None:
         """End the transfer.
 
-        A repeated START calls :meth:`start` again without calling :meth:`stop` before.
+        A repeated START calls ``start`` again without ``stop``.
         """
 
 
 class SpiDevice(BusDevice):
-    """Base class of a device on an SPI bus, which is selected while its select pin is low."""
+    """Base class of the devices on an SPI bus; a low select pin selects the device."""
 
     bus = "spi"
 
@@ -120,7 +120,7 @@ class SpiDevice(BusDevice):
         """Begin a transfer."""
 
     def transfer(self, byte: int) -> int:
-        """Receive ``byte``, and return the byte that the device sends meanwhile, 0 to 255."""
+        """Receive a byte, and return the byte (0 to 255) that the device sends at the same time."""
         raise NotImplementedError
 
     def deselect(self) -> None:
@@ -139,15 +139,15 @@ KINDS = tuple(_MISSED)
 
 @dataclass(frozen=True)
 class BusFault:
-    """A fault of a bus from ``begin_ns`` to ``end_ns``, in ns since the run began.
+    """A fault of a bus from ``begin_ns`` to ``end_ns``, in ns since the start of the run.
 
-    If ``end_ns`` is None, the fault lasts until the end of the run. ``device`` limits the fault to
-    one device; "" means every device. The kinds are:
+    With ``end_ns=None``, the fault lasts to the end of the run. ``device`` is the affected device,
+    or "" for all devices. The kinds are:
 
-    - ``stuck_sda``: SDA is held low, which affects all devices; ``device`` must be "".
+    - The fault ``stuck_sda`` holds SDA low and affects all devices.
     - ``nack_address``: addresses are not acknowledged.
     - ``nack_data``: written bytes are not acknowledged.
-    - ``wrong_byte``: the bits of ``mask`` are inverted in each byte that is read, also on SPI.
+    - The fault ``wrong_byte`` inverts the bits of ``mask`` in each byte that the board reads.
     """
 
     kind: str
@@ -162,7 +162,7 @@ class BusFault:
 
 
 def why_idle(fault: BusFault, ran_ns: int) -> str:
-    """Return the reason why a bus fault changed nothing while the boards ran for ``ran_ns``."""
+    """Return why a bus fault had no effect in a run of ``ran_ns``."""
     begin, end = fault.begin_ns / NS_PER_S, fault.end_ns
     if fault.begin_ns >= ran_ns:
         return f"it begins at {begin:g} s, and the boards ran until {ran_ns / NS_PER_S:g} s"

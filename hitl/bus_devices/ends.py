@@ -1,4 +1,4 @@
-"""Connect simulated devices and bus faults to a bus of an emulated board."""
+"""Connect simulated devices and faults to a bus of an emulated board."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 8
 
 @dataclass(frozen=True)
 class Placed:
-    """A device and its connections to the bus and the board."""
+    """A device with its connections to the bus and the board."""
 
     name: str
     device: BusDevice
@@ -30,8 +30,6 @@ class Placed:
 
 
 class _End:
-    """Base class of :class:`I2cEnd` and :class:`SpiEnd`: time, values and pins of their devices."""
-
     kind: ClassVar[str]
     reached: ClassVar[str]
     """Verb for reports of unused devices: ``addressed`` or ``selected``."""
@@ -59,7 +57,6 @@ class _End:
         self._drive()
 
     def begin(self) -> None:
-        """Start the run: times of faults count from the board's present cycle."""
         self.origin_ns = self._ns(self._board.cycles)
 
     def why_idle(self, fault: BusFault) -> str:
@@ -67,7 +64,6 @@ class _End:
         return "" if self.acted[fault] else why_idle(fault, ran_ns)
 
     def why_unused(self, name: str) -> str:
-        """Return a sentence if the device ``name`` had no bus transfer, else ""."""
         return "" if self.asked[name] else f"{name} was never {self.reached}"
 
     def _ns(self, cycle: int) -> int:
@@ -88,7 +84,6 @@ class _End:
                     self._board.pins.write(pin, level)
 
     def set(self, name: str, quantity: str, value: float) -> None:
-        """Change a quantity of the device ``name`` at the board's present cycle."""
         self._advance(self._board.cycles)
         next(one for one in self.placed if one.name == name).device.set(quantity, value)
         self._drive()
@@ -103,8 +98,7 @@ class _End:
         self._advance(cycle)
         self._drive()
 
-    def edge(self, pin: str, level: bool, cycle: int) -> None:
-        """Handle a change of an output pin of the board."""
+    def edge(self, pin: str, level: bool, cycle: int) -> None: ...
 
     def let_go(self) -> None:
         """Handle a reset of the board."""
@@ -130,7 +124,7 @@ class _End:
 
 
 class I2cEnd(_End):
-    """The devices of an I2C bus, selected by their addresses."""
+    """The devices on an I2C bus, selected by their addresses."""
 
     kind = "i2c"
     reached = "addressed"
@@ -151,11 +145,6 @@ class I2cEnd(_End):
         return None if reply.at < 0 else reply
 
     def _stuck(self, op: BusOp, byte: int, ns: int) -> BusReply | None:
-        """Return the answer of a bus on which a fault holds SDA low, or None without such a fault.
-
-        A START waits until the bus is free.  A STOP waits until SDA can rise.  If a written 1 reads
-        as 0, the board loses the arbitration.
-        """
         if not self._acting("stuck_sda", ns):
             return None
         if op is BusOp.STOP:
@@ -167,7 +156,6 @@ class I2cEnd(_End):
         return BusReply(ack=True, lost=byte != 0)
 
     def _free_at(self, ns: int) -> int:
-        """Return the cycle at which faults release SDA; -1 if SDA is never released."""
         while True:
             ends = [f.end_ns for f in self.faults if f.kind == "stuck_sda" and self._acts(f, ns)]
             if not ends:
@@ -222,12 +210,12 @@ class I2cEnd(_End):
         self._with = None
 
     def let_go(self) -> None:
-        """End the transfer: the pull-ups raise SDA, which the devices see as a STOP."""
+        """End the transfer, as after a STOP."""
         self._leave()
 
 
 class SpiEnd(_End):
-    """The devices of an SPI bus.  The board selects a device by driving its select pin low."""
+    """The devices of an SPI bus. A device is selected while its select pin is low."""
 
     kind = "spi"
     reached = "selected"

@@ -1,4 +1,4 @@
-"""The MCP3008, a 10-bit ADC with eight channels on an SPI bus.
+"""The MCP3008, an ADC with 10 bits and eight channels on an SPI bus.
 
 Source: data sheet DS21295D, sections 4.2 (code), 5.0 (serial communication) and table 5-2.
 """
@@ -21,8 +21,8 @@ _NULL = _CONFIGURATION + 2
 class Mcp3008(SpiDevice):
     """An ideal MCP3008.  The code is the integer part of 1024 * V / VREF, limited to 0 to 1023.
 
-    The output reads as 1 while the device does not drive it.  The device works in SPI modes 0,0 and
-    1,1, which do not differ for whole bytes.  Other modes of the bus are not detected.
+    The output reads as 1 while the device does not drive it. The device works in the SPI modes 0,0
+    and 1,1, which are equivalent for whole bytes. A wrong SPI mode is not detected.
     """
 
     quantities = tuple(
@@ -37,7 +37,7 @@ class Mcp3008(SpiDevice):
         self.select()
 
     def code(self, configuration: int) -> int:
-        """Return the code for the four configuration bits of table 5-2."""
+        """Return the code for four configuration bits, as in table 5-2."""
         channel = configuration & 7
         volts = self.values[f"ch{channel}"]
         if not configuration & 8:  # differential: the other input of the pair is IN-

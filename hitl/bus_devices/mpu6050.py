@@ -1,10 +1,10 @@
-"""The MPU-6050, a three-axis gyroscope and accelerometer on an I2C bus.
+"""The MPU-6050, a gyroscope and accelerometer with three axes on an I2C bus.
 
 Registers, scales and reset values: MPU-6000/MPU-6050 Register Map and Descriptions,
 RM-MPU-6000A-00, revision 4.2.  I2C: product specification PS-MPU-6000A-00, revision 3.4, section 9.
 
-Not modelled: noise, offsets, the delay of the digital low-pass filter, self-test, FIFO, auxiliary
-bus, cycle mode and motion detection.  Their registers store written values without effect.
+The model has no noise, offsets, filter delay, self-test, FIFO, auxiliary bus, cycle mode and motion
+detection. Their registers store written values without effect.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _AXES = "xyz"
 
 
 class Mpu6050(I2cDevice):
-    """The MPU-6050, which samples after its wake-up at the rate set by its registers.
+    """The MPU-6050, which takes samples at the rate that its registers set.
 
-    A measurement outside the range saturates.  The measurement registers do not change during a
-    transfer, so a burst reads one consistent sample.
+    A measurement outside the range saturates. A transfer reads one consistent sample, because
+    measurements do not change during a transfer.
     """
 
     address = 0x68
@@ -73,7 +73,7 @@ class Mpu6050(I2cDevice):
 
     @property
     def sample_ns(self) -> int:
-        """Sample period, ns: the gyroscope's output period times 1 + SMPLRT_DIV."""
+        """Sample period (ns): the period of the gyroscope times 1 + SMPLRT_DIV."""
         hz = 8000 if self._registers[CONFIG] & 7 in (0, 7) else 1000
         return NS_PER_S // hz * (1 + self._registers[SMPLRT_DIV])
 

@@ -1,4 +1,4 @@
-"""A link that carries MAVLink packets over UDP, TCP or a serial line.
+"""Send and receive MAVLink packets over UDP, TCP or a serial line.
 
 A frame is the payload of one packet, filled with zeros to its full length; its identifier is that
 of the message. pymavlink frames the payload (MAVLink 2), and checks length and checksum of received
@@ -113,7 +113,7 @@ def _fields(message: Any, changes: Mapping[str, Mapping[str, Any]]) -> dict[str,
 
 
 class Packets:
-    """MAVLink packets in a stream of bytes: payloads to packets, and bytes to payloads."""
+    """Convert payloads to MAVLink packets, and bytes to payloads."""
 
     def __init__(self, system: int = _SYSTEM, component: int = _COMPONENT) -> None:
         module = dialect()

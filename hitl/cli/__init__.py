@@ -1,4 +1,4 @@
-"""The commands ``rtsim sil ...``, which build, run and compare a controller's C code."""
+"""The commands ``rtsim sil ...``, for controllers in C."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ COMMANDS = {
 def sil() -> None:
     """Software in the loop: test a controller in C.
 
-    The commands build the C code of a controller, run it in a scenario, and compare it with its
-    reference model, which is the controller in Python (docs/sil.md).
+    The commands build the C code of a controller, run it in a scenario, and compare it with the
+    reference controller in Python (docs/sil.md).
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The commands of ``rtsim board`` that need no serial line, such as list, install and build."""
+"""The commands of ``rtsim board`` that need no board."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def list_boards(as_json: bool) -> None:
 @json_option
 @reports_errors
 def info(name: str, as_json: bool) -> None:
-    """Print the description of the board NAME, and which of its tools are missing here.
+    """Print the description of a board, and which of its tools are missing.
 
     \b
     Example:
@@ -144,9 +144,9 @@ def _states(board: BoardDescription) -> dict[str, str]:
 def install(board_name: str | None) -> None:
     """Download the emulator of a board.
 
-    The command installs the emulator into the user's cache folder. The board's package determines
-    the version of the emulator. For the default board it installs avr8js from npm, in the version
-    of rtsim's lock file. The emulated board then runs on this emulator.
+    The command installs the emulator of a board into the user's cache folder. The package of the
+    board determines the version of the emulator. For the default board, the emulator is avr8js from
+    npm.
 
     \b
     Example:
@@ -185,17 +185,17 @@ def build(
     interface: str, folder: Path | None, baud: int | None, board_name: str | None,
     strictness: str, as_json: bool,
 ) -> None:  # fmt: skip
-    """Build the firmware of a controller, or an Arduino sketch, for a board.
+    """Build firmware for a board from a controller or an Arduino sketch.
 
-    INTERFACE is FILE.toml or FILE.toml:VARIANT. The firmware is for rtsim pitl: it speaks rtsim's
-    protocol on the serial line, and uses no pins. If rtsim ships an image of this firmware, the
-    command uses that image and compiles nothing.
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. The firmware is for rtsim pitl: it communicates
+    over the serial line and uses no pins. If rtsim contains an image of this firmware, nothing is
+    compiled.
 
     SKETCH.ino is an Arduino sketch that uses the pins of its board. The image contains nothing of
-    rtsim. The image is for a device of a rig (rtsim hitl), or for a board on the desk.
+    rtsim. The image of a sketch is for a device of a rig (rtsim hitl), or for a real board.
 
-    Exit status 0 if the firmware was made, 1 if the compiler warned and --warnings error was given,
-    2 if the firmware could not be made.
+    Exit status: 0 if the firmware was built, 1 after a compiler warning with --warnings error, 2
+    after an error.
 
     \b
     Examples:
@@ -296,14 +296,13 @@ def export(
     interface: str, folder: Path, baud: int | None, force: bool, board_name: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Write the controller of INTERFACE as a sketch with the library rtsim to FOLDER/NAME.
+    """Write the controller of INTERFACE as an Arduino sketch to FOLDER/NAME.
 
-    The Arduino IDE, arduino-cli and PlatformIO compile the sketch for any board with an Arduino
-    core. The sketch contains the controller's sources and the library, and needs no other files.
-    --board determines the sizes of C types. The board that runs the sketch must have the same
-    sizes. This command does not compile the sketch. If a file that the export would replace was
-    edited since the last export, the command writes nothing, unless --force is given. Exit status 0
-    if the sketch was written, 2 otherwise.
+    The Arduino IDE, arduino-cli and PlatformIO can compile the sketch for any board with an Arduino
+    core. The folder contains all necessary files. --board determines the sizes of the C types. The
+    sketch needs a board with the same sizes. This command does not compile the sketch. If you have
+    edited a file since the last export, the command writes nothing, except with --force. Exit
+    status: 0 if the sketch was written, otherwise 2.
 
     \b
     Examples:
@@ -354,15 +353,15 @@ COLUMNS = (
 @json_option
 @reports_errors
 def compare(interface: str, names: str | None, steps: int, seed: int, as_json: bool) -> None:
-    """Run the controller INTERFACE on emulated boards, with random inputs, and compare the boards.
+    """Run a controller on several emulated boards with random inputs, and compare the boards.
 
-    INTERFACE is FILE.toml or FILE.toml:VARIANT. The table contains the execution time of a step,
-    the stack, and the time of an exchange over the serial line. The last column is the number of
-    steps in which the board and the C code on this host computed equal outputs, bit for bit. Below
-    the table is the first difference of each board.
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. The table shows the execution time of a step, the
+    stack, and the time of an exchange over the serial line. The last column counts the steps in
+    which the board and this computer had exactly equal outputs. The first difference of each board
+    follows the table.
 
-    Exit status 0 if all outputs are equal on all boards, 1 if an output differs or a step fails on
-    this host, 2 if a board could not run the controller or no output ever changed.
+    Exit status: 0 if all outputs are equal, 1 if an output differs or a step fails, 2 if a board
+    could not run the controller or no output ever changed.
 
     \b
     Example:
@@ -454,11 +453,12 @@ def _to_json(row: OnOneBoard) -> dict[str, object]:
 @reports_errors
 @names_a_board
 def clock(interface: str, url: str, as_json: bool) -> None:
-    """Measure the clock that the Arduino code of INTERFACE reads on an emulated board.
+    """Measure the clock that Arduino code reads on an emulated board.
 
     The command prints a table for the interface file. With this table, millis() and micros() in SIL
-    agree with the emulated board within some tens of microseconds. The measurement itself shifts
-    the times, so the agreement is not exact. Exit status 0 if the clock was measured, 2 otherwise.
+    agree with the emulated board within some tens of microseconds. Small differences remain,
+    because the measurement itself takes time. Exit status: 0 if the clock was measured, otherwise
+    2.
 
     \b
     Examples:

@@ -20,7 +20,7 @@ COMMANDS = {
 
 @click.group(cls=Commands, known=lambda: COMMANDS)
 def board() -> None:
-    """Build firmware for a board, and emulate a board.
+    """Build firmware for boards, and emulate boards.
 
     \b
     Examples:

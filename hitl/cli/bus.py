@@ -18,17 +18,16 @@ from rtsim.components.can_bus import (
     INTERMISSION,
     MOST_BYTES,
     CanBus,
-    CanFrame,
     PeriodicFrame,
-    arbitration,
     worst_latencies,
 )
 from rtsim.components.frames import FrameCodec, FrameError, read_frames
 from rtsim.components.frames.contract import EXACT_BITS, RawType, hexadecimal
-from rtsim.components.medium import shared
+from rtsim.components.medium import LoadedMedium, PeriodicSender, SenderLoad, shared
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S, Period
+from rtsim.scenario.component import readable
 from rtsim.scenario.scenario import Scenario
 
 _FRAMES = (
@@ -51,12 +50,11 @@ _SIGNALS = (
 @json_option
 @reports_errors
 def check(file: Path, bitrate: int, as_json: bool) -> None:
-    """Check FILE, a DBC file or a TOML file of frames, and print its frames and signals.
+    """Check a file of frames (DBC or TOML), and print its frames and signals.
 
-    For frames that have a period, the command prints the load of the bus and the longest latency.
-    The calculation assumes the largest number of stuff bits, no error frames, and no other frames
-    on the bus. Exit status 0 if FILE can be used, 1 if the bus cannot carry the load, 2 if FILE
-    cannot be used.
+    For periodic frames, the command also prints the load of the bus and the longest latency. The
+    calculation assumes the largest number of stuff bits and no errors. Exit status: 0 if FILE is
+    valid, 1 if the bus cannot carry the load, 2 if FILE is invalid.
 
     \b
     Examples:
@@ -186,10 +184,10 @@ def _number(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, int | float) else str(value)
 
 
-# ``rtsim bus load`` reports which components use the CAN buses of a scenario, and how much.
+# ``rtsim bus load`` reports which components use the media of a scenario, and how much.
 
 _COLUMNS = (
-    Column("sender"), Column("frame"), Column("most bits", number=True),
+    Column("sender"), Column("frame"), Column("link", drop=1), Column("most bits", number=True),
     Column("period (ms)", number=True), Column("load (%)", number=True),
     Column("worst latency (ms)", number=True),
 )  # fmt: skip
@@ -201,11 +199,12 @@ _COLUMNS = (
 @json_option
 @reports_errors
 def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Print the load of each CAN bus of SCENARIO, and the longest latency of each frame.
+    """Print the load of each bus and network of SCENARIO, and the longest latency of each frame.
 
-    The calculation assumes the largest number of stuff bits, no error frames, and senders with a
-    fixed period. Exit status 0 if every bus can carry its load, 1 if a bus cannot, 2 if SCENARIO
-    has no CAN bus.
+    The calculation assumes the longest frames, no errors, no repetitions, and senders with a fixed
+    period. The column for the longest latency is empty if rtsim has no analysis for the medium.
+    Exit status 0 if every medium can carry its load, 1 if a medium cannot, 2 if SCENARIO has no
+    medium.
 
     \b
     Examples:
@@ -214,72 +213,82 @@ def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
     """
     from rtsim.scenario.loading import load_scenario
 
-    buses, irregular = frames_of(load_scenario(scenario, parse_settings(settings)))
-    if not buses and not irregular:
+    media, notes = loads_of(load_scenario(scenario, parse_settings(settings)))
+    if not media and not notes:
         raise ScenarioError(
-            f"{scenario} has no CAN bus; give components transport=CanBus(...).frame(...)"
+            f"{scenario} has no bus and no network; give components a transport such as "
+            "CanBus(...).frame(...)"
         )
-    report = {name: _bus(frames) for name, frames in sorted(buses.items())}
+    report = {one.name: _medium(one, rows) for one, rows in media}
     over = [name for name, one in report.items() if one["load"] >= 1.0]
     why = f"{', '.join(over)} cannot carry the load" if over else None
     if as_json:
-        show_result({"buses": report, "without_period": irregular}, NO if over else 0, why)
+        result = {"buses": report, "without_period": [n for n, _ in notes]}
+        show_result(result, NO if over else 0, why)
     else:
-        for name, one in report.items():
-            title = f"Bus {name}, {one['bitrate']} bit/s: load at most {100 * one['load']:.1f} %"
-            print_table(console(), title, _COLUMNS, [_load_cells(row) for row in one["frames"]])
-        for sender in irregular:
-            click.echo(f"note: {sender} sends without a fixed period, so its load is not included")
+        for one, rows in media:
+            several = len({row.line for row in rows}) > 1
+            columns = [c for c in _COLUMNS if several or c.name != "link"]
+            cells = [_load_cells(row, several) for row in rows]
+            line, most = _busiest(rows)
+            title = f"{one.kind} {one.name}, {one.bitrate} bit/s: load at most {100 * most:.1f} %"
+            print_table(console(), title + (f" ({line})" if several else ""), columns, cells)
+        for sender, why_not in notes:
+            click.echo(f"note: {sender} {why_not}, so its load is not included")
         if why:
             click.echo(f"FAILED: {why}; give the bus a higher bit rate, or longer periods")
     if over:
         raise SystemExit(NO)
 
 
-def frames_of(scenario: Scenario) -> tuple[dict[str, list[PeriodicFrame]], list[str]]:
-    """Return the periodic frames of each bus, and the senders without a fixed period."""
-    buses: defaultdict[str, list[PeriodicFrame]] = defaultdict(list)
-    irregular: list[str] = []
+def loads_of(
+    scenario: Scenario,
+) -> tuple[list[tuple[LoadedMedium, list[SenderLoad]]], list[tuple[str, str]]]:
+    """Return the load of each medium, and the senders that are not included with the reason."""
+    senders: defaultdict[str, list[PeriodicSender]] = defaultdict(list)
+    media: dict[str, LoadedMedium] = {}
+    notes: list[tuple[str, str]] = []
     for name, component in sorted(scenario.components.items()):
-        frame = shared(getattr(component, "transport", None))
-        if not isinstance(frame, CanFrame):
+        transport = shared(getattr(component, "transport", None))
+        if transport is None:
             continue
-        period = getattr(component, "period", None)
-        if isinstance(period, Period):
-            buses[frame.bus.name].append(PeriodicFrame(name, frame, round(period.ns)))
+        medium, period = transport.medium, getattr(component, "period", None)
+        if not isinstance(medium, LoadedMedium):
+            notes.append((name, f"uses {medium.name}, which computes no load"))
+        elif not isinstance(period, Period):
+            notes.append((name, "sends without a fixed period"))
         else:
-            irregular.append(name)
-    return dict(buses), irregular
+            values = readable(component, scenario.components).size
+            media[medium.name] = medium
+            sender = PeriodicSender(name, transport, round(period.ns), values)
+            senders[medium.name].append(sender)
+    return [(medium, medium.load(senders[name])) for name, medium in sorted(media.items())], notes
 
 
-def _bus(frames: list[PeriodicFrame]) -> dict[str, Any]:
-    latencies = worst_latencies(frames)
-    rows = [
+def _busiest(rows: list[SenderLoad]) -> tuple[str, float]:
+    lines: defaultdict[str, float] = defaultdict(float)
+    for row in rows:
+        lines[row.line] += row.load
+    return max(lines.items(), key=lambda one: one[1], default=("", 0.0))
+
+
+def _medium(medium: LoadedMedium, rows: list[SenderLoad]) -> dict[str, Any]:
+    frames = [
         {
-            "sender": one.sender, "identifier": one.frame.identifier,
-            "extended": one.frame.extended,
-            "frame": "" if one.frame.codec is None else one.frame.codec.name,
-            "most_bits": one.frame.worst_bits, "period_ns": one.period_ns, "load": one.load,
-            "worst_latency_ns": latencies[one.sender],
+            "sender": row.sender, "frame": row.frame, "line": row.line, "most_bits": row.bits,
+            "period_ns": row.period_ns, "load": row.load,
+            "worst_latency_ns": row.worst_latency_ns,
         }
-        for one in sorted(frames, key=_priority)
+        for row in rows
     ]  # fmt: skip
-    return {
-        "bitrate": frames[0].frame.bus.bitrate, "load": sum(one.load for one in frames),
-        "frames": rows,
-    }  # fmt: skip
+    return {"bitrate": medium.bitrate, "load": _busiest(rows)[1], "frames": frames}
 
 
-def _priority(one: PeriodicFrame) -> tuple[int, int, int]:
-    return arbitration(one.frame.identifier, one.frame.extended)
-
-
-def _load_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    identifier = hexadecimal(row["identifier"], row["extended"])
+def _load_cells(row: SenderLoad, several: bool) -> tuple[str, ...]:
     return (
-        row["sender"], f"{identifier} {row['frame']}".strip(), str(row["most_bits"]),
-        f"{row['period_ns'] / 1e6:g}", f"{100 * row['load']:.2f}",
-        milliseconds(row["worst_latency_ns"]),
+        row.sender, row.frame, *((row.line,) if several else ()), str(row.bits),
+        f"{row.period_ns / 1e6:g}", f"{100 * row.load:.2f}",
+        milliseconds(row.worst_latency_ns) if row.analysed else "",
     )  # fmt: skip
 
 
@@ -290,10 +299,15 @@ _LOOK_S = 0.1
 
 @click.command()
 @click.argument("url")
-@click.option("--count", type=click.IntRange(min=1), default=None, help="End after so many frames.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Number of frames after which the command ends.",
+)
 @click.option(
     "--for", "seconds", type=click.FloatRange(min=0.0, min_open=True), default=None,
-    metavar="S", help="End after so many s.  [default: until interrupted]",
+    metavar="S", help="Time after which the command ends, s.  [default: until interrupted]",
 )  # fmt: skip
 @json_option
 @reports_errors
@@ -301,9 +315,9 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
     """Print the frames that arrive at URL, with their signals.
 
     URL is that of a link, such as can://socketcan/can0?dbc=car.dbc or
-    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. If URL names no file that describes
-    frames, the command prints bytes. Exit status 0 if all frames were well-formed, 1 if one was
-    malformed, 2 if the link cannot be opened.
+    udp://127.0.0.1:5005?bind=127.0.0.1:5006&frames=nodes.toml. Without a file of frames in URL, the
+    command prints bytes. Exit status: 0 if all frames were valid, 1 if a frame was malformed, 2 if
+    the link cannot be opened.
 
     \b
     Examples:
@@ -347,7 +361,6 @@ def listen(url: str, count: int | None, seconds: float | None, as_json: bool) ->
 
 
 def _next(traffic: Traffic, timeout: float) -> dict[str, Any] | None:
-    """Return the next frame as plain data, or None if no frame arrives within ``timeout`` s."""
     try:
         frame = traffic.link.receive(timeout)
     except FrameError as error:

@@ -1,4 +1,4 @@
-"""The commands ``rtsim bus ...``, which check frames, compute bus loads and listen."""
+"""The commands ``rtsim bus ...``, for CAN buses and datagrams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMANDS = {
 
 @click.group(cls=Commands, known=lambda: COMMANDS)
 def bus() -> None:
-    """Check CAN buses and datagrams, and listen to them.
+    """Check CAN buses and datagrams, and show frames that arrive.
 
     \b
     Examples:

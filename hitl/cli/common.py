@@ -1,4 +1,4 @@
-"""Options and helper functions that the commands of ``rtsim sil`` share."""
+"""Options and functions that the commands of ``rtsim sil`` share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def names_a_board(function: _Function) -> _Function:
-    """Replace ``{url}`` and ``{board}`` in the help text by the default board's URL and name."""
+    """Replace ``{url}`` and ``{board}`` in a help text by the default board."""
     text = (function.__doc__ or "").replace("{url}", DEFAULT_URL)
     function.__doc__ = text.replace("{board}", DEFAULT_BOARD.name)
     return function
@@ -131,10 +131,9 @@ coverage_option = click.option(
 
 
 def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[Path]:
-    """Write files into ``folder`` and return their paths; ``contents`` has the bytes by file name.
+    """Write new files into ``folder``, and return their paths.
 
-    If a file exists already, nothing is written, and :class:`ScenarioError` with ``remedy`` is
-    raised.
+    If a file already exists, nothing is written, and ``ScenarioError`` is raised.
     """
     where = "this folder" if folder == Path() else str(folder)
     if there := [name for name in contents if (folder / name).exists()]:
@@ -150,7 +149,7 @@ def write_new(folder: Path, contents: Mapping[str, bytes], remedy: str) -> list[
 
 
 def watch_of(line: ProgressLine) -> ProgressWatch:
-    """Return an observer that shows the progress of a comparison in the terminal."""
+    """Return an observer that shows the progress of a comparison on the terminal."""
     from hitl.comparison.conditions import ProgressWatch  # slow to load
 
     return ProgressWatch(
@@ -161,8 +160,8 @@ def watch_of(line: ProgressLine) -> ProgressWatch:
 def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str = "") -> None:
     """Raise :class:`ScenarioError` for a latency of 0.
 
-    ``who`` names what needs time to answer. The error message suggests a latency, followed by the
-    text ``otherwise``.
+    ``who`` names what needs time to answer. The error message suggests a latency, followed by
+    ``otherwise``.
     """
     if isinstance(component.compute, Fixed) and component.compute.constant == (0,):
         period = component.period
@@ -174,7 +173,7 @@ def refuse_no_latency(component: ControllerComponent, who: str, otherwise: str =
 
 
 def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> None:
-    """End with exit status 1 if a compiler warned and ``--warnings error`` is given.
+    """Exit with status 1 after compiler warnings, if ``--warnings error`` is given.
 
     ``said`` contains the compiler's output by controller.
     """
@@ -190,7 +189,7 @@ def refuse_warnings(said: Mapping[str, str], strictness: str, as_json: bool) -> 
 
 @dataclass
 class Counting:
-    """The coverage of a run; empty for builds without coverage."""
+    """The coverage of a run; empty without coverage builds."""
 
     coverage: Coverage | None = None
     failed: str = ""
@@ -209,10 +208,10 @@ class Counting:
 
 @contextmanager
 def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Counting]:
-    """Count the lines that coverage builds execute inside the ``with`` block.
+    """Context manager that counts the executed lines of coverage builds.
 
-    If coverage cannot be counted, :attr:`Counting.failed` contains the reason.  No error is raised,
-    so that the result of the block is still reported.
+    If this is impossible, ``Counting.failed`` contains the reason. No error is raised, so that the
+    result of the run is still reported.
     """
     out = Counting()
     if kind != COVERAGE:
@@ -233,8 +232,8 @@ def counting(kind: str, builds: Sequence[Build], into: Path) -> Iterator[Countin
 def in_c(reference: str, kind: str, keys: Path | None, link: str | None = None) -> SilController:
     """Return the controller of ``FILE.toml[:VARIANT]`` or ``FILE.toml@tcp://HOST:PORT``.
 
-    For ``FILE.toml[:VARIANT]``, this machine builds the C code. For ``FILE.toml@tcp://HOST:PORT``,
-    the command ``rtsim sil serve`` runs the C code at the given address.
+    For ``FILE.toml[:VARIANT]``, the C code is built on this machine. For
+    ``FILE.toml@tcp://HOST:PORT``, the command ``rtsim sil serve`` runs the C code at this address.
     """
     interface, at, address = reference.partition(_SERVED)
     if not at:
@@ -249,11 +248,10 @@ def in_c(reference: str, kind: str, keys: Path | None, link: str | None = None) 
 
 
 def parse_controllers(values: Sequence[str], scenario: Scenario) -> dict[str, str]:
-    """Return the interface file of each controller that C code replaces, by name.
+    """Return the interface file for each controller to replace, by the controller's name.
 
-    ``values`` are texts such as ``"controller=pid.toml"``.  The name may be omitted if the scenario
-    has one controller.  Raises :class:`ScenarioError` for a value that names no controller or no
-    file.
+    ``values`` are texts such as ``"controller=pid.toml"``. In a scenario with one controller, the
+    name can be omitted. Raises ``ScenarioError`` for an unknown controller or a missing file.
     """
     known = list(scenario.of(ControllerComponent))
     if not known:

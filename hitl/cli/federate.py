@@ -1,4 +1,4 @@
-"""The command ``rtsim federate``: a run as a federate of a HELICS co-simulation."""
+"""The command ``rtsim federate``: a run as part of a HELICS co-simulation."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _OPTIONS = (
 def federate(options: RunOptions, config: Path, as_json: bool) -> None:
     """Run SCENARIO as a federate of a HELICS co-simulation (docs/cosimulation.md).
 
-    CONFIG.json is HELICS' configuration of a value federate. The entry "info" of each publication
-    and subscription names a signal of the run. The federation grants the simulated time.
+    CONFIG.json is HELICS' configuration of a value federate. The entry "info" of a publication or
+    subscription names a signal of the run. The federation grants the simulated time.
 
     \b
     Example:
@@ -45,12 +45,13 @@ def federate(options: RunOptions, config: Path, as_json: bool) -> None:
       rtsim federate motor.py motor.json -o motor.mcap &
       rtsim federate drive.py drive.json -o drive.mcap
 
-    Exit status: 0 if the run reached its end, 1 if a requirement is violated, 2 if the federation
-    or another federate failed, or for any other error, 130 if the run was interrupted.
+    Exit status: 0 if the run reached its end, 1 if a requirement was violated, 2 after an error,
+        130 after an interruption.
     """
     with sigterm_interrupts(), ExitStack() as stack:
-        scenario, seed = load_run(options.scenario, options.settings, None, options.seed)
-        scenario.faults(*options.faults)
+        scenario, seed = load_run(
+            options.scenario, options.settings, None, options.seed, options.faults
+        )
         scenario.require_all(*options.requirements)
         name = Path(options.scenario.partition(".py")[0]).stem
         recorder = stack.enter_context(open_recorder(options.path, name, options.force))

@@ -1,4 +1,4 @@
-"""The command ``rtsim sil generate``, which finds inputs for branches that a run did not reach."""
+"""The command ``rtsim sil generate``, which finds inputs for branches of C code."""
 
 from __future__ import annotations
 
@@ -81,18 +81,17 @@ def generate_stimuli(
     into: Path | None,
     as_json: bool,
 ) -> None:
-    """Find input sequences for the branches of C code that a run does not reach.
+    """Find inputs for the branches of C code that a run does not reach.
 
     rtsim runs SCENARIO with its controllers in Python, and gives the recorded inputs of the
-    controller to the C code. A search then finds stimuli for the branches that these inputs do not
-    reach. A stimulus is a sequence of inputs from the start of the controller. Without SCENARIO,
-    the search covers all branches. 'rtsim sil test' uses the file of stimuli in the folder of the
-    interface file (docs/stimuli.md).
+    controller to the C code. A stimulus is a sequence of inputs that begins at the start of the
+    controller. Without SCENARIO, the command searches inputs for all branches. 'rtsim sil test'
+    uses the file of stimuli in the folder of the interface file (docs/stimuli.md).
 
-    The same seed gives the same file, unless --seconds ends the search.
+    Equal seeds give equal files, unless --seconds ends the search.
 
-    Exit status 0 if all branches are reached, 1 if some are not or the C code fails on a stimulus,
-    2 if this could not be decided.
+    Exit status: 0 if all branches are reached, 1 if some are not or if the C code fails, 2 if the
+    search is impossible.
 
     \b
     Examples:
@@ -165,7 +164,6 @@ def _prepared(
 
 
 def _path(given: Path | None, made: Build) -> Path:
-    """Return the path of the file to write; raise an error if it cannot be written."""
     if given is None and ships(made.interface.path):
         name = beside(made.interface).name
         raise StimuliError(

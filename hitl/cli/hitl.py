@@ -1,4 +1,4 @@
-"""The command ``rtsim hitl``, which runs a scenario with hardware at the pins of an I/O node."""
+"""The command ``rtsim hitl``, for hardware at the pins of an I/O node."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def hitl(
 ) -> None:
     """Run SCENARIO with a rig in place of its controller.
 
-    The rig's I/O node is a board that drives the input pins of the device under test and reads its
-    output pins. With the I/O node {url}, all boards are emulated and run in lockstep, so no
-    hardware is necessary. For an emulated device, the rig file names the firmware: an Intel HEX
-    file or an Arduino sketch. If the I/O node is at a serial port, the scenario runs in real time
-    (--pace 1). Exit status 0 if the run reached its end, 1 if a requirement was violated or
-    --strict was not met, 2 if the run failed or a requirement is undecided.
+    The I/O node is a board that drives the input pins of the device under test and reads its output
+    pins. With the I/O node {url}, all boards are emulated, and no hardware is necessary. For an
+    emulated device, the rig file names an Intel HEX file or an Arduino sketch. With an I/O node at
+    a serial port, the scenario runs in real time (--pace 1). Exit status: 0 if the run reached its
+    end, 1 if a requirement was violated or --strict was not met, 2 after an error or for an
+    undecided requirement.
 
     \b
     Examples:
@@ -196,7 +196,6 @@ def _to_json(task: ControllerTask, rig: Rig) -> dict[str, Any]:
 
 
 def _bus_faults(controller: RigController, rig: Rig) -> list[tuple[RigBusFault, int, str]]:
-    """Return, for each bus fault, the number of changed operations, and a reason if it is 0."""
     buses = controller.buses
     return [] if buses is None else list(zip(rig.bus_faults, buses.acted, buses.idle, strict=True))
 

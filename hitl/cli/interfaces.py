@@ -43,16 +43,16 @@ _NEXT = {
 
 
 def starter(example: str = MOTOR) -> dict[str, bytes]:
-    """Return the contents of an example's files, by file name."""
+    """Return the files of an example by name."""
     folder = files("hitl").joinpath(*EXAMPLES[example].split("/"))
     found = sorted((f for f in folder.iterdir() if f.is_file()), key=lambda f: f.name)
     return {f.name: f.read_bytes() for f in found}
 
 
 def write_starter(folder: Path, example: str = MOTOR) -> list[Path]:
-    """Write all files of ``example`` into ``folder`` and return their paths.
+    """Write the files of an example into ``folder``, and return their paths.
 
-    If one of the files exists already, nothing is written, and :class:`ScenarioError` is raised.
+    If a file already exists, nothing is written, and ``ScenarioError`` is raised.
     """
     return write_new(folder, starter(example), f"give another folder: rtsim sil init {example}")
 
@@ -101,11 +101,11 @@ def init(folder: Path, example: str, as_json: bool) -> None:
 )  # fmt: skip
 @reports_errors
 def header(interface: str, path: Path | None) -> None:
-    """Write a C header for the controller of INTERFACE.
+    """Write a C header for a controller.
 
-    The header is for C code that exchanges inputs, outputs and parameters with the controller, such
-    as firmware. The header defines the index of each value, the hash of all signals, and the sample
-    period in s.
+    The header is for C code that exchanges inputs and outputs with the controller, such as
+    firmware. The header contains the index of each value, a hash of all signals, and the sample
+    period (s).
 
     \b
     Examples:
@@ -139,11 +139,11 @@ def header(interface: str, path: Path | None) -> None:
 def check(
     interface: str, target: str, board_name: str | None, strictness: str, as_json: bool
 ) -> None:
-    """Check whether the controller of INTERFACE fits a target or a board.
+    """Check whether a controller fits a processor or a board.
 
-    The command compiles and links the controller for that target. Exit status 0 if the controller
-    fits, 1 if it does not fit, 2 if this could not be decided, for example because the target's
-    compiler is missing. In each case the command lists what it checked and what it did not check.
+    The command compiles and links the controller for this processor. Exit status: 0 if the
+    controller fits, 1 if it does not fit, 2 if the check is impossible, for example without a
+    compiler. The command lists what was checked and what was not checked.
 
     \b
     Examples:
@@ -200,12 +200,11 @@ def check(
 @json_option
 @reports_errors
 def build(interface: str, kind: str, strictness: str, as_json: bool) -> None:
-    """Compile the C code of INTERFACE into a worker.
+    """Compile the C code of a controller into a worker.
 
-    INTERFACE is FILE.toml or FILE.toml:VARIANT. A worker is a program that runs the controller in
-    a process of its own. Compiler warnings about the controller's sources are printed on stderr.
-    Exit status 0 if the worker was built, 1 for compiler warnings with the option '--warnings
-    error', 2 if the build failed.
+    INTERFACE is FILE.toml or FILE.toml:VARIANT. A worker is a program that runs the controller in a
+    separate process. Compiler warnings about the C code are printed on stderr. Exit status: 0 if
+    the worker was built, 1 after a compiler warning with '--warnings error', 2 after an error.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The commands ``rtsim flash``, ``link-test`` and ``board serve``, for a board on a serial line."""
+"""The commands ``rtsim flash``, ``link-test`` and ``board serve``, for boards on a serial line."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _WIDE = 4.0
 
 
 def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
-    """Return lines of text about the board's identity, from its reply to HELLO.
+    """Return lines of text about the identity of the board.
 
-    ``interface`` is the expected controller, whose name is printed if the board runs it.
+    ``interface`` is the expected controller.
     """
     if interface is not None and board.name_hash == name_hash(interface.name):
         carries = f"{interface.name}, name hash {board.name_hash:08x}"
@@ -71,10 +71,10 @@ def about_board(board: HelloReply, interface: Interface | None) -> list[str]:
 
 
 def about_trial(trial: LinkTrial, own_time: bool, at: BoardDescription) -> list[str]:
-    """Return lines of text about the serial line, the round trips and the clock.
+    """Return lines of text about the serial line and the clock.
 
-    ``own_time`` is True if the board's clock measured the times, and False for the host's clock.
-    ``at`` describes the board.
+    ``own_time`` is True if the times were measured with the board's clock. ``at`` describes the
+    board.
     """
     lines = [
         f"line        {_rate(trial, at)}",
@@ -119,9 +119,9 @@ def _rate(trial: LinkTrial, at: BoardDescription) -> str:
 
 
 def histogram(ms: Vector) -> list[str]:
-    """Return the lines of a histogram of sorted times in ms, shape (n,).
+    """Return the lines of a histogram of sorted times (n,) in ms.
 
-    Bars show the values up to the 99th percentile.  The last line counts the larger values.
+    The bars cover the values up to the 99th percentile. The last line counts the larger values.
     """
     high = float(p99(ms))
     few = ms[ms <= high]
@@ -142,7 +142,7 @@ def board_json(board: HelloReply) -> dict[str, Any]:
 
 
 def trial_json(trial: LinkTrial, own_time: bool, at: BoardDescription) -> dict[str, Any]:
-    """Return the result of a link test as plain data; keys ending in ``_ns`` are times in ns."""
+    """Return the result of a link test as plain data; keys that end in ``_ns`` are in ns."""
     delays, clock, rate = trial.delays_ns, trial.clock, _line_rate(trial, at)
     quantiles = {"min": 0.0, "median": 0.5, "p99": 0.99, "max": 1.0}
     return {
@@ -187,7 +187,7 @@ controller_option = click.option(
 
 @dataclass(frozen=True)
 class BoardImage:
-    """An Intel HEX file, and the interface, build and bit rate of its controller if known."""
+    """An Intel HEX file, and what is known about its controller."""
 
     path: Path
     interface: Interface | None = None
@@ -198,9 +198,9 @@ class BoardImage:
 def image_of(
     reference: str, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
 ) -> BoardImage:
-    """Return the image of a ``FILE.hex``, a sketch or an interface file, and build it if needed.
+    """Return the image for a ``FILE.hex``, a sketch or an interface file.
 
-    ``baud`` is the bit rate of the serial line, bit/s; None selects the default rate of ``board``.
+    ``baud`` is the bit rate of the serial line (bit/s); None means the default of ``board``.
     """
     if reference.lower().endswith((".hex", ".ihex")):
         return BoardImage(Path(reference), baud=baud)
@@ -211,11 +211,11 @@ def image_of(
 
 
 def image_for(at: BoardUrl, file: Path | None, controller: str | None) -> BoardImage:
-    """Return the flash image for the emulated board with the URL ``at``.
+    """Return the flash image for an emulated board.
 
     ``file`` is an Intel HEX file or a sketch, and ``controller`` an interface file. If both are
-    given, the board runs ``file``, which must contain the controller. Raises :class:`BoardError` if
-    both are missing, or for a real board, which runs its own firmware.
+    given, the board runs ``file``, which must contain the controller. Raises ``BoardError`` if both
+    are missing, and for a real board, which keeps its own program.
     """
     if not at.emulated:
         raise BoardError(f"{at.text} is not an emulated board; an emulated board is: {DEFAULT_URL}")
@@ -252,10 +252,10 @@ def link_test(
 ) -> None:
     """Test the serial line to the board at URL.
 
-    The command prints the board's identity, lost messages, round-trip times, the offset of the
-    board's clock, and the time budget of a step. URL is {url}, serial:///dev/ttyACM0?baud=500000 or
-    serial://COM3. Exit status 0 if the test passed; 1 if a message was lost, repeated or damaged,
-    or if the board does not run the controller of -c; 2 if the test could not be made.
+    The command prints the identity of the board, lost messages, round-trip times, and the time
+    budget of a step. URL is {url}, serial:///dev/ttyACM0?baud=500000 or serial://COM3. Exit status:
+    0 if the test passed; 1 if a message was lost or damaged, or if the board runs another
+    controller than that of -c; 2 if the test is impossible.
 
     \b
     Examples:
@@ -311,7 +311,6 @@ def _expected(
 def _opened(
     at: BoardUrl, image: BoardImage, paced: bool
 ) -> Iterator[tuple[BoardLink, int, PacedBoard | None]]:
-    """Yield the link, its bit rate, and the server of a ``paced`` board, else ``None``."""
     if paced:
         with PacedBoard(at.text, image.path) as board:
             baud = nominal(board.baud)
@@ -394,10 +393,10 @@ def flash(
 ) -> None:  # fmt: skip
     """Write firmware to the board at --port.
 
-    FIRMWARE is an Intel HEX image, an Arduino sketch or an interface file. For a sketch and an
-    interface file, the command builds the firmware if necessary. After flashing, the command asks
-    the board for its identity, and fails if the board does not run the new firmware. A sketch has
-    no identity, so the board is not checked. Exit status 0 if the board was flashed, 2 if not.
+    FIRMWARE is an Intel HEX image, an Arduino sketch or an interface file. A sketch or an interface
+    file is built first, if necessary. Afterwards, the command checks that the board runs the new
+    firmware. This check is impossible for a sketch. Exit status: 0 if the board was flashed,
+    otherwise 2.
 
     \b
     Examples:
@@ -438,10 +437,6 @@ def flash(
 
 
 def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDescription]:
-    """Return the port's name, the bit rate in its URL (None if missing), and the board.
-
-    ``--board`` has precedence over the board in the URL.
-    """
     if not port.startswith(("serial:", "board:")):
         return port, None, chosen(board_name)
     at = parse_url(port)
@@ -454,7 +449,6 @@ def _place(port: str, board_name: str | None) -> tuple[str, int | None, BoardDes
 
 
 def _board_at(at: BoardUrl, board_name: str | None) -> BoardDescription:
-    """Return the board; raise :class:`BoardError` if --board and the URL name different boards."""
     if board_name is None:
         return at.description
     board = chosen(board_name)
@@ -544,10 +538,10 @@ _EVERY_S = 0.5
 def serve(
     url: str, firmware: Path | None, controller: str | None, link: Path | None, as_json: bool
 ) -> None:
-    """Run an emulated board in real time; URL names the board.
+    """Run the emulated board URL in real time.
 
-    The command prints the URL of the board's serial port and runs until Ctrl-C. Other programs can
-    open this port like the port of a real board. Opening the port resets the board.
+    The command prints the URL of a serial port, and runs until Ctrl-C. Other programs can open this
+    port like that of a real board. Opening the port resets the board.
 
     \b
     Examples:
@@ -567,7 +561,6 @@ def serve(
 
 @contextmanager
 def _ctrl_c() -> Iterator[None]:
-    """Enable Ctrl-C for this process, even if a shell started it with SIGINT ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -600,7 +593,7 @@ def _show_status(board: PacedBoard, at: str, shown: bool) -> None:
 
 
 def in_words(status: Status) -> str:
-    """Return one line about a served board: state of its port, timing, and numbers of bytes."""
+    """Return a line about a served board: port, timing, and numbers of bytes."""
     timing = status.timing
     lost = status.unread + status.lost + status.garbled
     return (

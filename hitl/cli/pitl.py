@@ -1,4 +1,4 @@
-"""The command ``rtsim pitl``: compare a controller on a board with its C code on the host."""
+"""The command ``rtsim pitl``, for a controller on a board."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ def pitl(
     strictness: str,
     as_json: bool,
 ) -> None:
-    """Compare a controller on a board with its C code on this host and its reference model.
+    """Compare a controller on a board with the same C code here, and with its reference model.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
-    with its reference model. In the open loop, the recorded inputs go step by step through the
-    reference model, the C code on this host and the board. In the closed loop, SCENARIO runs with
-    the C code on this host, and then with the board. The board runs in lockstep, or with --pace 1.0
-    in real time. Exit status 0 if all values agree and all requirements hold, 1 if a value differs
-    by more than its tolerance or a requirement is violated, 2 if this was not decided, for example
-    because no output changed, a requirement is undecided or the host failed.
+    with its reference model. In the open loop, recorded inputs are passed step by step to the
+    reference controller, the C code and the board. In the closed loop, SCENARIO runs with the C
+    code, and then with the board. The board runs in lockstep; with --pace 1.0, it runs in real
+    time. Exit status 0 if all values agree and all requirements hold, 1 if a value differs by more
+    than its tolerance or a requirement is violated, 2 if this was not decided, for example because
+    no output changed, a requirement is undecided or the host failed.
 
     \b
     Examples:
@@ -104,7 +104,6 @@ def pitl(
             check_faults(scenario, both.board, url)
 
         def met() -> None:
-            """Raise an error before the first run if a board is missing or unexpected."""
             line.say(f"connecting to {url} …")
             found = meet(both.board, scenario)
             line.close()

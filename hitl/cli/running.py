@@ -1,4 +1,4 @@
-"""The commands ``rtsim sil run``, ``case`` and ``serve``, which run C code as the controller."""
+"""The commands ``rtsim sil run``, ``case`` and ``serve``."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def run_in_c(
     failure: str | None,
     as_json: bool,
 ) -> None:
-    """Run SCENARIO with C in place of its controllers.
+    """Run SCENARIO with C code in place of its controllers.
 
-    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. Without -o the
-    recording is runs/NAME-NNN.mcap. 'rtsim replay' repeats the recorded run without the C code.
-    Exit status 0 if the run reached its end, 1 if a requirement was violated or --strict was not
-    met, 2 if the run failed, a requirement is undecided or coverage could not be counted.
+    SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. Without -o, the
+    recording is runs/NAME-NNN.mcap. 'rtsim replay' repeats a recorded run without the C code. Exit
+    status: 0 if the run reached its end, 1 if a requirement was violated or --strict was not met, 2
+    after an error, for an undecided requirement or without coverage.
 
     \b
     Examples:
@@ -142,7 +142,6 @@ def run_in_c(
 
 
 def _execution(task: ControllerTask) -> Execution | None:
-    """Return the execution times of the C code, or None unless it is a plain build on this host."""
     assert isinstance(task.controller, SilController)
     if _kind(task) != PLAIN:
         return None
@@ -198,7 +197,8 @@ def _print(
     "--build",
     "kind",
     type=click.Choice(list(FLAGS)),
-    help="Build to run the case with.  [default: the build that the case was saved from]",
+    help="Kind of build with which the case is repeated.  [default: the build that the case was "
+    "saved from]",
 )
 @click.option(
     "--silence",
@@ -211,13 +211,12 @@ def _print(
 @reports_errors
 @trust_option
 def case(file: Path, kind: str | None, silence: float, link: str | None, as_json: bool) -> None:
-    """Repeat the steps of a controller that are saved in the case FILE.
+    """Repeat the steps of a controller that are saved in FILE.
 
-    A case holds the inputs of a controller up to a step that failed. The command compiles the C
-    code as it is now and runs the steps in a new worker. If the C code is outside the current
-    project, --trust is necessary (docs/trust.md). Exit status 0 if the C code does not fail, 1 if
-    it fails again, 2 if this could not be decided, for example because the worker was killed from
-    outside.
+    The file contains the inputs of a controller up to a step that failed. The command compiles the
+    present C code, and executes the steps in a new worker. For C code outside the current project,
+    --trust is necessary (docs/trust.md). Exit status: 0 if the C code no longer fails, 1 if it
+    fails again, 2 if the result is undecided.
 
     \b
     Examples:
@@ -273,10 +272,10 @@ def case(file: Path, kind: str | None, silence: float, link: str | None, as_json
 )  # fmt: skip
 @reports_errors
 def serve(interface: str, endpoint: str, keys: Path | None, kind: str, runs: int | None) -> None:
-    """Run the C code of INTERFACE for a simulation on another machine.
+    """Run C code for a simulation on another machine.
 
-    The command builds the C code and starts a new worker process for each client that connects,
-    until Ctrl-C. An address that other machines can reach needs --keys.
+    The command builds the C code of INTERFACE, and starts a new process for each client, until
+    Ctrl-C. An address that other machines can reach needs --keys.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The command ``rtsim sil test``, and the options and reports shared with ``rtsim pitl``."""
+"""The command ``rtsim sil test``, with options that ``rtsim pitl`` shares."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Writer = Callable[[BackToBack | ComparisonChain, Path], None]
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """Values of the options that :func:`comparison_options` adds to a command."""
+    """The options of a comparison."""
 
     scenario: str
     settings: tuple[str, ...]
@@ -86,7 +86,7 @@ class ComparisonOptions:
     strict: bool
 
     def check(self) -> None:
-        """Raise :class:`ScenarioError` for wrong options, before the scenario is loaded."""
+        """Raise ``ScenarioError`` for wrong options, before the scenario is loaded."""
         if self.seed is not None and self.seed < 0:
             raise ScenarioError(f"--seed {self.seed} is negative; give a whole number >= 0")
         if self.open_only and self.path is not None:
@@ -102,7 +102,7 @@ class ComparisonOptions:
             )
 
     def rules(self) -> dict[str, Tolerance]:
-        """Return the tolerances by signal pattern; ``--abs 0`` requires equal bits."""
+        """Return the tolerances by signal pattern; ``--abs 0`` requires equality bit for bit."""
         every: dict[str, Tolerance] = {}
         if self.absolute is not None or self.relative is not None:
             every["*"] = tolerance_of("*", (self.absolute or 0.0, self.relative or 0.0))
@@ -110,7 +110,10 @@ class ComparisonOptions:
         return one_after_the_other(every, {p: Tolerance(*values) for p, values in some.items()})
 
     def status(self, result: BackToBack | ComparisonChain) -> int:
-        """Return the exit status. If ``--strict`` rejects a passed result, the status is 1."""
+        """Return the exit status.
+
+        If a result has passed but ``--strict`` rejects it, the status is 1.
+        """
         if self.strict and result.ok and _refused(result):
             return NO
         return result.outcome.value
@@ -121,9 +124,9 @@ class ComparisonOptions:
         return "; ".join(_refused(result)) if self.strict else ""
 
     def writers(self) -> dict[Path, Writer]:
-        """Return the function that writes each result file, by the path of the file.
+        """Return a function for each result file, which writes the file.
 
-        Raises :class:`RecordingError` before the comparison runs if a path is not writable.
+        Raises ``RecordingError`` if a path is not writable.
         """
         out: dict[Path, Writer] = {}
         if self.junit is not None:
@@ -196,15 +199,11 @@ _OPTIONS = (
 
 
 def _refused(result: BackToBack | ComparisonChain) -> list[str]:
-    """Return the reasons for which ``--strict`` rejects the result.
-
-    The reasons include the faults that never acted in the last comparison.
-    """
     return [*result.pairs[-1].never_acted, *result.doubts]
 
 
 def comparison_options(command: F) -> F:
-    """Add the argument and the options of comparisons to ``command``.
+    """Add the argument and the options of comparisons to a command.
 
     The decorated command has a parameter ``asked``, which receives all values as one
     :class:`ComparisonOptions`.
@@ -213,21 +212,20 @@ def comparison_options(command: F) -> F:
 
 
 class Comparing:
-    """A comparison that a command runs: its scenario, progress line and files."""
+    """A comparison in a command: scenario, progress and files."""
 
     def __init__(self, asked: ComparisonOptions, line: ProgressLine, stack: ExitStack) -> None:
         self.asked, self.line, self._stack = asked, line, stack
         self.scenario, self._seed = load_run(
-            asked.scenario, asked.settings, asked.counterexample, asked.seed
+            asked.scenario, asked.settings, asked.counterexample, asked.seed, asked.faults
         )
-        self.scenario.faults(*asked.faults)
         self.scenario.require_all(*asked.requirements)
         self.times: Given = {}
         self.files: list[Path] = []
         self._rules, self._writers = asked.rules(), asked.writers()
 
     def parse(self, controllers: Sequence[str]) -> dict[str, str]:
-        """Return the interface file of each controller from ``-c``, and store the latencies."""
+        """Return the interface file of each controller from the option ``-c``."""
         given = parse_controllers(controllers, self.scenario)
         self.times = parse_latencies(self.asked.latencies, list(given))
         return given
@@ -235,7 +233,7 @@ class Comparing:
     def run(
         self, stages: list[Stage], watch: ProgressWatch | None = None, **more: Any
     ) -> BackToBack | ComparisonChain:
-        """Compare ``stages`` and write all result files; ``more`` has other request fields."""
+        """Compare ``stages`` and write the result files; ``more`` has further request fields."""
         asked, recorder = self.asked, None
         if asked.path is not None:
             made = open_recorder(asked.path, self.scenario.name, asked.force)
@@ -269,7 +267,7 @@ class Comparing:
         counted: Counting | None = None,
         **more: object,
     ) -> NoReturn:
-        """Print the result and exit with its status; ``more`` contains further JSON fields."""
+        """Print the result, and exit with its status; ``more`` contains further JSON fields."""
         failed = "" if counted is None else counted.failed
         status = self.asked.status(result) or (FAILED if failed else 0)
         if as_json:
@@ -290,7 +288,7 @@ class Comparing:
 
 @contextmanager
 def comparing(asked: ComparisonOptions, as_json: bool) -> Iterator[Comparing]:
-    """Check the options, load the scenario and show the progress until the end of the block."""
+    """Context manager that checks the options, loads the scenario and shows the progress."""
     asked.check()
     line = ProgressLine(asked.scenario, enabled=sys.stderr.isatty() and not as_json)
     with sigterm_interrupts(), closing(line), ExitStack() as stack, announced(line.compiling):
@@ -328,16 +326,16 @@ def test(
     no_stimuli: bool,
     as_json: bool,
 ) -> None:
-    """Compare the C code of a controller with its reference model.
+    """Compare C code of a controller with the reference controller.
 
     SCENARIO is a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION]. First, SCENARIO runs
-    with the reference model. In the open loop, the recorded inputs go step by step through the
-    reference model and the C code. In the closed loop, SCENARIO runs with the C code. Stimuli are
-    additional input sequences for the open loop, each from the start of the controller.
+    with the reference model. In the open loop, recorded inputs are passed step by step to the
+    reference controller and the C code. In the closed loop, SCENARIO runs with the C code. Stimuli
+    are further input sequences for the open loop.
 
     A value passes if it differs by at most max(ABS, REL*|value of the reference model|). Without
-    --abs, --rel and --tol, the tolerance follows from the type of each output and the range of
-    each signal.
+    --abs, --rel and --tol, the tolerances depend on the types of the outputs and the ranges of the
+    signals.
 
     Exit status 0 if the C code agrees with the reference model and all requirements hold, 1 if a
     value differs or a requirement is violated, 2 if this could not be decided, for example because

@@ -1,4 +1,4 @@
-"""The command ``rtsim wiring``, which checks the signs between a vehicle and its autopilot."""
+"""The command ``rtsim wiring``, which checks signs between a vehicle and its autopilot."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _axes(context: click.Context, _: click.Parameter, value: str | None) -> None
 )  # fmt: skip
 @click.option(
     "--body", default=None, metavar="NAME",
-    help="Body whose motion is the truth.  [default: the only body that the scenario shows]",
+    help="Body whose motion shows the reaction of the vehicle.  [default: the only body that the "
+    "scenario shows]",
 )  # fmt: skip
 @click.option(
     "--axes", is_eager=True, expose_value=False, callback=_axes, metavar="AUTOPILOT",
@@ -56,12 +57,11 @@ def _axes(context: click.Context, _: click.Parameter, value: str | None) -> None
 def wiring(
     scenario: str, settings: tuple[str, ...], name: str | None, body: str | None, as_json: bool
 ) -> None:
-    """Check the signs of all wires between the vehicle and the autopilot of SCENARIO.
+    """Check the signs of all connections between the vehicle and the autopilot of SCENARIO.
 
-    The command replaces the autopilot by a script, which moves one actuator after another, and
-    compares the reactions of the vehicle and the inputs of the autopilot with the directions that
-    the autopilot declares. The autopilot itself is not started. Exit status 0 if each sign is
-    right, 1 if a sign is wrong, 2 if a sign cannot be decided.
+    A script replaces the autopilot and moves one actuator after another; the command compares the
+    reactions of the vehicle with declared directions. The autopilot itself is not started. Exit
+    status: 0 if all signs are right, 1 if a sign is wrong, 2 if a sign cannot be decided.
 
     \b
     Examples:

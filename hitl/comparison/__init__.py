@@ -1,1 +1,1 @@
-"""Comparison of C code with its reference model, step by step and in closed loop."""
+"""Compare C code with its reference controller, in open loop and in closed loop."""

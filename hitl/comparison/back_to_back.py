@@ -1,15 +1,13 @@
-"""Back-to-back test, which compares C code with its reference model in open and closed loop.
+"""Back-to-back test: compare C code with its reference controller.
 
 1. The scenario runs with the reference model.
-2. Open loop: the reference model and the C code receive the recorded inputs, step by step.
-3. Closed loop: the scenario runs with the C code, with the same latency and external inputs. The
-   recording of this run is compared with that of the reference model.
-4. Generated stimuli: the reference model and the C code receive the input sequences of a file, and
-   start again before each sequence.
+2. In the open loop, both receive the recorded inputs step by step.
+3. In the closed loop, the scenario runs with the C code, with the same latency and the same
+   external inputs. The recording of this run is compared with that of the reference controller.
+4. Generated stimuli are further input sequences; the controllers start again before each sequence.
 
-A second translation, such as the same C code on a board, is compared with the first translation in
-the same way. In this package the reference model is called ``design``, and the C code or the board
-``translation``.
+A second translation, such as the same C code on a board, is compared with the first one. In this
+package, ``design`` is the reference controller, and ``translation`` is the C code or the board.
 """
 
 from __future__ import annotations
@@ -79,11 +77,11 @@ from rtsim.scenario.scenario import Scenario
 def back_to_back(
     scenario: Scenario, controllers: Mapping[str, ControllerProtocol], **options: Any
 ) -> BackToBack:
-    """Compare controllers with the reference models that they replace in the scenario.
+    """Compare controllers with the reference controllers that they replace in a scenario.
 
     ``controllers`` is a mapping from component names to controllers, and ``options`` are fields of
     :class:`ComparisonRequest`. If the C code crashes, hangs or answers wrongly, the verdict is
-    failed, without an error. Raises an :class:`RtsimError` if the comparison is not possible.
+    failed, without an error. Raises ``RtsimError`` if the comparison is impossible.
     """
     stage = Stage(Sides().translation, controllers)
     (pair,) = compare_chain(scenario, [stage], ComparisonRequest(**options)).pairs
@@ -93,7 +91,7 @@ def back_to_back(
 def compare_chain(
     scenario: Scenario, stages: list[Stage], request: ComparisonRequest
 ) -> ComparisonChain:
-    """Compare the reference model with the first stage, then each stage with the next stage."""
+    """Compare the reference controller with the first stage, then each stage with the next one."""
     last = stages[-1]
     conditions = Conditions(scenario, tuple(last.controllers), request)
     pace = Pace.of(request.pace)
@@ -169,8 +167,6 @@ def compare_chain(
 
 @dataclass
 class _Side:
-    """One of two compared stages, with the result of its closed-loop run."""
-
     name: str
     controllers: Mapping[str, ControllerProtocol]
     in_loop: Mapping[str, ControllerProtocol]
@@ -193,8 +189,6 @@ class _Side:
 
 @dataclass
 class _Stepping:
-    """Open-loop runs of two stages in the same conditions; ``below`` is the reference."""
-
     conditions: Conditions
     below: _Side
     above: _Side
@@ -235,11 +229,6 @@ class _Stepping:
     def reach_of_design(
         self, name: str, loop: OpenLoop, stimulated: Stimulated | None
     ) -> DesignReach | None:
-        """Return the branches of the reference model ``name`` that the loops' inputs reach.
-
-        Returns ``None`` if ``below`` is not the side of the reference model, or if an open loop
-        ended with an error.
-        """
         loops = [loop, *(() if stimulated is None else stimulated.loops)]
         if self.below.name != DESIGN or any(one.error for one in loops):
             return None
@@ -248,11 +237,6 @@ class _Stepping:
         return reach_of(self.below.controllers[name], steps)
 
     def reach(self, name: str, loop: OpenLoop, stimulated: Stimulated | None) -> Reach | None:
-        """Return the branches of ``name`` that the open loop reaches, and that the stimuli reach.
-
-        Returns ``None`` if the controller is not C code on the host, or if a loop ended with an
-        error.
-        """
         controller = self.above.controllers[name]
         loops = [loop, *(() if stimulated is None else stimulated.loops)]
         if not isinstance(controller, SilController) or any(one.error for one in loops):
@@ -269,7 +253,6 @@ class _Stepping:
 def _flight(
     conditions: Conditions, below: _Side, above: _Side, rules: dict[str, Tolerance]
 ) -> LoopComparison:
-    """Compare the closed-loop runs of two stages; ``below`` is the reference of ``above``."""
     designs, sides = conditions.designs(), Sides(below.name, above.name)
     result = above.result
     assert result is not None
@@ -305,11 +288,6 @@ def _flight(
 def _required(
     conditions: Conditions, sides: Collection[_Side], flight: LoopComparison | None
 ) -> RequiredOfRuns:
-    """Check the scenario's requirements on the closed-loop run of each of ``sides``.
-
-    The units of the signals are those of the reference models. ``flight`` is the run of the last of
-    ``sides``.
-    """
     designs = conditions.designs()
     recordings = {
         side.name: in_terms_of(designs, side.recording) if side.result else None for side in sides
@@ -324,10 +302,6 @@ def _in_loop(
     baseline: Recording,
     rules: dict[str, Tolerance],
 ) -> dict[str, Tolerance]:
-    """Return the tolerances in closed loop: defaults, then interface files, then ``rules``.
-
-    A later tolerance of a signal replaces an earlier one.
-    """
     outputs = {name: design.outputs.columns for name, design in designs.items()}
     shares = in_the_loop(t for c in translations for t in defaults(c, floating=True).values())
     known = signals_of(baseline)
@@ -383,7 +357,6 @@ def _notes(below: _Side, above: _Side, slow: list[str], given: Recording | None)
 def _refuse_unknown(
     rules: dict[str, Tolerance], translations: list[_Side], recording: Recording | None
 ) -> None:
-    """Raise an error for a tolerance that matches neither an output nor a recorded signal."""
     outputs = [
         n for side in translations for name, c in side.controllers.items()
         for n in _outputs_of(name, c)
@@ -392,7 +365,6 @@ def _refuse_unknown(
 
 
 def _refuse_unknown_in_files(translations: list[_Side], recording: Recording | None) -> None:
-    """Raise an error with file and line if a tolerance in an interface file matches no signal."""
     recorded = signals_of(recording) if recording else []
     for side in translations:
         for name, controller in side.controllers.items():

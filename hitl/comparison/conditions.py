@@ -1,4 +1,4 @@
-"""Options of a comparison, and the conditions that all runs of the comparison share."""
+"""Options of a comparison, and what all its runs have in common."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from rtsim.scenario.standard_components import ControllerComponent, taking_over
 
 @dataclass(frozen=True)
 class ProgressWatch:
-    """Callbacks that report the progress of a comparison.
+    """Functions that report the progress of a comparison.
 
-    ``phase`` is called with the name of each phase when the phase begins. ``flight`` is called with
-    the progress of a run, ``steps`` with the numbers of completed and of all open-loop steps.
+    ``phase`` is called with the name of each phase. ``flight`` is called with the progress of a
+    run, and ``steps`` with the numbers of completed and of all open-loop steps.
     """
 
     phase: Callable[[str], None] = lambda _: None
@@ -71,7 +71,7 @@ class LoopRun(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A stage of a comparison: the name for reports, and the controller of each component."""
+    """A stage of a comparison: its name in reports, and its controllers."""
 
     name: str
     controllers: Mapping[str, ControllerProtocol]
@@ -117,9 +117,9 @@ class ComparisonRequest:
 
 @dataclass
 class Conditions:
-    """The scenario and the conditions that are common to all runs of a comparison.
+    """The scenario, and what all runs of a comparison have in common.
 
-    ``components`` are the names of the controllers to replace.
+    ``components`` contains the names of the controllers to replace.
     """
 
     scenario: Scenario
@@ -148,7 +148,6 @@ class Conditions:
         return latency_of(name, self.request.latency)
 
     def _refuse_changes(self) -> None:
-        """Reject parameter changes during a run, because C code receives parameters only once."""
         for change in self.scenario.describe()["changes"]:
             name, _, parameter = change["target"].partition(".")
             if name in self.components:
@@ -159,20 +158,18 @@ class Conditions:
                 )
 
     def _refuse_unknown_lines(self) -> None:
-        """Reject faults on lines of unknown controllers before any board is contacted."""
         known = self.scenario.of(ControllerComponent)
         for fault in self.scenario.declared_faults:
             if fault.kind.level == "line" and fault.part not in known:
                 raise fault.error(UnknownName("controller", fault.part, sorted(known)))
 
     def component(self, name: str) -> ControllerComponent:
-        """Return the component of controller ``name``; raise an error if it is not a controller."""
+        """Return the component of a controller; raise an error if it is no controller."""
         return self.scenario.controller_component(
             name, f"{name} is not a controller, so C cannot replace it"
         )
 
     def compute(self, name: str) -> LatencyModel:
-        """Return the compute latency of controller ``name``, as requested or as in the scenario."""
         given = self.latency(name)
         return self.component(name).compute if given is None else allowing(given)
 
@@ -183,7 +180,7 @@ class Conditions:
     def taking_over(
         self, controllers: Mapping[str, ControllerProtocol]
     ) -> dict[str, ControllerProtocol]:
-        """Return ``controllers`` with the parameters of the reference models.
+        """Return ``controllers`` with the parameters of the reference controllers.
 
         Each start of a controller calls ``watch.met``.
         """
@@ -199,7 +196,7 @@ class Conditions:
         return _started_by(controller, announced)
 
     def refuse_no_time(self, pace: Pace, controllers: Mapping[str, ControllerProtocol]) -> None:
-        """Raise an error if a controller outside this process has latency 0 in a paced run."""
+        """Raise an error for a controller outside this process with latency 0, in real time."""
         for name, controller in controllers.items():
             compute = self.component(name).compute
             none = isinstance(compute, Fixed) and compute.constant == (0,)
@@ -213,9 +210,9 @@ class Conditions:
                 )
 
     def run_reference(self) -> Recording:
-        """Run the scenario with its reference models and return the recording.
+        """Run the scenario with its reference controllers, and return the recording.
 
-        Errors of a reference model are raised, because they make a comparison impossible.
+        Errors of a reference controller are raised.
         """
         self.watch.phase("run with the reference model")
         scenario = self.scenario.copy()
@@ -234,9 +231,9 @@ class Conditions:
         pace: Pace | str | float = MAX,
         recorder: FileRecorder | MemoryRecorder | None = None,
     ) -> LoopRun:
-        """Run the scenario with ``controllers`` and the external inputs of ``baseline``.
+        """Run the scenario with ``controllers`` and the recorded external inputs of ``baseline``.
 
-        A :class:`ScenarioError` is raised; every other error is part of the result.
+        A ``ScenarioError`` is raised; any other error is part of the result.
         """
         recorder = recorder or MemoryRecorder()
         scenario, started = self.scenario.copy(), dict[str, ControllerProtocol]()
@@ -275,7 +272,6 @@ class Conditions:
 
 
 def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
-    """Return the recording of a run, which is empty if the run ended before its first tag."""
     if isinstance(recorder, FileRecorder):
         return Recording.open(recorder.path) if recorder.started else MemoryRecorder().recording()
     return recorder.recording()
@@ -284,11 +280,6 @@ def _recorded(recorder: FileRecorder | MemoryRecorder) -> Recording:
 def _remembered(
     name: str, controller: ControllerProtocol, started: dict[str, ControllerProtocol]
 ) -> ControllerProtocol:
-    """Return a copy of ``controller`` that adds each started controller to ``started``.
-
-    The started controllers are then available even if the run fails.
-    """
-
     def kept() -> ControllerProtocol:
         started[name] = fresh(name, controller)
         return started[name]
@@ -317,11 +308,10 @@ def _not_interrupted(result: RunResult) -> None:
 def inputs_of(
     recording: Recording, name: str, layout: Signals, until_ns: int | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the inputs of controller ``name`` up to ``until_ns``, and their tags.
+    """Return the recorded inputs of a controller up to ``until_ns``, with their tags.
 
-    The inputs have the shape (k, m), with columns as in ``layout``. The tags have the shape (k, 2),
-    with ns and microstep of each step. Raises :class:`RecordingError` if the recording does not
-    contain the inputs of the controller.
+    The inputs have the shape (k, m) for k steps. The tags have the shape (k, 2): ns and microstep
+    of each step. Raises ``RecordingError`` if the inputs of the controller were not recorded.
     """
     topic = f"messages/{request_topic(name)}"
     track = recording.tracks.get(topic)
@@ -361,7 +351,7 @@ def signals_of(recording: Recording) -> list[str]:
 
 
 def in_terms_of(designs: Mapping[str, ControllerProtocol], recording: Recording) -> Recording:
-    """Return ``recording`` with the reference models' units and kinds, which C code can lack."""
+    """Return ``recording`` with the units of the reference controllers."""
     tracks = dict(recording.tracks)
     for name, design in designs.items():
         for topic, layout in ((name, design.outputs), (request_topic(name), design.inputs)):
@@ -388,14 +378,13 @@ _FAILED = "Failed"
 def environment_failure_of(
     run: LoopRun, targets: Mapping[str, OnTarget] | None = None
 ) -> EnvironmentFailure | None:
-    """Return the environment failure of a run, or ``None`` if there was none.
+    """Return the failure of the environment that ended a run, or ``None``.
 
-    ``targets`` contains the measurements of each board in the run, by controller.
+    ``targets`` contains measurements of each board, by controller.
 
-    In real time, a controller on this host is late if the host is slow, which proves nothing about
-    the target. A board has its own processor, so its late answers count as failures of the board.
-    A late answer of an emulated board is no failure of the board if this host was too slow
-    (:func:`_delayed`).
+    In real time, a controller on a slow host is late, which says nothing about the target. A late
+    answer of a real board is a failure of the board. A late answer of an emulated board does not
+    count if this host was too slow.
     """
     found = [*_failures(run), *_lateness(run, targets or {})]
     if not found:
@@ -404,7 +393,6 @@ def environment_failure_of(
 
 
 def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
-    """Yield failures that ended the run or a controller from outside, such as a killed process."""
     pending = min(_pending(run), default=run.recording.end_ns)
     if run.environment or run.held_up:
         yield EnvironmentFailure(pending, run.error, slow=run.held_up)
@@ -414,12 +402,6 @@ def _failures(run: LoopRun) -> Iterator[EnvironmentFailure]:
 
 
 def _pending(run: LoopRun) -> Iterator[int]:
-    """Yield the time (ns) of each request that was pending when the run ended.
-
-    The recording contains no answer to a pending request, so the comparison fails from the
-    request's time on, although the run ends later. Requests of a controller whose C code failed,
-    and requests with late answers, are omitted.
-    """
     tracks, events = run.recording.tracks, run.recording.events
     for name, controller in run.started.items():
         asked, answered = (tracks.get(f"messages/{n}") for n in (request_topic(name), name))
@@ -460,11 +442,6 @@ def _lateness(run: LoopRun, targets: Mapping[str, OnTarget]) -> Iterator[Environ
 
 
 def _delayed(board: OnTarget | None, allowed_ns: int) -> bool:
-    """Return True if this host delayed the answers of an emulated board for too long.
-
-    The host is too slow if the longest exchange, counted in board cycles, was in time, but the
-    host's delay exceeds the remaining time. Return True also if an emulator hung or was ended.
-    """
     if board is None:
         return False
     if board.pacing is None:  # an emulator that hung or was ended cannot report its delay

@@ -1,9 +1,8 @@
-"""Measurement of the branches that input sequences take in a reference model in Python.
+"""Measure the branches that inputs take in a reference controller in Python.
 
-The control law runs once more as plain Python while :func:`sys.settrace` reports each instruction.
-Python executes a condition as a jump, and the instruction after the jump shows whether the
-condition was true. Functions that decide, such as ``max`` and ``np.clip``, are replaced by
-functions that also report the deciding operand.
+The controller runs once more in plain Python, while ``sys.settrace`` reports each instruction. The
+instruction after a conditional jump shows whether the condition was true. Functions such as ``max``
+and ``np.clip`` are replaced by functions that report the deciding argument.
 """
 
 from __future__ import annotations
@@ -65,8 +64,6 @@ def _clipped(row: Sequence[Any]) -> Ways:
 
 @dataclass(frozen=True)
 class _Call:
-    """A function with branches, such as ``max``; ``ways`` returns the branches of one call."""
-
     count: int
     """Number of operands; 0 for two or more."""
     sides: tuple[str, ...]
@@ -94,7 +91,7 @@ _BY_NAME = {one.__name__: call for one, call in _CALLS.items()} | {"absolute": _
 
 @dataclass(frozen=True)
 class DesignReach:
-    """The number of branches of a reference model, and the branches that no input sequence took."""
+    """The branches of a reference controller, and those that no input reached."""
 
     count: int = 0
     open: tuple[str, ...] = ()
@@ -138,7 +135,7 @@ Steps = tuple[NDArray[np.float64], Sequence[tuple[int, int]]]
 
 
 def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignReach:
-    """Measure which branches a reference model takes; it is started for each input sequence."""
+    """Measure which branches a reference controller takes."""
     if not isinstance(design, PythonController):
         return DesignReach(why="it is not a function of Python")
     watch = _Watch()
@@ -164,8 +161,6 @@ def reach_of(design: ControllerProtocol, sequences: Sequence[Steps]) -> DesignRe
 
 @dataclass
 class _Decision:
-    """A condition or call with several branches, and the branches that were taken."""
-
     function: str
     text: str
     sides: tuple[str, ...]
@@ -174,16 +169,12 @@ class _Decision:
 
 @dataclass(frozen=True)
 class _Jump:
-    """A conditional jump in bytecode, with its decision, its target, and its condition."""
-
     decision: _Decision
     target: int
     for_true: bool
 
 
 class _Watch:
-    """Context that observes decisions in a control law and in the functions that the law calls."""
-
     def __init__(self) -> None:
         self.left = MOST_INSTRUCTIONS
         self._decisions: dict[Place, _Decision] = {}
@@ -214,10 +205,6 @@ class _Watch:
     # Copies of functions, in which functions that decide are replaced by reporting ones.
 
     def copied(self, function: Any) -> Any:
-        """Copy a user's function so that the copy reports its decisions.
-
-        Other values are returned unchanged.
-        """
         if isinstance(function, types.ModuleType) and function in (np, math):
             return _Reporting(function, self)
         if _decides(function):
@@ -321,8 +308,6 @@ class _Watch:
 
 
 class _Reporting(types.ModuleType):
-    """A copy of a module such as numpy, in which functions such as ``clip`` report branches."""
-
     def __init__(self, module: types.ModuleType, watch: _Watch) -> None:
         super().__init__(module.__name__)
         self.__dict__["_module"], self.__dict__["_watch"] = module, watch
@@ -365,7 +350,6 @@ def _place(code: types.CodeType, one: dis.Instruction) -> Place | None:
 
 
 def _text(place: Place) -> str:
-    """Return the source text of an expression on one line, or "" if the source is unavailable."""
     file, first, start, last, end = place
     rows = [linecache.getline(file, n).encode() for n in range(first, last + 1)]
     if not all(rows):
@@ -376,10 +360,6 @@ def _text(place: Place) -> str:
 
 
 def _sides(text: str) -> tuple[str, ...]:
-    """Return the texts of the branches of a call such as ``max(a, b)``.
-
-    The result is empty for other expressions.
-    """
     try:
         node = ast.parse(text, mode="eval").body
     except SyntaxError:

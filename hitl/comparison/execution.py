@@ -1,6 +1,6 @@
-"""Execution times of a controller's steps on host or board, and other reports of a board.
+"""Execution times of a controller's steps, on the host or on a board.
 
-The times are observations. A later step can take longer than the longest observed step.
+The times are observations. The longest observed time is no upper limit.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ FEWEST_FOR_P99 = 100
 
 
 def p99(values: NDArray[Any]) -> Any:
-    """Return the 99th percentile of sorted values (k,); at most 1 % of the values exceed it."""
+    """Return the 99th percentile of sorted values (k,)."""
     return values[math.ceil(0.99 * len(values)) - 1]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Statistics of the durations of the steps of one run, in ns of ``clock``."""
+    """Statistics of the execution times of the steps in a run, in ns."""
 
     steps: int
     min: int
@@ -63,7 +63,7 @@ class Execution:
         what: str = STEP,
         clock: str = HOST,
     ) -> Execution | None:
-        """Return the statistics of the durations ``took_ns`` (k,), or ``None`` for no durations."""
+        """Return statistics of the execution times ``took_ns`` (k,), or ``None`` if empty."""
         took = np.array(took_ns, np.int64)
         if not len(took):
             return None
@@ -86,7 +86,7 @@ class Execution:
 
     @property
     def share(self) -> float | None:
-        """The longest step divided by the period, or ``None`` without a period."""
+        """Longest execution time divided by the period, or ``None`` without a period."""
         return None if self.period_ns is None else self.max / self.period_ns
 
     @property
@@ -123,23 +123,23 @@ class Execution:
 
 
 def timed(controller: object) -> bool:
-    """Return False for an instrumented (sanitize, coverage) and therefore slower build."""
+    """Return False for a build with sanitizers or coverage, which is slower."""
     return kind_of_build(controller) == PLAIN
 
 
 def clock_of(controller: object) -> str:
-    """Return the clock that measures the steps of a controller: the board's or the host's."""
+    """Return the clock that measures the steps of a controller."""
     return TARGET if on_board(controller) else HOST
 
 
 def on_board(controller: object) -> bool:
-    """Return True if the controller runs on a board, which measures steps in processor cycles."""
+    """Return True for a controller on a board, which counts processor cycles."""
     return hasattr(controller, "cycles")
 
 
 @dataclass(frozen=True, eq=False)
 class OnTarget:
-    """Reports and measurements of a board in one run of its controller."""
+    """Measurements of a board in one run of its controller."""
 
     url: str
     board: HelloReply
@@ -166,7 +166,7 @@ class OnTarget:
 
     @classmethod
     def of(cls, controller: object, period: Period | None = None) -> OnTarget | None:
-        """Return the data of ``controller`` after its run, or ``None`` if no board was reached."""
+        """Return the measurements of a controller after its run, or ``None`` without a board."""
         board: HelloReply | None = board_of(controller)
         if board is None:
             return None
@@ -193,14 +193,14 @@ class OnTarget:
 
     @property
     def wire_ns(self) -> int:
-        """Time of the longest request and reply on the wire, ns."""
+        """Longest time (ns) of a request and its answer on the serial line."""
         return self.budget.request_ns + self.budget.reply_ns
 
     def too_long(self, name: str) -> str:
-        """Return a clause if the longest exchange does not fit the period of ``name``, else "".
+        """Return a text if the longest exchange exceeds the period, else "".
 
-        The estimate combines the longest frames with the longest observed step. If an emulated
-        board measured a longer exchange, the measured time replaces the estimate.
+        The estimate combines the longest frames with the longest observed step. A longer measured
+        exchange replaces the estimate.
         """
         longest, budget = self.budget.answered_ns, self.budget
         if self.exchange is not None and self.exchange.clock == TARGET:
@@ -220,7 +220,7 @@ class OnTarget:
         return {k: v for k, v in counts.items() if v}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data with times in ns; the execution time is also given in cycles."""
+        """Return plain data with times in ns and cycles."""
         few = self.cycles if len(self.cycles) else np.zeros(1, np.int64)
         return {
             "url": self.url,
@@ -253,7 +253,6 @@ def _clock(one: Any) -> str:
 
 
 def _exchanges(one: Any) -> NDArray[np.int64]:
-    """Return the duration of each exchange (k,), ns."""
     if not one.paced:
         return np.array(one.exchange_ns, np.int64)
     budget: Budget = one.budget

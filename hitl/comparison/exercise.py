@@ -1,4 +1,4 @@
-"""Reports of the signals that changed in a comparison, and of the answers that took effect."""
+"""Reports on the signals that changed in a comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rtsim.record.verdict import SignalResult, short
 
 @dataclass(frozen=True)
 class Exercise:
-    """The inputs and outputs that changed in the steps of one controller's reference model."""
+    """Inputs and outputs of a reference controller that changed in a comparison."""
 
     still_outputs: tuple[str, ...] = ()
     """Names of the output columns that never changed."""
@@ -94,12 +94,12 @@ class Exercise:
 
     @property
     def never_moved(self) -> list[str]:
-        """Names of the output columns that never changed, in the run or with any stimulus."""
+        """Names of the outputs that never changed, in the run or with any stimulus."""
         return [name for name in self.still_outputs if name not in self.stimulated_outputs]
 
     @property
     def never_changed(self) -> list[str]:
-        """Names of the input columns that never changed, in the run or in any stimulus."""
+        """Names of the inputs that never changed, in the run or in any stimulus."""
         return [name for name in self.still_inputs if name not in self.stimulated_inputs]
 
     def to_json(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Effects:
-    """Numbers of requests to a controller in a run, and of answers that took effect."""
+    """Numbers of requests to a controller, and of answers that took effect."""
 
     asked: int
     """Number of requests."""
@@ -128,7 +128,7 @@ class Effects:
     def of(
         cls, name: str, design: ControllerProtocol, baseline: Recording, candidate: Recording
     ) -> Effects:
-        """Count the requests and answers of controller ``name`` in the run ``candidate``.
+        """Count the requests to a controller and its answers in a run.
 
         ``baseline`` is the run with the reference.
         """
@@ -144,11 +144,11 @@ class Effects:
 
     @property
     def any(self) -> bool:
-        """True if an answer arrived and the reference model changed its outputs."""
+        """True if an answer arrived and the reference controller changed its outputs."""
         return self.arrived > 0 and self.away
 
     def nothing(self, name: str) -> str:
-        """Return why this controller had no effect in the run, or ""."""
+        """Return why a controller had no effect in the run, or ""."""
         if not self.arrived:
             return (
                 f"no answer of {name} took effect before the end; use a smaller --latency or a "
@@ -167,7 +167,7 @@ class Effects:
 
 @dataclass(frozen=True)
 class FlightCoverage:
-    """The numbers of compared signals and rows in closed loop, and the end of each run."""
+    """Numbers of compared signals and rows in closed loop, and the ends of both runs."""
 
     signals: int = 0
     rows: int = 0
@@ -179,7 +179,6 @@ class FlightCoverage:
     def of(
         cls, results: Sequence[SignalResult], paired: Recording, flights: Mapping[str, Recording]
     ) -> FlightCoverage:
-        """Count the compared signals, and the rows that both runs contain (``paired``)."""
         tracks = [t for t in paired.tracks.values() if t.spec.deterministic and len(t)]
         last = max((int(t.ns.max()) for t in tracks), default=-1)
         ends = {side: RunEnding.of(flight).in_brief for side, flight in flights.items()}
@@ -204,7 +203,6 @@ class FlightCoverage:
 
 
 def _effective(answers: TrackData, end_ns: int) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the answers that arrived before the end of the run."""
     arrival = answers.integer("arrival")
     return np.asarray((arrival >= 0) & (arrival <= end_ns))
 

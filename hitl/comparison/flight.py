@@ -1,4 +1,4 @@
-"""Comparison of the closed-loop run of the C code or board with the run of its reference."""
+"""Compare a closed-loop run of C code or of a board with the run of its reference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SIDE = "side"
 
 @dataclass(frozen=True)
 class Compared:
-    """The verdict on two runs, and the compared rows of each run, which have equal tags."""
+    """The verdict on two runs, and their compared rows."""
 
     comparison: Comparison
     baseline: Recording
@@ -41,8 +41,6 @@ class Compared:
 
 
 class _Track(NamedTuple):
-    """The paired rows of a track in both runs, and a failed result if some rows have no pair."""
-
     baseline: TrackData
     candidate: TrackData
     problem: SignalResult | None
@@ -55,11 +53,10 @@ def compare_flights(
     controllers: Collection[str],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> Compared:
-    """Compare the run ``candidate`` with the run ``baseline``, row by row.
+    """Compare two runs row by row.
 
-    ``controllers`` are the names of the controllers that are replaced in ``candidate``. ``rules``
-    are the tolerances of :func:`rtsim.record.comparison.compare`. ``sides`` names both runs in
-    texts.
+    ``controllers`` contains the names of the replaced controllers. ``rules`` are the tolerances of
+    :func:`rtsim.record.comparison.compare`. ``sides`` names both runs in texts.
     """
     end, reached = _end(baseline), _end(candidate)
     early, cut = reached < end, first_late(candidate)
@@ -90,7 +87,7 @@ def compare_flights(
 def first_late(candidate: Recording) -> int | None:
     """Return the time (ns) of the first request with a late answer, or ``None``.
 
-    Late answers for which the run waited are not counted.
+    An answer for which the run waited is not late.
     """
     asked = [
         e.tag.ns - int(e.values["allowed"])
@@ -102,10 +99,6 @@ def first_late(candidate: Recording) -> int | None:
 
 
 def _answered(candidate: Recording, controller: str, ns: int) -> bool:
-    """Return True if the run contains an answer to the controller's request at ``ns``.
-
-    The run contains a late answer only with the policy ``stretch``.
-    """
     track = candidate.tracks.get(f"messages/{controller}")
     return track is not None and bool((track.ns == ns).any())
 
@@ -113,7 +106,6 @@ def _answered(candidate: Recording, controller: str, ns: int) -> bool:
 def _overlap(
     end: int, reached: int, candidate: Recording, cut: int | None, sides: Sides
 ) -> SignalResult:
-    """Return the failed result for a run that is too short for a comparison up to its end."""
     if cut is None:
         flight = f"the run with the {sides.translation}"
         reason = f"{flight} ends at {short(Tag(reached))} of {short(Tag(end))}"
@@ -130,7 +122,6 @@ def _overlap(
 
 
 def _end(recording: Recording) -> int:
-    """Return the time (ns) of the last row of all deterministic tracks, or -1 without rows."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=-1)
 
@@ -156,10 +147,6 @@ def _only(track: TrackData, rows: Index) -> TrackData:
 
 
 def _keys(track: TrackData) -> NDArray[np.int64]:
-    """Return the keys by which rows are paired, shape (n, 3).
-
-    The columns are the time (ns), the microstep, and the result of :func:`_sides`.
-    """
     ns = track.ns
     step = next((track.integer(name) for name in _STEPS if name in track.integers), 0 * ns)
     return np.stack([ns, step, _sides(track)], axis=1)
@@ -173,11 +160,6 @@ def _sides(track: TrackData) -> NDArray[np.int64]:
 def _problem(
     a: TrackData, left: Index, b: TrackData, right: Index, sides: Sides
 ) -> SignalResult | None:
-    """Return a failed result for a row without a pair.
-
-    Rows ``x+`` of ``a`` need no pair. In a track with rows ``x+``, rows that only ``b`` contains
-    are no difference.
-    """
     name = f"{a.name} (rows)"
     missing = np.setdiff1d(np.flatnonzero(_sides(a) == 0), left)
     if len(missing):
@@ -200,10 +182,6 @@ def _tag(track: TrackData, rows: Index) -> Tag:
 
 
 def _together(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[Index, Index]:
-    """Return the indices of rows with equal keys in ``a`` and ``b``, in the order of ``a``.
-
-    Rows with the same key are paired in order.
-    """
     _, ids = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
     ids = ids.reshape(-1)
     most = len(ids) + 1
@@ -223,7 +201,7 @@ def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class EnvironmentFailure(NamedTuple):
-    """An environment failure that makes a run unusable from ``since_ns`` on, and the reason."""
+    """A failure of the environment, because of which the run counts only up to ``since_ns``."""
 
     since_ns: int
     why: str
@@ -269,7 +247,7 @@ class LoopComparison(Judged):
 
     @property
     def slipped(self) -> int:
-        """Time (ns) by which emulated boards fell behind the wall clock, as this host was slow."""
+        """Time (ns) by which emulated boards fell behind, because this host was slow."""
         paced = [t.pacing for t in self.targets.values() if t.pacing is not None]
         return sum(pacing.slipped_ns for pacing in paced if pacing.slips)
 
@@ -290,7 +268,7 @@ class LoopComparison(Judged):
         return [r for r in self.comparison.failures if not self.excuses(r)]
 
     def excuses(self, result: SignalResult) -> bool:
-        """Return True if the environment, not the C code or the board, caused a failure."""
+        """Return True if the environment caused the failure."""
         if not result.reason or not self._excused:
             return False
         since = self.candidate.end_ns if self.environment is None else self.environment.since_ns
@@ -315,7 +293,7 @@ class LoopComparison(Judged):
         return min(failed, key=lambda r: r.first_failed or (0, 0), default=None)
 
     def failure(self, result: SignalResult) -> str:
-        """Return a sentence on where ``result`` fails first, with the values of both runs."""
+        """Return a sentence about the first failure, with the values of both runs."""
         text = f"{result.name}: {result.reason}"
         pair = self.values(result)
         if pair is None:
@@ -325,7 +303,7 @@ class LoopComparison(Judged):
         return f"{text}, allowed {allowance(result)}"
 
     def values(self, result: SignalResult) -> tuple[str, str] | None:
-        """Return the values of both runs at the first failure, as text; ``None`` without values."""
+        """Return the values of both runs at the first failure, as text."""
         name, _, signal = result.name.rpartition(".")
         a, b = (recording.tracks.get(name) for recording in self.paired)
         if result.first_failed is None or a is None or b is None or signal not in a.signals:
@@ -363,7 +341,7 @@ def allowance(result: SignalResult) -> str:
 
 
 def time_needed(flight: LoopComparison) -> str:
-    """Return a sentence with a remedy for late answers."""
+    """Return a sentence with a remedy against late answers."""
     if flight.slipped:
         return (
             f"this host was too slow for the emulator, which lost {duration(flight.slipped)} "

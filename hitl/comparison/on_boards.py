@@ -1,4 +1,4 @@
-"""C code on boards: the firmware for a comparison, and a comparison of several emulated boards."""
+"""C code on boards: firmware for a comparison, and a comparison of several boards."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOST, BOARD = "host C", "board"
 
 
 class OnBoards(NamedTuple):
-    """The stages of a comparison, for host and board, and the firmware images of the boards."""
+    """The stages of a comparison, on the host and on a board, with the firmware."""
 
     stages: list[Stage]
     images: dict[str, Firmware]
@@ -64,7 +64,7 @@ class OnBoards(NamedTuple):
 
 
 class Met(NamedTuple):
-    """The identity and the time budget of a board that was contacted before the first run."""
+    """A board that was found before the first run: identity and time budget."""
 
     board: HelloReply
     budget: Budget
@@ -80,11 +80,11 @@ def stages(
     cases: Path | None = CASES,
     link: str | None = None,
 ) -> OnBoards:
-    """Build the C code for this host and for the board at ``url``, without starting either.
+    """Build the C code for this host and for the board at ``url``.
 
-    ``controllers`` maps components to interface files. With ``paced``, the closed loop on the board
-    is paced by the wall clock; the open loop is always in lockstep. ``firmware`` is an Intel HEX
-    file for an emulated board; ``link`` is the link to the C code on this host, as for
+    ``controllers`` maps components to interface files. With ``paced``, the closed loop with the
+    board is in real time; the open loop is always in lockstep. ``firmware`` is an Intel HEX file
+    for an emulated board; ``link`` is the link to the C code on this host, as for
     :class:`SilController`.
 
     Raises :class:`InterfaceError` for types that the board's processor does not have,
@@ -136,7 +136,7 @@ def stages(
 
 
 def own_values(host: SilController) -> dict[str, object]:
-    """Return the values of parameters that exist only in the C code, for use on the board."""
+    """Return the values of parameters that only the C code declares."""
     names = unnamed(host.interface, host.values)
     if not names:
         return {}
@@ -146,7 +146,7 @@ def own_values(host: SilController) -> dict[str, object]:
 
 
 def check_faults(scenario: Scenario, board: Stage, url: str) -> None:
-    """Raise :class:`ScenarioError` for a fault that this host cannot cause on the board."""
+    """Raise ``ScenarioError`` for a fault that cannot be caused on the board."""
     for fault in () if parse_url(url).emulated else scenario.declared_faults:
         if issubclass(fault.kind, BoardFault) and fault.part in board.controllers:
             raise ScenarioError(
@@ -156,7 +156,7 @@ def check_faults(scenario: Scenario, board: Stage, url: str) -> None:
 
 
 def check_processor(interface: Interface, board: BoardDescription = DEFAULT_BOARD) -> None:
-    """Raise :class:`InterfaceError` for a type that ``board`` lacks; suggest a suitable variant."""
+    """Raise ``InterfaceError`` for a type that the board lacks."""
     try:
         check_target(interface, board.target)
     except InterfaceError as error:
@@ -187,10 +187,9 @@ def in_words(image: Firmware) -> str:
 
 
 def meet(stage: Stage, scenario: Scenario) -> dict[str, Met]:
-    """Connect to each board of ``stage`` once, to detect a missing board before the first run.
+    """Connect to each board, to detect a missing board before the first run.
 
-    Returns the identity and the time budget of each controller's board, for the period of
-    ``scenario``. Raises the error of the connection.
+    Returns the identity and the time budget of each board. Raises the error of the connection.
     """
     out, periods = {}, scenario.of(ControllerComponent)
     for name, prototype in stage.controllers.items():
@@ -213,7 +212,7 @@ _UNBOUNDED = 100.0
 
 
 class Difference(NamedTuple):
-    """The first output of a board that differs in its bits from the output on the host."""
+    """The first output of a board that differs from the output on the host."""
 
     step: int
     output: str
@@ -232,7 +231,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class OnOneBoard:
-    """The measurements of one board, or the reason why it could not run the controller."""
+    """The results of one board, or why it could not run the controller."""
 
     board: BoardDescription
     image: Firmware | None = None
@@ -252,7 +251,7 @@ class OnOneBoard:
 
 @dataclass(frozen=True)
 class OnHost:
-    """The answers of the C code on this host, or the reason for a failed step."""
+    """The outputs of the C code on this host, or why a step failed."""
 
     name: str
     answers: Sequence[Vector]
@@ -270,7 +269,6 @@ class OfBoards(Judged):
     rows: Sequence[OnOneBoard]
 
     def _judge(self) -> Outcome:
-        """Return FAILED if an output differs or the C code fails on this host."""
         if self.differing or (self.host.error and not self.host.environment):
             return Outcome.FAILED
         undecided = self.host.error or self.stopped or self.nothing or not self.rows
@@ -290,7 +288,7 @@ class OfBoards(Judged):
 
     @property
     def nothing(self) -> str:
-        """Why equal outputs prove nothing, or "" if C code without effect would differ."""
+        """Why equal outputs prove nothing, or ""."""
         found = self.host.exercise
         if found.any:
             return ""
@@ -311,10 +309,9 @@ class OfBoards(Judged):
 
 
 def random_inputs(interface: Interface, count: int, seed: int) -> list[Vector]:
-    """Return ``count`` inputs, uniform in the range and type of each input column.
+    """Return ``count`` random inputs within the range and type of each signal.
 
-    A column without a range has values within +-100, or within the range of its 8-bit or 16-bit
-    type.
+    A signal without a range has values within +-100 and within its type.
     """
     chance = np.random.default_rng(seed)
     ranges = ranges_of(interface, _UNBOUNDED)
@@ -325,11 +322,11 @@ def random_inputs(interface: Interface, count: int, seed: int) -> list[Vector]:
 
 
 def on_boards(interface: Interface, boards: Iterable[str], inputs: Sequence[Vector]) -> OfBoards:
-    """Run ``interface`` with ``inputs`` on this host and on each of the emulated ``boards``.
+    """Run a controller with equal inputs on this host and on several emulated boards.
 
-    If the controller cannot run on a board, the row of this board contains the reason. If a step
-    fails on this host, no board runs. Raises the error of the host's build or start, and
-    :class:`BoardError` for an unknown board.
+    If the controller cannot run on a board, the result contains the reason. If a step fails on this
+    host, no board is run. Raises the error of the host's build or start, and :class:`BoardError`
+    for an unknown board.
     """
     known = [board_named(name) for name in boards]
     host = _on_host(interface, inputs)
@@ -396,7 +393,6 @@ def _on_board(
 
 
 def _difference(interface: Interface, step: int, host: Vector, board: Vector) -> Difference | None:
-    """Return the first output whose bits differ in this step, or ``None``."""
     for column, a, b in zip(interface.outputs.columns, host, board, strict=True):
         if a.tobytes() != b.tobytes():
             return Difference(step, column, float(a), float(b))

@@ -1,8 +1,8 @@
-"""Open loop: a reference model and its translation receive the same inputs, step by step.
+"""Open loop: a reference controller and its translation receive the same inputs step by step.
 
 An output passes if it differs by at most ``max(absolute, relative * |design|)``, as in comparisons
-of recordings (:mod:`rtsim.record.verdict`). The outputs have no effect on the inputs, so an error
-occurs in the first step that differs.
+of recordings (:mod:`rtsim.record.verdict`). The outputs have no effect on the inputs, so each
+difference belongs to one step.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ MOST_AGAIN = 1000
 
 
 class Driven:
-    """A reference model and the compared controller, with their answers to the same inputs.
+    """A reference controller and the compared controller, with their outputs for the same inputs.
 
-    ``inputs`` (k, m) has one row per step, with columns in the order of the reference model's
-    inputs. ``tags`` (k, 2) contains the simulated time in ns and the microstep of each step.
+    ``inputs`` (k, m) has a row for each step, in the order of the reference controller's inputs.
+    ``tags`` (k, 2) contains the time (ns) and the microstep of each step.
     """
 
     def __init__(
@@ -100,7 +100,10 @@ class Driven:
         self._of = list(self.columns.values())
 
     def run(self, observe: Observer | None) -> None:
-        """Run all steps. After an error, only the reference runs the remaining steps."""
+        """Run all steps.
+
+        After an error, only the reference controller executes the remaining steps.
+        """
         for step, row in enumerate(self.inputs):
             self.wanted[step] = _exchange(self.design, self._tag(step), row)
             if not self.error:
@@ -117,9 +120,9 @@ class Driven:
                 observe(step + 1, len(self.inputs))
 
     def again(self) -> Check | None:
-        """Initialise the compared controller again, and check that the answers are the same.
+        """Initialise the compared controller again, and check that its outputs are the same.
 
-        Returns ``None`` if the translation cannot be restarted or has already failed.
+        Returns ``None`` if the controller cannot be initialised again.
         """
         translation = self.translation
         if not isinstance(translation, Restartable) or self.error:
@@ -143,7 +146,6 @@ class Driven:
         return Check(INITIALIZED_AGAIN)
 
     def _different(self, step: int, answer: Vector) -> str:
-        """Return how ``answer`` differs from the first answer at the same step, or "" if equal."""
         before = self.given[step]
         same = (answer == before) | (np.isnan(answer) & np.isnan(before))
         if same.all():
@@ -157,7 +159,6 @@ class Driven:
         )
 
     def _remedy(self) -> str:
-        """Return why the answers differ after the second initialisation, and a remedy."""
         interface = interface_of(self.translation)
         resets = (
             "initialize does not reset everything that a run changes; reset the rest there, or, "
@@ -173,7 +174,8 @@ class Driven:
     def execution(self, period: Period | None) -> Execution | None:
         """Return the execution times of the steps, or ``None`` for an instrumented build.
 
-        If the C code does not measure its steps, the times are the durations of the exchanges.
+        If the C code does not measure its steps, the result contains the durations of the
+        exchanges.
         """
         if not timed(self.translation):
             return None
@@ -184,10 +186,6 @@ class Driven:
         return Execution.of(took, period, clock=clock_of(self.translation))
 
     def _answer(self, step: int) -> Vector:
-        """Return the compared controller's outputs (n,) for ``step``, in the reference's order.
-
-        An output is NaN if the compared controller does not have the output.
-        """
         answer = _exchange(self.translation, self._tag(step), self.inputs[step][self.sent])
         out = np.full(self.design.outputs.size, np.nan)
         out[self._into] = answer[self._of]
@@ -222,7 +220,6 @@ def _exchange(controller: ControllerProtocol, tag: Tag, inputs: Vector) -> Vecto
 
 
 def _order(ours: Signals, theirs: Signals) -> list[int]:
-    """For each input in ``theirs``, return its index among the reference's inputs, ``ours``."""
     for column in theirs.columns:
         if column not in ours.columns:
             raise UnknownName("input", column, ours.columns, "the reference model")
@@ -230,7 +227,7 @@ def _order(ours: Signals, theirs: Signals) -> list[int]:
 
 
 class First(NamedTuple):
-    """The first step that fails, and its failing output."""
+    """The first step that fails, with its output."""
 
     signal: str
     step: int
@@ -238,7 +235,7 @@ class First(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OpenLoop(Judged):
-    """The result of k steps in open loop; in ``translation``, steps without an answer are NaN."""
+    """The result of k steps in open loop; steps without an answer are NaN."""
 
     name: str
     signals: list[OutputResult]
@@ -271,10 +268,6 @@ class OpenLoop(Judged):
     exercise: Exercise = Exercise()
 
     def _judge(self) -> Outcome:
-        """Return FAILED for a wrong answer, a failed check or an error of the controller.
-
-        Otherwise return UNDECIDED if the environment failed or equal answers prove nothing.
-        """
         differs = any(s.reason and (s.step is None or s.step < self.answered) for s in self.signals)
         if differs or any(check.problem for check in self.checks):
             return Outcome.FAILED
@@ -296,14 +289,14 @@ class OpenLoop(Judged):
         return [s for s in self.signals if s.reason]
 
     def worst_first(self) -> list[OutputResult]:
-        """Return the failing, then the passing outputs, each by decreasing share of tolerance."""
+        """Return the outputs, first those that fail, sorted by their difference."""
         return sorted(self.signals, key=lambda s: (not s.reason, -s.share, -s.max_rel))
 
     def tag(self, step: int) -> Tag:
         return Tag(int(self.tags[step][0]), int(self.tags[step][1]))
 
     def moment(self, signal: OutputResult, step: int) -> StepMoment:
-        """Return the values, the tolerance and the inputs of an output at a step."""
+        """Return value, tolerance and inputs of an output at a step."""
         column = self.signals.index(signal)
         absolute, relative = signal.tolerance
         size = abs(float(self.design[step, column]))
@@ -389,23 +382,25 @@ def open_loop(
     sides: Sides = C_AGAINST_DESIGN,
     labels: Signals | None = None,
 ) -> OpenLoop:
-    """Compare two running controllers on the same inputs, and return the verdict on each output.
+    """Compare two running controllers on the same inputs.
 
-    A :class:`ControllerError` that the translation raises is part of the result. Errors of the
-    reference model are raised. Raises :class:`ShapeError` for inputs or tags of a wrong shape, and
+    A ``ControllerError`` of the translation is part of the result. Errors of the reference model
+    are raised. Raises :class:`ShapeError` for inputs or tags of a wrong shape, and
     :class:`ScenarioError` for tolerances that match no output.
 
     Args:
-        design: Reference model.
-        translation: Controller that is compared with the reference model.
-        inputs: Inputs of all steps, shape (k, m), in the order of the reference model's inputs.
-        tags: ns and microstep of each step, shape (k, 2). By default, step i is at tick i.
+        design: Reference controller.
+        translation: Controller to compare with it.
+        inputs: Inputs of all steps, shape (k, m), in the order of the reference controller's
+            inputs.
+        tags: Time (ns) and microstep of each step, shape (k, 2). By default, step i is at tick i.
         name: Name of the controller in messages.
-        period: Period for ``tags``; by default the period of the translation.
-        tolerances: See :mod:`hitl.comparison.tolerances`. The default follows from the C types.
+        period: Period of the steps; by default that of the translation.
+        tolerances: See ``hitl.comparison.tolerances``. By default, tolerances depend on the C
+            types.
         observe: Function that is called after each step.
-        sides: Names of the two controllers in messages.
-        labels: Units and kinds of the outputs, for a ``design`` in C that does not state them.
+        sides: Names of both controllers in messages.
+        labels: Units and kinds of the outputs, if ``design`` is in C.
     """
     name = name or name_of(translation)
     interface = interface_of(translation)
@@ -453,7 +448,7 @@ def _limits(driven: Driven, rules: Mapping[str, Tolerance], name: str) -> dict[s
 
 
 def defaults(translation: ControllerProtocol, floating: bool = False) -> dict[str, Tolerance]:
-    """Return the default tolerance of each output column; see :func:`by_type`.
+    """Return the default tolerance of each output; see ``by_type``.
 
     With ``floating``, only floating-point outputs are included.
     """
@@ -541,10 +536,10 @@ def drive(
     sides: Sides = C_AGAINST_DESIGN,
     **options: Any,
 ) -> OpenLoop:
-    """Start both controllers, run :func:`open_loop` on them, and close them.
+    """Start both controllers, compare them in open loop, and close them.
 
-    ``options`` are further arguments of :func:`open_loop`. If the controller ``translation`` cannot
-    be initialised or closed, the result contains the error.
+    ``options`` are further arguments of :func:`open_loop`. A failure of the initialisation or the
+    end of ``translation`` is part of the result.
     """
     with ExitStack() as stack:
         ours = stack.enter_context(closing(fresh(name, design)))
@@ -566,9 +561,9 @@ def drive(
 
 
 def fresh(name: str, controller: ControllerProtocol) -> ControllerProtocol:
-    """Return a new controller from the method ``fresh()`` of ``controller``.
+    """Return a new controller from the method ``fresh`` of ``controller``.
 
-    Raises :class:`ScenarioError` if the controller has no method ``fresh()``.
+    Raises ``ScenarioError`` if the controller has no such method.
     """
     if not isinstance(controller, Fresh):
         raise ScenarioError(
@@ -588,8 +583,6 @@ def closed(controller: ControllerProtocol) -> ControllerError | None:
 
 
 class _Dead:
-    """Stand-in for a controller that could not start; each step raises the error of the start."""
-
     outside = False
 
     def __init__(self, instead_of: ControllerProtocol, error: ControllerError) -> None:

@@ -1,4 +1,4 @@
-"""The verdict on one output of a compared controller, with its first and largest difference."""
+"""The verdict on one output of a compared controller."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ REFERENCE_MODEL = "reference model"
 
 
 class Sides(NamedTuple):
-    """The names of two compared sides; ``design`` is the reference for ``translation``."""
+    """Names of two compared controllers; ``design`` is the reference for ``translation``."""
 
     design: str = DESIGN
     translation: str = "C"
 
     @property
     def aim(self) -> str:
-        """A text for the expected behaviour, for example ``what its reference model does``."""
+        """Text for the expected behaviour, such as ``what its reference model does``."""
         whose = f"its {REFERENCE_MODEL}" if self.design == DESIGN else f"the {self.design}"
         return f"what {whose} does"
 
     @property
     def reference(self) -> str:
-        """Displayed name of the reference: ``reference model``, or ``host C`` for a board."""
+        """Name of the reference in texts: ``reference model``, or ``host C`` for a board."""
         return displayed(self.design)
 
     @property
@@ -69,7 +69,7 @@ Pairs = tuple[Vector, Vector]
 
 @dataclass(frozen=True)
 class OutputResult(SignalResult):
-    """The verdict on one output column, over all steps with an answer."""
+    """The verdict on one output, over all steps with an answer."""
 
     type: str = "float64"
     """Type of the C output."""
@@ -89,7 +89,7 @@ class OutputResult(SignalResult):
     """``angle`` for an angle, which wraps around. Quaternions are compared element by element."""
 
     def pair(self, tags: NDArray[np.int64]) -> ComparedSignal:
-        """Return an object that measures the output's difference at each of ``tags`` (n, 2)."""
+        """Return an object that measures the differences of the output at ``tags`` (n, 2)."""
         return _pair(self.name, self.unit, self.kind, self.tolerance, tags)
 
     def to_json(self) -> dict[str, object]:
@@ -151,10 +151,10 @@ def judged(
     tags: NDArray[np.int64],
     sides: Sides = C_AGAINST_DESIGN,
 ) -> OutputResult:
-    """Return the verdict on an output with ``values`` of shape (n,) on each side.
+    """Return the verdict on an output with the values (n,) of both controllers.
 
-    ``type`` is the type of the C output. ``tags`` (k, 2) contains the tags of all steps, k >= n. If
-    answers are missing (n < k), the output fails at the first wrong or missing answer.
+    ``type`` is the C type of the output. ``tags`` (k, 2) contains the tags of all steps, k >= n. If
+    answers are missing, the output fails at the first wrong or missing answer.
     """
     kind: Kind = "angle" if signal.kind == "angle" else "scalar"
     n = len(values[0])
@@ -198,16 +198,16 @@ def missing(column: str, unit: str) -> OutputResult:
 
 
 def lined_up(wanted: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``given`` (n, 4); negate each quaternion whose negative is nearer to ``wanted``."""
+    """Return ``given`` (n, 4), with each quaternion negated if this is nearer to ``wanted``."""
     flipped = np.abs(wanted + given).max(axis=1) < np.abs(wanted - given).max(axis=1)
     return np.where(flipped[:, None], -given, given)
 
 
 def ulps(a: Vector, b: Vector, type: str) -> Vector:
-    """Return the distance of ``a`` and ``b`` (n,) in steps between adjacent numbers of ``type``.
+    """Return the number of floating-point numbers of a type between ``a`` and ``b`` (n,).
 
-    Every ``type`` except ``float32`` counts as ``float64``. The distance is infinite if exactly one
-    value is NaN, and 0 if both are NaN.
+    Every ``type`` except ``float32`` counts as ``float64``. The result is infinite if one value is
+    NaN, and 0 if both are NaN.
     """
     whole = np.int32 if type == "float32" else np.int64
     with np.errstate(over="ignore"):
@@ -227,7 +227,6 @@ def _ranks(values: NDArray[Any], whole: type[np.signedinteger[Any]]) -> NDArray[
 
 
 def _shares(gap: Vector, allowed: Vector) -> Vector:
-    """Return difference / tolerance; if the tolerance is 0, any difference gives infinity."""
     some = (allowed > 0) & np.isfinite(gap)
     with np.errstate(over="ignore"):
         return np.divide(gap, allowed, out=np.where(gap > 0, math.inf, 0.0), where=some)

@@ -1,4 +1,4 @@
-"""Requirements of the scenario, checked on the closed-loop runs of a comparison."""
+"""Check the scenario's requirements on the closed-loop runs of a comparison."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ from rtsim.requirements.verdict import RequirementResult, check_run
 
 @dataclass(frozen=True, eq=False)
 class RequiredOfRuns:
-    """The verdicts of the requirements on the runs of a comparison.
-
-    In a chain, each comparison has the verdicts on the run of its last stage. The first comparison
-    also has the verdicts on the run with the reference model.
-    """
+    """Verdicts on the requirements in the runs of a comparison."""
 
     runs: Mapping[str, list[RequirementResult]] = field(default_factory=dict)
     """The verdicts on each run, by the stage that ran in it (``design``, ``C``, ``board``)."""
@@ -34,9 +30,9 @@ class RequiredOfRuns:
         recordings: Mapping[str, Recording | None],
         failures: Mapping[str, EnvironmentFailure | None],
     ) -> RequiredOfRuns:
-        """Check ``required`` on each recording; ``None`` stands for a run that did not happen.
+        """Check ``required`` on each recording; ``None`` stands for a missing run.
 
-        ``failures`` are the failures of the environment in these runs.
+        ``failures`` contains the failures of the environment.
         """
         if not required:
             return cls()
@@ -79,7 +75,7 @@ class RequiredOfRuns:
 
     @property
     def why(self) -> list[str]:
-        """A sentence about each requirement that a run does not meet, with its robustness."""
+        """A sentence about each requirement that a run violates."""
         return [
             f"requirement, run with the {displayed(side)}: {one.in_words}"
             for side, each in self.runs.items()
@@ -103,10 +99,6 @@ class RequiredOfRuns:
 def _checked(
     required: Sequence[Requirement], recording: Recording, failure: EnvironmentFailure | None
 ) -> list[RequirementResult]:
-    """Check a run up to the failure of its environment, if there was one.
-
-    A later violation may come from the environment instead of the C code or the board.
-    """
     if failure is None:
         return check_run(required, lambda: recording, margins=True)
     before = recording.up_to(max(failure.since_ns - 1, 0))

@@ -1,9 +1,9 @@
-"""Tolerances for the differences between a translation and its reference model.
+"""Tolerances for the differences between a translation and its reference controller.
 
-A rule is a pattern of signal names with a pair ``(absolute, relative)``, as in ``rtsim compare``. A
-pattern matches an output by its own name (``force``), by controller (``controller.force``) or by
-track (``messages/controller.force``). In the closed loop, a pattern also matches the signals of any
-track (``plant.*``). If several rules match a signal, the last rule applies.
+A rule consists of a pattern for signal names and a pair ``(absolute, relative)``. A pattern matches
+the name of an output (``force``), with its controller (``controller.force``) or with its track
+(``messages/controller.force``). In closed loop, a pattern also matches the signals of other tracks
+(``plant.*``). If several rules match a signal, the last one applies.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ AT_REST = 1e-12
 
 
 def span_of(values: Values, signal: Signal) -> float:
-    """Return the greatest range of an element of ``signal`` in the finite ``values`` (n, size)."""
+    """Return the greatest range of an element in the finite ``values`` (n, size)."""
     turn = _TURN.get(signal.unit) if signal.kind == "angle" else None
     most = 0.0
     for column in values.T:
@@ -60,11 +60,10 @@ def span_of(values: Values, signal: Signal) -> float:
 
 
 def scale_of(values: Values, signal: Signal) -> float:
-    """Return the scale of a signal, which determines its tolerances.
+    """Return the scale of a signal, to which its tolerances are relative.
 
-    ``values`` (n, size) contains the values of the signal. The scale is the range of the values.
-    For a constant signal, the scale is the greatest absolute value, or 1 if the signal is always 0.
-    The verdict reports a constant signal as not exercised.
+    ``values`` (n, size) contains the values of the signal. The scale is the range of these values.
+    For a constant signal, the scale is its absolute value, or 1 if the signal is always 0.
     """
     span = span_of(values, signal)
     if span >= AT_REST:
@@ -74,7 +73,7 @@ def scale_of(values: Values, signal: Signal) -> float:
 
 
 def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
-    """Return a C output's default tolerance: fractions for a floating-point type, else absolute."""
+    """Return a C type's default tolerance: relative for floating-point types, else absolute."""
     if signal.type == "float64":
         return DOUBLE
     if signal.type == "float32":
@@ -83,10 +82,10 @@ def by_type(signal: Signal, scale: float = 1.0) -> Tolerance:
 
 
 def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
-    """Return the tolerance of one step in the unit of the output, from ``default``.
+    """Return the tolerance of one step in the unit of the output.
 
-    For a floating-point output, ``default`` is a fraction of the scale. ``values`` (n, 1) are those
-    of the reference model.
+    For a floating-point output, ``default`` is a fraction of the scale. ``values`` (n, 1) contains
+    the outputs of the reference controller.
     """
     if not signal.type.startswith("float"):
         return default
@@ -94,10 +93,10 @@ def one_step(default: Tolerance, signal: Signal, values: Values) -> Tolerance:
 
 
 def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
-    """Return the closed-loop tolerance of all signals from the one-step tolerances.
+    """Return the tolerance in closed loop from the tolerance of one step.
 
-    Only floating-point outputs contribute. For a scaled integer, only the user knows the effect of
-    one count on other signals.
+    Only floating-point outputs contribute. For scaled integers, only the user knows the effect of
+    one unit on other signals.
     """
     loosest = Tolerance(*(max(values) for values in zip(DOUBLE, *one_step, strict=True)))
     return Tolerance(*(IN_THE_LOOP * value for value in loosest))
@@ -106,14 +105,13 @@ def in_the_loop(one_step: Iterable[Tolerance]) -> Tolerance:
 def of_signals(
     shares: Tolerance, baseline: Recording, stated: Mapping[str, Tolerance]
 ) -> dict[str, Tolerance]:
-    """Return the default tolerance of each signal in closed loop, by signal name.
+    """Return the default tolerance of each signal in closed loop.
 
     ``shares`` comes from :func:`in_the_loop`. ``stated`` contains the interface files' rules, which
     :func:`for_tracks` has converted. The absolute tolerance is the same fraction of the range for
-    each signal. A rule that allows a larger fraction in one step allows 1000 times this fraction in
-    the closed loop, but at most a tenth. A rule with a fraction above a tenth, as in level flight
-    with a small range, allows the same fraction in the closed loop, but at most 1. The relative
-    tolerance is the same as in one step, because the closed loop does not amplify an offset.
+    each signal. The fraction in closed loop is 1000 times the fraction of one step, but at most a
+    tenth. A fraction of one step above a tenth stays the same in closed loop. The relative
+    tolerance is that of one step, because the closed loop does not amplify an offset.
     """
     steps = list(_stated_shares(stated, baseline))
     share = max([shares.relative, *(IN_THE_LOOP * s for s in steps)])
@@ -130,7 +128,6 @@ def of_signals(
 
 
 def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iterator[float]:
-    """Yield tolerance / range for each changing message signal that has a rule in ``stated``."""
     for name, track in baseline.tracks.items():
         for signal in track.signals if name.startswith("messages/") else ():
             names = [f"{name}.{signal.name}"]
@@ -143,7 +140,7 @@ def _stated_shares(stated: Mapping[str, Tolerance], baseline: Recording) -> Iter
 
 
 def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]:
-    """Return all rules in order; for a repeated pattern, only the last rule is kept."""
+    """Return all rules in order; of two rules with the same pattern, keep the last one."""
     out: dict[str, Tolerance] = {}
     for some in rules:
         for pattern, tolerance in some.items():
@@ -155,14 +152,14 @@ def one_after_the_other(*rules: Mapping[str, Tolerance]) -> dict[str, Tolerance]
 def checked(tolerances: Tolerances | None) -> dict[str, Tolerance]:
     """Return ``tolerances`` by pattern.
 
-    Raises :class:`ScenarioError` for a tolerance that is negative or not finite.
+    Raises ``ScenarioError`` for a tolerance that is negative or not finite.
     """
     given = tolerances or {}
     return {pattern: tolerance_of(pattern, values) for pattern, values in given.items()}
 
 
 def declared(controllers: Iterable[object]) -> dict[str, Tolerance]:
-    """Return the rules of interface files, which precede the rules of the command line."""
+    """Return the rules of interface files, which rules of the command line can replace."""
     out: dict[str, Tolerance] = {}
     for controller in controllers:
         interface = interface_of(controller)
@@ -187,9 +184,9 @@ def of_output(
 def for_tracks(
     rules: Mapping[str, Tolerance], outputs: Mapping[str, Iterable[str]], known: Iterable[str]
 ) -> dict[str, Tolerance]:
-    """Return the rules in the form that :func:`rtsim.record.comparison.compare` takes.
+    """Return the rules in the form that ``rtsim.record.comparison.compare`` needs.
 
-    ``outputs`` contains the columns of each controller, and ``known`` the names of all signals.
+    ``outputs`` contains the outputs of each controller, and ``known`` all names of signals.
     """
     signals = list(known)
     out: dict[str, Tolerance] = {}
@@ -212,7 +209,7 @@ def fitting(rules: Mapping[str, Tolerance], names: Iterable[str]) -> dict[str, T
 
 
 def refuse_unknown(patterns: Iterable[str], known: Iterable[str], where: str = "") -> None:
-    """Raise an error for a pattern that matches no name; the message begins with ``where``."""
+    """Raise an error for a pattern that matches no name."""
     names = list(dict.fromkeys(known))
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
@@ -230,7 +227,7 @@ INITIALIZED_AGAIN = "a second initialisation gives the same answers"
 
 
 class Check(NamedTuple):
-    """A condition that a comparison checks; ``problem`` is "" if the condition is met."""
+    """A check; ``problem`` is empty if the check passed."""
 
     what: str
     problem: str = ""
@@ -239,11 +236,10 @@ class Check(NamedTuple):
 def of_interface(
     name: str, design: ControllerProtocol, translation: ControllerProtocol, period: Period | None
 ) -> Iterator[Check]:
-    """Yield the checks of the C controller ``name``, if it has an interface file.
+    """Yield the checks of a controller in C that has an interface file.
 
-    ``translation`` is the C controller that replaces the reference controller ``design``;
-    ``period`` is the controller's period in the scenario. The C controller must be running, because
-    only running C code reports the values of its parameters.
+    ``translation`` replaces the reference controller ``design``, whose period in the scenario is
+    ``period``. The controller must be running, because only running C code reports its parameters.
     """
     interface = interface_of(translation)
     if interface is None:
@@ -269,12 +265,6 @@ def another_period(name: str, interface: Interface, period: Period) -> str:
 
 
 def _other_values(name: str, design: ControllerProtocol, interface: Interface, own: Vector) -> str:
-    """Return a sentence on the first parameter whose values in C and reference model differ.
-
-    A parameter that is 0 in the C code is assumed to be set by the caller of the C code. A value
-    other than 0 must equal the value that the reference model declares, or the value that the
-    scenario sets.
-    """
     theirs = parameters_of(design)
     declared, used = theirs.initial({}), theirs.initial(values_of(design))
     for place in interface.parameter_fields:
@@ -296,7 +286,6 @@ def _other_values(name: str, design: ControllerProtocol, interface: Interface, o
 
 
 def _same(place: Field, here: Vector, wanted: Vector) -> bool:
-    """Return True if the two values differ at most by rounding to the parameter's C type."""
     if place.scaled or "int" in place.signal.type:
         allowed = abs(place.scale) if place.scaled else 0.0
         return bool((np.abs(here - wanted) <= allowed * (1.0 + 1e-9)).all())

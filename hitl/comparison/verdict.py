@@ -1,4 +1,4 @@
-"""The verdict of a back-to-back test, with an explanation in sentences."""
+"""The verdict of a back-to-back test, with its explanation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Drive = Callable[[Table, NDArray[np.int64]], OpenLoop]
 
 @dataclass(frozen=True, eq=False)
 class Stimulated(Judged):
-    """The results of a controller in open loop, with the stimuli of a file as inputs."""
+    """Results of a controller in open loop, with the stimuli of a file as inputs."""
 
     name: str
     stimuli: Stimuli
@@ -53,8 +53,8 @@ class Stimulated(Judged):
     ) -> Stimulated:
         """Run all stimuli with ``drive``.
 
-        ``layout`` contains the inputs of the reference model. Step k is at tick k of ``period``. If
-        ``period`` is None, step k is at k ns.
+        ``layout`` contains the inputs of the reference controller. Step k is at tick k of
+        ``period``. Without a period, step k is at k ns.
         """
         loops = []
         for table in stimuli.ordered(layout):
@@ -65,11 +65,7 @@ class Stimulated(Judged):
         return cls(name, stimuli, tuple(loops))
 
     def beside(self, run: OpenLoop) -> OpenLoop:
-        """Return a copy of ``run`` that includes the names of signals that changed only in stimuli.
-
-        A signal counts as changed by a stimulus if the signal is constant in the run, but has
-        another value in an answered step of the stimulus.
-        """
+        """Return a copy of ``run`` with the names of signals that changed only in stimuli."""
         still, outputs = run.exercise, [signal.name for signal in run.signals]
         answers = [loop.design[: loop.answered] for loop in self.loops]
         given = [loop.inputs[: loop.answered] for loop in self.loops]
@@ -81,7 +77,6 @@ class Stimulated(Judged):
         return replace(run, exercise=moved)
 
     def _judge(self) -> Outcome:
-        """Return the joint outcome of all stimuli, which is PASSED for a file without stimuli."""
         return Outcome.of_all(loop.outcome for loop in self.loops) if self.loops else Outcome.PASSED
 
     @property
@@ -104,7 +99,7 @@ class Stimulated(Judged):
         return out
 
     def reaches(self, number: int) -> str:
-        """Return the branches for which the stimulus with the index ``number`` was generated."""
+        """Return the branches that a stimulus was generated for."""
         return "; ".join(self.stimuli.stimuli[number].reaches)
 
     @property
@@ -142,11 +137,10 @@ def mismatches(
     translation: ControllerProtocol,
     period: Period | None = None,
 ) -> Iterator[str]:
-    """Yield sentences on the differences between both versions of controller ``name``.
+    """Yield sentences about differences between the two versions of a controller.
 
-    If the scenario's period is given as ``period``, a different period in the interface file is
-    also reported. A comparison omits the argument ``period``, because
-    :mod:`hitl.comparison.tolerances` checks the period.
+    With ``period``, a different period in the interface file is also reported. A comparison omits
+    the argument ``period``, because :mod:`hitl.comparison.tolerances` checks the period.
     """
     interface = interface_of(translation)
     if interface is not None and period is not None:
@@ -160,10 +154,9 @@ def mismatches(
 
 
 def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
-    """Raise :class:`InterfaceError` if ``loop`` ended because the interface file is incomplete.
+    """Raise ``InterfaceError`` if the loop ended because the interface file is incomplete.
 
-    A comparison with an incomplete interface file proves nothing about the C code, unless an answer
-    differs before the end of the run.
+    Such a comparison proves nothing about the C code.
     """
     interface = interface_of(translation)
     if interface is not None and replace(loop, environment=True).outcome is Outcome.UNDECIDED:
@@ -171,7 +164,7 @@ def refuse_misfit(loop: OpenLoop, translation: ControllerProtocol) -> None:
 
 
 def refuse_lack(error: str, interface: Interface) -> None:
-    """Raise :class:`InterfaceError` if ``error`` shows that ``interface`` is incomplete.
+    """Raise ``InterfaceError`` if an error shows that the interface file is incomplete.
 
     ``error`` is the message with which the C code ended.
     """
@@ -191,7 +184,7 @@ def too_slow(name: str, latency: LatencyModel, period: Period | None) -> Iterato
 
 
 def reservation(reserved: Iterable[str]) -> str:
-    """Return the reservations about a passed result, as a clause that begins with ``; but``."""
+    """Return reservations about a passed result, as a text that begins with ``; but``."""
     text = "; ".join(dict.fromkeys(reserved))
     return f"; but {text}" if text else ""
 
@@ -202,7 +195,7 @@ _WHICH = re.compile(r"process \d+|[\d.]+ s(?: \+\d+)?")
 
 @dataclass(frozen=True, eq=False)
 class BackToBack(Judged):
-    """The result of a comparison; the field ``flight`` is ``None`` without a closed loop."""
+    """The result of a comparison; ``flight`` is ``None`` without a closed loop."""
 
     scenario: str
     open: dict[str, OpenLoop]
@@ -228,7 +221,7 @@ class BackToBack(Judged):
 
     @property
     def pairs(self) -> tuple[BackToBack, ...]:
-        """This comparison as a tuple of one, as in ``ComparisonChain.pairs``."""
+        """This comparison as a tuple, as in ``ComparisonChain.pairs``."""
         return (self,)
 
     def _judge(self) -> Outcome:
@@ -243,7 +236,7 @@ class BackToBack(Judged):
 
     @property
     def closed(self) -> Comparison | None:
-        """The verdict on each signal in closed loop, or ``None`` without a closed loop."""
+        """The verdict on each signal in closed loop, or ``None``."""
         return None if self.flight is None else self.flight.comparison
 
     @property
@@ -271,10 +264,7 @@ class BackToBack(Judged):
 
     @property
     def closed_in_words(self) -> str:
-        """A sentence on why the closed loop did not pass, or "".
-
-        If the open loop shows the same error, the sentence omits the output of the process.
-        """
+        """Why the closed loop has not passed, as a sentence, or ""."""
         flight = self.flight
         if flight is None or flight.ok:
             return ""
@@ -304,7 +294,7 @@ class BackToBack(Judged):
 
     @property
     def statement(self) -> str:
-        """The result of the comparison, such as ``the C does what its reference model does``."""
+        """The result as a sentence, such as ``the C does what its reference model does``."""
         who = f"the {self.sides.translation}"
         if self.agreement is not Outcome.UNDECIDED:
             passed = self.agreement is Outcome.PASSED
@@ -330,7 +320,6 @@ class BackToBack(Judged):
 
     @property
     def _branches(self) -> list[tuple[str, Reach | DesignReach]]:
-        """The measured branches of the C code and of the reference model, by controller."""
         return [*self.reached.items(), *self.reached_in_design.items()]
 
     @property
@@ -341,7 +330,6 @@ class BackToBack(Judged):
 
     @property
     def _ineffective(self) -> list[str]:
-        """Reasons that weaken the verdict, such as faults that never acted and wide tolerances."""
         out: list[str] = []
         effects = {} if self.flight is None else self.flight.effects
         out += filter(None, (effect.nothing(name) for name, effect in effects.items()))
@@ -357,7 +345,7 @@ class BackToBack(Judged):
 
     @property
     def doubts(self) -> list[str]:
-        """Reasons other than faults for which ``--strict`` rejects a passed comparison."""
+        """Reasons, except faults, for which ``--strict`` rejects a passed comparison."""
         return [*self.too_slow, *self._too_long, *self._missed]
 
     @property
@@ -379,7 +367,6 @@ class BackToBack(Judged):
 
     @property
     def _wide(self) -> list[str]:
-        """Names of differing signals whose tolerance exceeds a tenth of the signal's range."""
         out = [
             f"{name}.{signal.name}"
             for name, loop in self.open.items()
@@ -432,7 +419,7 @@ class BackToBack(Judged):
 
 
 def headline(error: str) -> str:
-    """Return the first line of an error message, without ``; it said:`` at its end."""
+    """Return the first line of an error message."""
     return error.partition("\n")[0].removesuffix("; it said:")
 
 
@@ -441,7 +428,6 @@ def _alike(error: str, other: str) -> bool:
 
 
 def _what_the_loop_adds(flight: LoopComparison) -> str:
-    """Return a possible reason for a failed closed loop if all steps agree in open loop."""
     if flight.held_up or (flight.error and flight.outcome is Outcome.UNDECIDED):
         who = flight.sides.translation
         return f"this host, not the {who}, ended the run early: {flight.error}"
@@ -459,7 +445,6 @@ def _what_the_loop_adds(flight: LoopComparison) -> str:
 
 
 def _when(loop: OpenLoop) -> tuple[int, int]:
-    """Return the tag of the first failing step of ``loop``, or of its last step."""
     first = loop.first
     ns, microstep = loop.tag(loop.steps - 1 if first is None else first.step)
     return ns, microstep
@@ -470,7 +455,7 @@ def _when(loop: OpenLoop) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonChain(Judged):
-    """Comparisons of each stage with the previous one; the first stage is the reference model."""
+    """Comparisons of each stage with the previous stage; the first stage is the reference model."""
 
     pairs: tuple[BackToBack, ...]
 
@@ -487,7 +472,10 @@ class ComparisonChain(Judged):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options of the last run. All earlier runs were executed as fast as possible."""
+        """The options of the last run.
+
+        All runs except the last one were executed as fast as possible.
+        """
         return self.pairs[-1].settings
 
     @property

@@ -1,4 +1,4 @@
-"""Controllers in C that run in a separate process, in this process, or on a board."""
+"""Controllers in C: in a separate process, in this process, or on a board."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Run the controller of a scenario on a board.
 
-The module also opens the serial line to the board, and warms up an emulator before a paced run. The
-function :func:`measured_clock` measures the clock that Arduino code reads on an emulated board.
+``measured_clock`` measures the clock that Arduino code reads on an emulated board.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from rtsim.record.measured import ARRIVED, TAKEN
 
 
 class PacedLink:
-    """The line to an emulated board that runs in real time, in a separate process."""
+    """The line to an emulated board in real time, which a separate process runs."""
 
     def __init__(self, url: str, image: Path) -> None:
         self.pacing: Timing | None = None
@@ -74,7 +73,7 @@ class PacedLink:
         self._served.reset()
 
     def restart(self) -> None:
-        """Reset the board, and discard the bytes that it sent before the reset.
+        """Reset the board, and discard bytes from before the reset.
 
         Raises :class:`BoardError` if the emulator has ended.
         """
@@ -102,8 +101,8 @@ class PacedLink:
 def open_line(interface: Interface, url: str, image: Path | None, paced: bool) -> BoardLink:
     """Open the serial line to a board.
 
-    An emulated board runs the Intel HEX file ``image``, or else the firmware of ``interface``. With
-    ``paced``, an emulated board runs in real time.
+    An emulated board runs the Intel HEX file ``image``, or by default the firmware of
+    ``interface``. With ``paced``, an emulated board runs in real time.
     """
     at = parse_url(url)
     if not at.emulated:
@@ -114,13 +113,13 @@ def open_line(interface: Interface, url: str, image: Path | None, paced: bool) -
 
 
 def warms_up(url: str) -> bool:
-    """Return whether the board at ``url`` is emulated by a program that is slow at first."""
+    """Return whether the board at ``url`` has an emulator that is slow at first."""
     at = parse_url(url)
     return at.emulated and at.description.emulator(at.backend).warms_up
 
 
 def build_of(interface: Interface, url: str) -> int | None:
-    """Return the build that the board at ``url`` must report, or ``None`` for any build."""
+    """Return the build that the board must report, or ``None`` for any build."""
     at = parse_url(url)
     if at.emulated or not interface.sources:
         return None  # a given image, or firmware without a C controller
@@ -143,10 +142,10 @@ def warmed(
     meet: Callable[[BoardLink], ControllerProtocol],
     silence: float,
 ) -> BoardLink:
-    """Open a link with ``open_link`` and warm up its emulator.
+    """Open a link, and warm up the emulator of the board.
 
-    If the warm-up fails, a second link without warm-up is returned. For example, a warm-up input
-    that never occurs in the run can end the emulator.
+    If the warm-up fails, the result is a second link without warm-up. For example, a random input
+    could end the emulator.
     """
     link = open_link()
     if not isinstance(link, PacedLink):
@@ -163,17 +162,15 @@ def warmed(
 
 
 def warm_up(link: PacedLink, meet: Callable[[], ControllerProtocol], silence: float) -> None:
-    """Execute steps over ``link`` and reset the board, in :data:`ROUNDS` rounds.
+    """Execute steps and reset the board, several times.
 
-    The inputs are random values around the initial inputs, within their ranges. V8 compiles only
-    those branches of the emulator that were executed. When the board first executes a new kind of
-    instruction, V8 compiles again.
+    The inputs are random values around the initial inputs. V8 compiles the parts of the emulator
+    that were executed. A new kind of instruction makes V8 compile again.
 
-    ``meet`` returns a controller that is connected to the board. ``silence`` is the time to wait
-    for the answer to one step (s). After a failed step, the remaining warm-up rounds use the
-    initial inputs. If the board does not answer a step, the warm-up ends. A failed or unanswered
-    step of the warm-up is no error, because the run itself will fail if it reaches the same step.
-    Raises :class:`BoardError` if the emulator ends.
+    ``meet`` returns a controller that is connected to the board. ``silence`` is the longest time
+    (s) to wait for an answer. After a failed step, all further steps have the initial inputs. The
+    warm-up ends if the board does not answer. A failure of the warm-up is no error, because the run
+    itself will report it. Raises :class:`BoardError` if the emulator ends.
     """
     rng, wide = np.random.default_rng(1), 1.0
     for _ in range(ROUNDS):
@@ -219,13 +216,13 @@ class _Answer(NamedTuple):
 
 
 class BoardController(LoggedController):
-    """The controller of an interface file, which runs on a board.
+    """The controller of an interface file on a board.
 
     :meth:`fresh` connects to the board and starts the controller. With ``paced``, the wall clock
     decides whether an answer is late. Without ``paced``, the run is in lockstep, and the board's
-    own time (``own_time``) decides whether an answer is late. An emulated board counts its cycles.
-    For a real board, the time is the reported execution time plus the time of the bytes on the
-    wire.
+    own time (``own_time``) determines whether an answer is late. An emulated board counts its
+    cycles. For a real board, this time is the reported execution time plus the time of the bytes on
+    the line.
 
     Args:
         source: The interface or the path of its file.
@@ -236,10 +233,10 @@ class BoardController(LoggedController):
         silence: Longest time without an answer to a request, s.
         patience: Longest time for connecting, starting and stopping, s.
         cases: Folder in which a failed step is saved; ``None`` to save none.
-        build: Build that the board must report. By default, a board at a port must report the build
-            of the interface's sources.
-        warnings: Compiler warnings about the C code, for reports.
-        kept: Values of parameters that exist only in the C code, by name.
+        build: Build that the board must report. By default, a real board must report the build of
+            the interface's sources.
+        warnings: Compiler warnings about the C code.
+        kept: Values of parameters that only the C code declares.
     """
 
     def __init__(
@@ -310,33 +307,33 @@ class BoardController(LoggedController):
 
     @property
     def board(self) -> HelloReply | None:
-        """The board's reply to HELLO; ``None`` before the connection."""
+        """The board's identity; ``None`` before the connection."""
         return self._session.board
 
     @property
     def budget(self) -> Budget:
-        """Time budget of one exchange, based on the longest step so far."""
+        """Time budget of an exchange, from the longest step so far."""
         return self._budget
 
     @property
     def counts(self) -> EventCounts:
-        """Counters of received frames and irregular events since the start of the controller."""
+        """Counts of received frames and of irregular events."""
         return self._session.counts
 
     @property
     def pacing(self) -> Timing | None:
-        """Timing of an emulated board by the wall clock; ``None`` before the controller closes."""
+        """Timing of an emulated board in real time; ``None`` before ``close``."""
         return getattr(self._link, "pacing", None)
 
     @property
     def begun_ns(self) -> list[int]:
-        """Times (ns) from the latest request to the start of each of its copies on the line."""
+        """Times (ns) from the latest request to each of its repetitions on the line."""
         return [ns - self._sent_ns for ns in self._running().begun_ns]
 
     def fresh(self) -> Self:
-        """Return a new controller on a new connection, initialised with the parameters.
+        """Return a new, initialised controller on a new connection.
 
-        Raises :class:`ControllerError` if the board cannot be reached or is not the expected board.
+        Raises ``ControllerError`` if the board cannot be reached or is not the expected one.
         """
         prototype = copy(self)
         if self._build is None and self.link is None:
@@ -401,7 +398,7 @@ class BoardController(LoggedController):
         return self
 
     def spoil(self, line: LineFaults) -> None:
-        """Apply faults to the bytes of the line; must be called before the first request."""
+        """Apply faults to the bytes on the line; call this method before the first request."""
         talk = self._running()
         assert self._link is not None
         self._spoiled = faulty(self._link, line)
@@ -409,7 +406,6 @@ class BoardController(LoggedController):
         talk.line.zero()
 
     def _converse(self, talk: RetryingSession, patience_ns: int, what: str) -> None:
-        """Send a request outside of the run and wait for its answer; raise any error."""
         now = talk.line.now()
         talk.ask(now)
         talk.listen(now + patience_ns)
@@ -422,14 +418,14 @@ class BoardController(LoggedController):
             raise error
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Return the times of the latest answer (ns): sent, begun, ended, received.
+        """Return the times (ns) of the latest answer: sent, begun, ended, received.
 
         :meth:`describe` reports the clock of each stamp.
         """
         return self._stamps
 
     def advance(self, tag: Tag) -> None:
-        """Run an emulated board up to ``tag``, and receive the bytes that it sends."""
+        """Run an emulated board up to ``tag``."""
         talk = self._running()
         reach = talk.line.reach(tag)
         if reach is not None:
@@ -442,7 +438,7 @@ class BoardController(LoggedController):
     def send(self, tag: Tag, inputs: Vector) -> None:
         """Request a step.
 
-        If the request cannot be sent, :meth:`receive` raises the error.
+        If the request cannot be sent, ``receive`` raises the error.
         """
         talk = self._running()
         self._failures.add(tag, inputs)
@@ -459,7 +455,7 @@ class BoardController(LoggedController):
             talk.ask(now)
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to a request, or ``None`` if no answer arrived in time.
+        """Return the outputs (n,), or ``None`` if no answer arrived in time.
 
         ``patience`` is the time to wait (s). Raises :class:`ControllerError` if the step fails.
         """
@@ -482,7 +478,6 @@ class BoardController(LoggedController):
         return answer.outputs
 
     def _stepped(self, step: Stepped, ns: int) -> None:
-        """Store the answer to a step; ``ns`` is the arrival time of the answer's last byte."""
         talk, budget = self._running(), self._budget
         assert self._session.board is not None
         took = step.cycles * NS_PER_S // self._session.board.clock_hz
@@ -508,15 +503,11 @@ class BoardController(LoggedController):
         return Budget.of(self.interface, self.baud, execution_ns, clock_hz, self._line)
 
     def _waited(self, first_ns: int) -> int:
-        """Return the sum of the waiting times (ns) before the repeats of the latest request.
-
-        The first repeat waits for ``first_ns``.
-        """
         talk = self._running()
         return sum(wait_ns(first_ns, k, talk.most_ns) for k in range(talk.repeats))
 
     def silent(self, tag: Tag) -> ControllerError:
-        """Return the error for a request that was not answered within ``silence``."""
+        """Return the error for a request without an answer."""
         text = (
             f"the board did not answer within {self.silence:g} s of its own time; look for an "
             "endless loop in the C code"
@@ -524,7 +515,7 @@ class BoardController(LoggedController):
         return self.explained(tag, SilentBoard(text))
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with the failed step's inputs and a way to repeat it on the host."""
+        """Return ``error`` with the inputs of the failed step, and how to repeat it on the host."""
         if isinstance(error, BoardReset):
             self._failures.again = "to repeat the steps on the host, without the reset"
         by = "" if self._spoiled is None else self._spoiled.reset_by
@@ -534,7 +525,7 @@ class BoardController(LoggedController):
         return super().explained(tag, error)
 
     def close(self) -> None:
-        """Terminate the controller and close the line; raise an error if terminating fails."""
+        """Terminate the controller and close the line."""
         talk = self._open
         if talk is None:
             return
@@ -566,12 +557,12 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
     """Measure the clock of Arduino code on an emulated board.
 
     The firmware is built twice. In place of its outputs, the firmware sends a reading of
-    ``micros()``, byte by byte. All messages have the same lengths as in the controller's firmware,
-    and therefore take the same times. One build reads the clock before the initialization, the
-    other before the first step. The call of ``micros()`` itself shifts the times by some µs.
+    ``micros()``. All messages have the lengths and therefore the times of the controller's
+    firmware. One build reads the clock before the initialisation, and another one before the first
+    step. The call of ``micros()`` itself takes some µs.
 
-    Raises :class:`InterfaceError` for code that is not Arduino code, and :class:`ControllerError`
-    for a board that is not emulated or does not answer.
+    Raises ``InterfaceError`` for code that is not Arduino code, and ``ControllerError`` for a real
+    board.
     """
     if interface.language.clock is None:
         raise InterfaceError(
@@ -589,7 +580,6 @@ def measured_clock(interface: Interface, url: str = DEFAULT_URL) -> ArduinoClock
 
 
 def _reading(interface: Interface, url: str) -> int:
-    """Run firmware whose outputs are the bytes of a clock reading, and return the reading (µs)."""
     controller = BoardController(interface, url=url, cases=None).fresh()
     said = bytearray()
     with closing(controller):
@@ -622,6 +612,5 @@ def _with_clock(interface: Interface, first_step: bool) -> Interface:
 
 
 def _declaration(field: Field) -> str:
-    """Return the C declaration of an output variable that the C code sets, but that is not sent."""
     dimensions = "".join(f"[{n}]" for n in field.signal.shape)
     return f"rtsim_{field.signal.type} {field.signal.name}{dimensions}"

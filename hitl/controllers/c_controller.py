@@ -1,4 +1,4 @@
-"""Base class and parameters of controllers in C, and functions that query any controller."""
+"""Base class and parameters of controllers in C."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ KEEP = np.array([0x7FF8727473696D21], np.uint64).view(np.float64)[0]
 class GivenParameters:
     """The parameter vector of one run.
 
-    A parameter without a value in ``values`` or in the interface file keeps its value from the C
-    code.
+    A parameter without a given value keeps its value in the C code.
     """
 
     def __init__(self, interface: Interface, values: Mapping[str, object]) -> None:
@@ -43,15 +42,15 @@ class GivenParameters:
 
     @property
     def sent(self) -> Vector:
-        """Parameters for the generated code, shape (k,); ``KEEP`` for those without a value."""
+        """Parameters (k,) for the generated code; ``KEEP`` stands for a missing value."""
         out = self.values.copy()
         out[self._left] = KEEP
         return out
 
     def learn(self, own: Vector) -> None:
-        """Store ``own`` (k,), the parameter values that the C code has reported.
+        """Store the parameter values ``own`` (k,) that the C code has reported.
 
-        Raises :class:`ControllerError` if a float64 cannot represent a value in use.
+        Raises ``ControllerError`` if float64 cannot represent a value.
         """
         if self.own is None and len(own) == len(self.values):
             for at in np.flatnonzero(np.isnan(own) & self._left & self._whole):
@@ -64,7 +63,7 @@ class GivenParameters:
 
 
 def unnamed(interface: Interface, values: Mapping[str, object]) -> list[str]:
-    """Return the parameters without a value in ``values`` or in the interface file."""
+    """Return the parameters without a given value."""
     fields = interface.parameter_fields
     return [f.signal.name for f in fields if not f.given and f.signal.name not in values]
 
@@ -72,9 +71,8 @@ def unnamed(interface: Interface, values: Mapping[str, object]) -> list[str]:
 class CController(ABC):
     """A controller in C.
 
-    The memory of the C code is unknown, so a controller is restored by repeating all steps since
-    its start. Attributes that :meth:`_prepare` sets belong to one run; all others are common to all
-    runs.
+    To restore a controller, all its steps are repeated, because the memory of C code is unknown.
+    Attributes that ``_prepare`` sets belong to one run.
     """
 
     outside: bool
@@ -88,7 +86,6 @@ class CController(ABC):
         self.name = interface.name
 
     def _prepare(self) -> None:
-        """Set up everything that belongs to a single run."""
         self.took_ns = array("q")
         """Execution time of each step, ns."""
         self._measured = [self.took_ns]
@@ -120,7 +117,6 @@ class CController(ABC):
         return self._requests().save()
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Repeat all saved steps with a controller that has just been started."""
         feed(saved, self._requests(), self.name, self.send, self._again)
         for measured in self._measured:
             del measured[:]
@@ -131,10 +127,10 @@ class CController(ABC):
 
 @runtime_checkable
 class Restartable(Protocol):
-    """A controller whose C code can be initialised a second time."""
+    """A controller that can be initialised a second time."""
 
     def restart(self) -> bool:
-        """Initialise the C code again; return False if the C code has no entry point to do so."""
+        """Initialise the C code again; return False if this is impossible."""
         ...
 
 
@@ -151,17 +147,17 @@ def warnings_of(controller: object) -> str:
 
 
 def took_ns_of(controller: object) -> Sequence[int] | None:
-    """Return the execution time of each step (ns), or ``None`` if not measured."""
+    """Return the execution time of each step (ns), or ``None``."""
     return getattr(controller, "took_ns", None)
 
 
 def own_parameters_of(controller: object) -> Vector | None:
-    """Return the parameter values in the C code, shape (k,), or ``None`` if unknown."""
+    """Return the parameter values (k,) of the C code, or ``None``."""
     return getattr(controller, "own", None)
 
 
 def kind_of_build(controller: object) -> str:
-    """Return the kind of a controller's build on this machine, or ``plain`` without a build."""
+    """Return the kind of a controller's build, such as ``plain``."""
     return getattr(getattr(controller, "build", None), "kind", PLAIN)
 
 
@@ -170,5 +166,5 @@ def board_of(controller: object) -> HelloReply | None:
 
 
 def failed_around(controller: object) -> bool:
-    """Return True if a controller failed because of its environment, not of its C code."""
+    """Return True if the environment caused the failure of a controller."""
     return getattr(controller, "environment", False)

@@ -1,4 +1,4 @@
-"""Failed steps of controllers outside this process, saved as cases that can be repeated."""
+"""Save failed steps of controllers as cases, which can be repeated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CaseError(RtsimError):
 
 @dataclass(frozen=True)
 class Case:
-    """All steps of one controller from its start to a failed step.
+    """All steps of a controller from its start to a failed step.
 
     ``parameters`` contains values by name. ``tags`` (k, 2) contains ns and microstep, and
     ``inputs`` (k, m) the inputs of each step. ``error`` is the message of the failure.
@@ -70,9 +70,9 @@ class Case:
         return dict(zip(self.names, self.inputs[row].tolist(), strict=True))
 
     def save(self, path: Path) -> Path:
-        """Write the case to the file ``path``, without rounding its numbers.
+        """Write the case to a file, without rounding.
 
-        The file is not compressed, because a run in real time may wait until the file is written.
+        The file is not compressed, because a run in real time may wait for it.
         """
         about = {
             "interface": self.interface,
@@ -95,7 +95,7 @@ class Case:
 
     @classmethod
     def load(cls, path: Path) -> Case:
-        """Read the case at ``path``; raise :class:`CaseError` if the file is not a case."""
+        """Read a case from a file; raise ``CaseError`` for any other file."""
         try:
             if path.is_file() and not zipfile.is_zipfile(path):
                 raise CaseError(f"{path} is not a case of rtsim sil; give a file cases/*.npz")
@@ -127,7 +127,7 @@ class Case:
 
 
 class FailureLog:
-    """The steps of one run with their inputs, for the explanation of the first failure.
+    """The inputs of all steps of a run, for the explanation of a failure.
 
     Args:
         interface: Interface of the controller.
@@ -156,7 +156,7 @@ class FailureLog:
         return latest
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with the inputs of its step and the command that repeats the failure."""
+        """Return ``error`` with the inputs of its step, and the command that repeats it."""
         if self.failed or not self.history.steps:
             return error
         self.failed = True
@@ -192,7 +192,7 @@ class FailureLog:
 
 
 class LoggedController(CController):
-    """A controller outside this process that explains its failures and saves them as cases."""
+    """A controller outside this process, which saves its failed steps as cases."""
 
     outside = True
     _failures: FailureLog
@@ -210,15 +210,15 @@ class LoggedController(CController):
     def silent(self, tag: Tag) -> ControllerError: ...
 
     def step(self, tag: Tag, inputs: Vector) -> Vector:
-        """Run one step and return its answer (n,).
+        """Execute a step, and return the outputs (n,).
 
-        Raises :class:`ControllerError` if the step fails or does not end in time.
+        Raises ``ControllerError`` if the step fails or takes too long.
         """
         self.send(tag, inputs)
         return self._again(tag)
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with the inputs of its step and the command that repeats the failure."""
+        """Return ``error`` with the inputs of its step, and the command that repeats it."""
         return self._failures.explained(tag, error)
 
     def case(self, error: str = "") -> Case:

@@ -1,7 +1,7 @@
-"""A C controller that is loaded into this process: fast, but not isolated.
+"""A controller in C in this process, which is fast but not isolated.
 
-If the C code crashes or loops endlessly, the Python process also crashes or hangs. Test a
-controller as a :class:`hitl.controllers.sil.SilController` first.
+A crash or an endless loop of the C code is a crash or an endless loop of Python. Test a controller
+as a :class:`hitl.controllers.sil.SilController` first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CalledSteps(NamedTuple):
 
 
 class KeptStep(NamedTuple):
-    """A step that the C code has run and that the interpreter has to repeat."""
+    """A step that the C code has already executed, and that the interpreter must repeat."""
 
     tag: Tag
     inputs: Vector
@@ -59,12 +59,12 @@ class KeptStep(NamedTuple):
     took_ns: int
 
     def repeats(self, tag: Tag, inputs: Vector) -> bool:
-        """Return whether ``tag`` and ``inputs`` equal those of this step, bit for bit."""
+        """Return whether ``tag`` and ``inputs`` are exactly those of this step."""
         return self.tag == tag and self.inputs.tobytes() == inputs.tobytes()
 
 
 class CalledStepLog:
-    """The log of the steps that compiled code has called.
+    """The steps that compiled code has called.
 
     ``inputs`` and ``outputs`` are numbers of columns.
     """
@@ -80,8 +80,8 @@ class CalledStepLog:
     def take(self, steps: int) -> CalledSteps:
         """Return the first ``steps`` recorded steps.
 
-        If compiled code called one step more than ``steps``, the log stores the last step and its
-        answer. Compiled code calls no further step before ``repeated`` discards the stored step.
+        If compiled code called one more step, this step and its outputs are stored. Compiled code
+        then calls no further step before ``repeated``.
         """
         called = int(self.values[_ROW_COUNT])
         assert steps <= called <= steps + 1, f"{called} steps were called, {steps} were counted"
@@ -97,7 +97,7 @@ class CalledStepLog:
         return CalledSteps(ns[:steps], took_ns[:steps], inputs[:steps], outputs[:steps])
 
     def repeated(self) -> None:
-        """Discard the stored step after the interpreter has repeated the step."""
+        """Discard the stored step after the interpreter has repeated it."""
         self.kept = None
         self.values[_CLOSED] = 0
 
@@ -111,12 +111,12 @@ _FLUSHING = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations")
 
 
 class InProcess(CController):
-    """A controller whose C code runs in this process, from an interface file or a :class:`Build`.
+    """A controller in C in this process, from an interface file or a ``Build``.
 
     :meth:`fresh` loads the code. Each returned controller has its own static variables. ``values``
-    contains parameters by name. ``kind`` is the kind of build and must be ``"plain"``. The memory
-    of the C code is unknown, so :meth:`save` returns all steps since the start, and :meth:`restore`
-    repeats them.
+    contains parameters by name. ``kind`` is the kind of build, which must be ``"plain"``. ``save``
+    returns all steps since the start, and ``restore`` repeats them, because the memory of C code is
+    unknown.
     """
 
     outside = False
@@ -154,7 +154,7 @@ class InProcess(CController):
         return self._history
 
     def fresh(self) -> Self:
-        """Return a new controller, loaded again and initialised with the parameters.
+        """Return a new, initialised controller.
 
         Raises :class:`ControllerError` if the C code cannot be loaded or initialised.
         """
@@ -191,7 +191,7 @@ class InProcess(CController):
 
     @property
     def own(self) -> Vector | None:
-        """The parameter values in the C code, shape (k,); ``None`` before the code is loaded."""
+        """Parameter values (k,) in the C code; ``None`` before the code is loaded."""
         return self.given.own
 
     def restart(self) -> bool:
@@ -205,7 +205,7 @@ class InProcess(CController):
         return True
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Run one step; raise :class:`ControllerError` if the C code fails."""
+        """Execute a step; raise ``ControllerError`` if the C code fails."""
         if self._library is None:
             raise ControllerError(
                 f"{self.name} is not loaded; use the controller that fresh() returns"
@@ -230,7 +230,6 @@ class InProcess(CController):
         self._history.add(tag, inputs)
 
     def _repeated(self, kept: KeptStep, tag: Tag) -> int:
-        """Write the answer of a step that compiled code has called to y; return its status."""
         if not kept.repeats(tag, self._u):
             raise ControllerError(
                 f"compiled code ran the step of {kept.tag} of {self.name}, but the interpreter "
@@ -243,10 +242,10 @@ class InProcess(CController):
         return kept.status
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return the address of the C step function, and the vectors for its arguments.
+        """Return the address of the C function for a step, and the vectors for its arguments.
 
-        Returns None if the C code is not loaded or the controller has no outputs. At least one
-        output is necessary, because the C code reports a failed step by NaN in the first output.
+        Returns None if the C code is not loaded, or if the controller has no outputs. An output is
+        necessary, because the C code reports a failed step by NaN in the first output.
         """
         if self._library is None or not self.outputs.size:
             return None
@@ -255,7 +254,7 @@ class InProcess(CController):
         return address, (self._u, np.zeros(0), self._log.values, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:
-        """Record the inputs and the answers of the steps that compiled code has called."""
+        """Record the inputs and outputs of steps that compiled code has called."""
         called = self._log.take(steps)
         if self._pending not in (None, request):
             self._history.heard(self._answer)
@@ -267,7 +266,7 @@ class InProcess(CController):
             self._answer[:] = called.outputs[-1]
 
     def receive(self, tag: Tag, patience: float) -> Vector:  # noqa: ARG002
-        """Return the outputs (n,) of the step that was sent with ``tag``."""
+        """Return the outputs (n,) of the step with the tag ``tag``."""
         if self._pending != tag:
             raise ControllerError(
                 f"receive() was called for the request of {tag}, but the pending request is "
@@ -278,7 +277,7 @@ class InProcess(CController):
         return self._y
 
     def close(self) -> None:
-        """Terminate the controller and unload it; raise an error if terminating fails."""
+        """Terminate and unload the controller."""
         if self._library is None:
             return
         status = 0 if self._left else self._library.rtsim_guarded_terminate()
@@ -287,10 +286,6 @@ class InProcess(CController):
         self._unload()
 
     def _refused(self, status: int, given: Signals, values: Vector) -> str:
-        """Return an explanation of a status.
-
-        The text of a C++ exception is read from the library's memory.
-        """
         thrown = ""
         if self._library is not None:
             text = (ctypes.c_char * THROWN_BYTES).in_dll(self._library, "rtsim_thrown")
@@ -329,10 +324,6 @@ def _check_loadable(made: Build) -> None:
 
 
 def _private(library: Path) -> ctypes.CDLL:
-    """Load ``library`` with its own static variables, from a copy that is then deleted.
-
-    The copy is written next to the build, because a temporary folder may be mounted noexec.
-    """
     handle, name = tempfile.mkstemp(prefix="loaded-", suffix=".so", dir=library.parent.parent)
     try:
         os.close(handle)

@@ -1,6 +1,6 @@
-"""Controllers restored from their description in a recording, and repetition of saved cases.
+"""Restore controllers from their description in a recording, and repeat saved cases.
 
-C code outside rtsim and outside the user's project needs permission (:mod:`rtsim.scenario.trust`).
+C code outside the user's project needs permission (``rtsim.scenario.trust``).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from rtsim.scenario.trust import check_compiled, check_device
 
 
 def check_c(reference: str, source: str, recorded: object) -> None:
-    """Raise :class:`TrustError` if the C code of interface file ``reference`` may not be compiled.
+    """Raise ``TrustError`` if the C code of an interface file must not be compiled.
 
-    ``source`` names the file that refers to the C code, and ``recorded`` is the hash of the
-    recorded C code.
+    ``source`` is the file that names the C code, and ``recorded`` is the hash of the recorded C
+    code.
     """
     if not ships(path := _file(reference)):
         check_compiled(path, source, recorded, lambda _: load_interface(reference).sha256)
 
 
 def check_c_of_now(reference: str, source: str) -> None:
-    """Check C code like :func:`check_c`, but without a recorded hash."""
+    """Check the permission for C code without a recorded hash."""
     if not ships(path := _file(reference)):
         check_compiled(path, source)
 
@@ -52,10 +52,10 @@ _THE_RUN = "the recorded run"
 
 
 def sil(about: Mapping[str, Any], values: Mapping[str, object]) -> SilController:
-    """Return a controller with the parameters ``values`` from its recorded description.
+    """Return a controller from its recorded description, with the parameters ``values``.
 
-    ``about`` is the result of :meth:`SilController.describe`. Raises :class:`CheckpointError` if
-    the controller cannot be rebuilt, and :class:`TrustError` if its C code may not be run.
+    ``about`` is the result of :meth:`SilController.describe`. Raises ``CheckpointError`` if the
+    controller cannot be built, and ``TrustError`` without permission for its C code.
     """
     if "endpoint" in about:
         raise CheckpointError(
@@ -85,7 +85,6 @@ def board(about: Mapping[str, Any], values: Mapping[str, object]) -> BoardContro
 
 
 def _reference(about: Mapping[str, Any]) -> str:
-    """Check that the C code is permitted to run; return the interface file with its variant."""
     variant = about.get("variant")
     reference = f"{about['interface']}:{variant}" if variant else str(about["interface"])
     check_c(reference, _THE_RUN, about.get("sha256"))
@@ -123,7 +122,6 @@ class Rerun(Judged):
     """True if the environment caused the error, for example a host without free memory."""
 
     def _judge(self) -> Outcome:
-        """Return UNDECIDED if the environment caused the error, and not the C code."""
         if not self.error:
             return Outcome.PASSED
         return Outcome.UNDECIDED if self.environment else Outcome.FAILED
@@ -152,12 +150,12 @@ class Rerun(Judged):
 def rerun_case(
     case: Case, kind: str | None = None, silence: float = 10.0, link: str | None = None
 ) -> Rerun:
-    """Repeat all steps of ``case`` in a new worker.
+    """Repeat all steps of ``case`` in a new process.
 
-    A failure of the C code is part of the result. ``kind`` is the kind of build; the default is the
-    kind with which the case was saved. ``silence`` is the longest wait for the answer to a step
-    (s). ``link`` is the kind of link to the worker; see :class:`SilController`. Raises
-    :class:`CaseError` if the interface file no longer exists or now has other inputs.
+    A failure of the C code is part of the result. ``kind`` is the kind of build, by default that of
+    the case. ``silence`` is the longest time (s) to wait for an answer. ``link`` is the kind of
+    link to the process; see ``SilController``. Raises :class:`CaseError` if the interface file no
+    longer exists or now has other inputs.
     """
     if not case.path.is_file():
         raise CaseError(
@@ -204,9 +202,9 @@ def _run(case: Case, kind: str, prototype: SilController) -> Rerun:
 def load_and_rerun(
     path: Path, kind: str | None = None, silence: float = 10.0, link: str | None = None
 ) -> Rerun:
-    """Load a saved case from a file and repeat its steps; see :func:`rerun_case`.
+    """Load a case from a file, and repeat its steps.
 
-    Raises :class:`TrustError` if the case names C code that may not be compiled and run.
+    Raises ``TrustError`` without permission for the C code of the case.
     """
     case = Case.load(path)
     if case.path.is_file():

@@ -1,4 +1,4 @@
-"""A session with a board over a line, which repeats lost requests and keeps the first error.
+"""A session with a board, which repeats lost requests and keeps the first error.
 
 The line has the clock that decides whether an answer is late::
 
@@ -30,16 +30,16 @@ from rtsim.core.tag import NS_PER_S, Tag
 
 
 class Piece(NamedTuple):
-    """Bytes that arrived, and the time ``ns`` at which the last byte was complete."""
+    """Bytes that arrived, and the time ``ns`` at which the last byte arrived."""
 
     ns: int
     data: bytes
 
 
 class BoardLine(ABC):
-    """The line to a board that runs a controller. All times are ns of the line's own clock.
+    """The line to a board with a controller. All times are in ns of the line's own clock.
 
-    The default methods are those for a board that runs by itself.
+    The default methods are for a board that runs by itself.
     """
 
     repeat_ns: int
@@ -53,40 +53,40 @@ class BoardLine(ABC):
         """Return the time of the line's clock, ns."""
 
     def reached(self, ns: int) -> bool:
-        """Return True if the line's clock has reached ``ns``, within the clock's resolution."""
+        """Return True if the line's clock has reached ``ns``."""
         return self.now() >= ns
 
     def zero(self) -> None:  # noqa: B027
-        """Set the time to 0 at the start of the run, if the line's clock can be set."""
+        """Set the clock to 0 at the start of the run, if possible."""
 
     def reach(self, tag: Tag) -> int | None:  # noqa: ARG002
-        """Return the time to which ``tag`` advances a board in lockstep, or ``None``."""
+        """Return the time up to which a board in lockstep runs for ``tag``, or ``None``."""
         return None
 
     def anchor(self, tag: Tag) -> None:  # noqa: B027
-        """Set the time to ``tag``, if the line's clock can be set."""
+        """Set the clock to ``tag``, if possible."""
 
     @abstractmethod
     def until(self, tag: Tag, allowed_ns: int) -> int:
-        """Return the latest time at which the session still waits for the answer to a request."""
+        """Return the latest time at which the answer to a request may arrive."""
 
     def in_time(self, modelled_ns: int, allowed_ns: int) -> bool:  # noqa: ARG002
         return True
 
     @abstractmethod
     def run(self, until_ns: int, rest_ns: int | None) -> list[Piece]:
-        """Wait until the time ``until_ns`` or until bytes arrive, and return the bytes.
+        """Wait until ``until_ns``, or until bytes arrive; return the bytes.
 
-        ``rest_ns`` is the least time between the first byte and the end of a reply. The line may
-        wait for the time ``rest_ns`` without a check for bytes. If ``rest_ns`` is ``None``, time
-        passes up to ``until_ns`` even if bytes arrive.
+        ``rest_ns`` is the least time from the first byte to the end of a reply. Within ``rest_ns``,
+        the line need not check for bytes. If ``rest_ns`` is ``None``, the wait always lasts until
+        ``until_ns``.
         """
 
 
 class CycleLine(BoardLine):
-    """The line to an emulated board in lockstep; 0 ns is the cycle in which the run began.
+    """The line to an emulated board in lockstep; 0 ns is the start of the run.
 
-    The board stops at the end of the wait, so each answer that it gives is in time.
+    The board stops at the end of the wait, so that its answers are never late.
     """
 
     repeat_ns = 2_000_000
@@ -138,7 +138,7 @@ class CycleLine(BoardLine):
 
 
 class WallLine(BoardLine):
-    """The line to a board that runs in real time, by its own clock."""
+    """The line to a board in real time."""
 
     repeat_ns = 10_000_000
 
@@ -192,25 +192,23 @@ def line_to(link: BoardLink, paced: bool, silence_ns: int) -> BoardLine:
 
 
 def wait_ns(first_ns: int, repeats: int, most_ns: int) -> int:
-    """Return the time (ns) until the next repeat of a request repeated ``repeats`` times."""
+    """Return the time (ns) until a request is repeated again, after ``repeats`` repetitions."""
     return min(first_ns << repeats, max(first_ns, most_ns))
 
 
 def as_failure(error: BoardError, before: str = "") -> BoardFailure:
-    """Convert an error of the line to a controller error; the new text begins with ``before``."""
     out = BoardFailure(f"{before}{error}")
     out.environment = error.environment
     return out
 
 
 class RetryingSession:
-    """A session with a board over a line.
+    """A session with a board over a line, which repeats requests.
 
-    ``stepped`` is called with each answer and its time of arrival. An unanswered request is sent
-    again after ``repeat_ns``, with the same sequence number. If the board has already answered the
-    request, it sends the same answer again. The time between repetitions doubles each time, because
-    the board may still be computing, up to ``most_ns``, so that the session soon detects that a
-    disturbed line works again.
+    ``stepped`` is called with each answer and its time. After ``repeat_ns`` without an answer, a
+    request is sent again with the same sequence number. A board that has already answered sends the
+    same answer again. The time between repetitions doubles up to ``most_ns``, because the board may
+    still be computing.
     """
 
     def __init__(
@@ -236,7 +234,7 @@ class RetryingSession:
         self._reply_bytes = self._rest = 1
 
     def expect(self, budget: Budget, baud: int) -> None:
-        """Set the expected length of replies on the wire from the time budget."""
+        """Set the expected length of replies from the time budget."""
         self._reply_bytes, self._reply_ns = budget.reply_bytes, budget.reply_ns
         self._byte_ns = BITS_PER_BYTE * NS_PER_S // baud
         self._baud = baud
@@ -251,11 +249,11 @@ class RetryingSession:
             self.error = as_failure(error)
 
     def listen(self, until_ns: int) -> None:
-        """Wait until the request is answered, an error occurs, or ``until_ns`` is reached."""
+        """Wait for an answer or an error, at most until ``until_ns``."""
         self._pass(until_ns, stop=True)
 
     def drift(self, until_ns: int) -> None:
-        """Wait until ``until_ns``, even if an answer arrives earlier, or until an error occurs."""
+        """Wait until ``until_ns`` or an error."""
         self._pass(until_ns, stop=False)
 
     def _pass(self, until_ns: int, stop: bool) -> None:
@@ -280,7 +278,6 @@ class RetryingSession:
         return self._again_ns if self.session.waiting else FAR
 
     def _urge(self) -> None:
-        """Repeat a request whose reply is overdue; fail after the session's timeout."""
         session, now = self.session, self.line.now()
         for event in session.poll(now):
             assert isinstance(event, Failed)

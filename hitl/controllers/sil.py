@@ -1,4 +1,4 @@
-"""A C controller that runs in a separate process, as a controller of a scenario."""
+"""A controller in C in a separate process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SERVED = "served"
 
 
 class SilController(LoggedController):
-    """The C code of an interface file or of a :class:`Build`, in a separate process.
+    """The C code of an interface file or a ``Build``, in a separate process.
 
     :meth:`fresh` starts the process.
 
@@ -99,9 +99,9 @@ class SilController(LoggedController):
         """True if the environment caused the failure, for example a host without free memory."""
 
     def fresh(self) -> Self:
-        """Return a new controller in a new process, initialised with the parameters.
+        """Return a new, initialised controller in a new process.
 
-        Raises :class:`ControllerError` if the process cannot be started or initialised.
+        Raises ``ControllerError`` if the process cannot be started or initialised.
         """
         out = self._copy()
         out._worker = self._started()
@@ -117,10 +117,6 @@ class SilController(LoggedController):
         return self.build.warnings
 
     def _started(self) -> WorkerProxy:
-        """Start a process, here or on another machine.
-
-        A failure to start counts as a failure of the environment, not of the C code.
-        """
         try:
             if self.endpoint is not None:
                 return RemoteWorker(self.interface, self.endpoint, self._keys, self.patience)
@@ -132,14 +128,14 @@ class SilController(LoggedController):
 
     @property
     def own(self) -> Vector | None:
-        """Values that the C code assigns to its parameters, shape (k,), or ``None`` if unknown."""
+        """Parameter values (k,) of the C code, or ``None``."""
         return self.given.own
 
     def restart(self) -> bool:
-        """Initialise the C code again, without clearing the memory that its steps have used.
+        """Initialise the C code again in the same process.
 
-        Returns False if the C code has no such entry point. A step that fails after the restart is
-        not saved as a case, because the repetition of a case begins with new memory.
+        Returns False if the C code cannot be initialised again. A step that fails afterwards is not
+        saved as a case.
         """
         if not self.interface.restarts:
             return False
@@ -185,9 +181,9 @@ class SilController(LoggedController):
         return self._worker
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function that executes the code of an exchange; ``None`` for a ZeroMQ link.
+        """Return a function that warms up the code for an exchange, or ``None``.
 
-        Raises :class:`ControllerError` if the memory for the exchange cannot be allocated.
+        Raises ``ControllerError`` if there is not enough memory.
         """
         link = self._running().link
         if self._warm_up is None and isinstance(link, SharedLink):
@@ -195,17 +191,17 @@ class SilController(LoggedController):
         return self._warm_up
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Return the times of the latest answer, in ns of the monotonic clock.
+        """Return the times (ns) of the latest answer, on the monotonic clock.
 
-        The times are: request sent, step begun, step ended, answer received. Over TCP, the times
-        ``begun`` and ``ended`` are from the clock of the other machine.
+        The times are those of four events: request sent, step begun, step ended, answer received.
+        For a process on another machine, ``begun`` and ``ended`` are times of that machine's clock.
         """
         return self._stamps if self._steps is None else self._steps.stamps()
 
     def send(self, tag: Tag, inputs: Vector) -> None:
         """Request a step.
 
-        If the request cannot be sent, :meth:`receive` raises the error.
+        If the request cannot be sent, ``receive`` raises the error.
         """
         worker = self._running()
         self._sequence += 1
@@ -219,7 +215,7 @@ class SilController(LoggedController):
             self._failures.add(tag, inputs)  # while the worker computes
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``, or ``None`` without an answer in time.
+        """Return the outputs (n,) for the request of ``tag``, or ``None`` if they are late.
 
         ``patience`` is the time to wait (s). Raises :class:`ControllerError` if the step fails.
         """
@@ -289,7 +285,7 @@ class SilController(LoggedController):
         return refusal(self.name, status, given, values, self.outputs)
 
     def silent(self, tag: Tag) -> ControllerError:
-        """End the process, and return the error for a request that was not answered in time."""
+        """End the process, and return the error for a request without an answer."""
         heard = f" (it sent {self.garbage} malformed messages)" if self.garbage else ""
         text = f"{self.name} did not answer within {self.silence:g} s{heard}; look for an endless "
         text += "loop in its step"
@@ -299,7 +295,7 @@ class SilController(LoggedController):
         return self.explained(tag, error)
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with the inputs of its step and the command that repeats the failure."""
+        """Return ``error`` with the inputs of its step, and the command that repeats it."""
         self.environment = self.environment or error.environment
         return super().explained(tag, error)
 

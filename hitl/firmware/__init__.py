@@ -1,4 +1,4 @@
-"""Build firmware for boards, or find an image that ships with rtsim."""
+"""Build firmware for boards, or find an image that rtsim contains."""
 
 from hitl.firmware.firmware import CORE_SOURCES, Firmware, firmware
 

@@ -1,7 +1,7 @@
-"""Compile an Arduino sketch that uses the real pins of a board.
+"""Compile an Arduino sketch that uses the pins of a board.
 
-The compiled sketch is a device in a rig, and contains no code of rtsim. :mod:`hitl.firmware.sketch`
-generates the firmware of a controller, which communicates by rtsim's protocol.
+The compiled sketch contains no code of rtsim and serves as a device in a rig. The firmware of a
+controller, which communicates with rtsim, is in ``hitl.firmware.sketch``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ _LIBRARIES = "libraries"
 
 
 def image_of_sketch(path: Path, board: BoardDescription = DEFAULT_BOARD) -> FirmwareImage:
-    """Compile the sketch ``path`` for ``board``, or return the cached image.
+    """Compile a sketch for a board, or return an earlier image.
 
-    Arduino's tools also compile the other sketches and the C and C++ files in a folder that has the
-    name of the sketch, and in its subfolder ``src``. This function compiles the same files as
-    Arduino's tools. In a folder with another name, the function compiles only ``path``. Libraries
-    of the Arduino core, such as Wire and SPI, are added if a file includes them.
+    In a folder with the name of the sketch, the function also compiles other sketches, C and C++
+    files, as Arduino's tools do. In any other folder, the function compiles only ``path``.
+    Libraries of the Arduino core, such as Wire, are added if a file includes them.
 
     Raises:
         NoTools: The compiler or the Arduino core is not installed.
@@ -89,7 +88,6 @@ class _OfSketch(Job):
         return objects, said
 
     def _libraries(self) -> list[Path]:
-        """Return the folders of the core's libraries whose headers the program includes."""
         found: list[Path] = []
         own = {path.resolve(): text for path, text in self.texts.items()}
         queue = [*own, *(path.resolve() for path in self.sources)]

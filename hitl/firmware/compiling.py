@@ -1,4 +1,4 @@
-"""Compile firmware with the compiler of its board, and cache the images."""
+"""Compile firmware with the compiler of a board, and keep the images."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _CORE = "core.a"
 
 
 class NoTools(BoardError):
-    """The tools that build firmware are not installed; the C code was not checked."""
+    """The tools for firmware are not installed."""
 
 
 class Tools:
-    """The installed compiler of a board, and the Arduino core if the board needs one."""
+    """The installed compiler of a board, and its Arduino core."""
 
     def __init__(self, name: str, board: BoardDescription) -> None:
         self.how = how = board.compiler
@@ -84,8 +84,8 @@ class Tools:
     def read(self, work: Path, flags: Sequence[str] = ()) -> Read:
         """Return the files that the compiler and the linker have read.
 
-        The folder ``work`` contains the reports of compiler and linker. ``flags`` are the user's
-        flags. Files inside ``work`` are omitted.
+        ``work`` contains the reports of both. ``flags`` are the user's flags. Files inside ``work``
+        are omitted.
         """
         files = {*self.files, *(p for rules in work.glob("*.d") for p in rules_of(rules, work))}
         reports = list(work.glob(f"*{REPORT}"))
@@ -96,7 +96,6 @@ class Tools:
         return Read(outside[0], outside[1], core, libraries, why)
 
     def run(self, tool: str, *arguments: str | Path, folder: Path) -> CompilerOutput:
-        """Run a tool of the board's compiler, such as gcc."""
         return Toolchain(self.how.command(tool), self.gcc.version).run(arguments, folder)
 
     def compile(self, source: Path, into: Path, *more: str | Path) -> str:
@@ -107,7 +106,7 @@ class Tools:
         return self.run(tool, *common, "-c", source, "-o", into, folder=into.parent).warnings
 
     def archive(self) -> Path | None:
-        """Return the compiled Arduino core, which all sketches share, or None without a core."""
+        """Return the compiled Arduino core, which all sketches share, or None."""
         how = self.how
         if how.core is None:
             return None
@@ -140,7 +139,7 @@ IMAGE, PROGRAM, ABOUT = "firmware.hex", "firmware.elf", "about.json"
 
 @dataclass(frozen=True)
 class FirmwareImage:
-    """A compiled image: its Intel HEX file, and its sizes in flash and static data."""
+    """A compiled image: its Intel HEX file, and its sizes in flash and RAM."""
 
     path: Path
     flash_bytes: int
@@ -163,10 +162,10 @@ def compiled(sketch: Sketch) -> FirmwareImage:
 
 
 class Job:
-    """Base class that compiles and links a program for a board, and caches the image.
+    """Base class that compiles and links a program for a board.
 
-    A subclass defines :meth:`objects`.  ``key`` identifies the sources, and ``flags`` are the
-    user's flags.  Raises :class:`NoTools` if tools are not installed.
+    A subclass defines :meth:`objects`. ``key`` identifies the sources, and ``flags`` are the user's
+    flags. Raises :class:`NoTools` if tools are not installed.
     """
 
     def __init__(
@@ -176,18 +175,18 @@ class Job:
         self.tools = Tools(name, board)
 
     def objects(self, work: Path) -> tuple[list[Path], str]:
-        """Compile in the folder ``work``; return object files in linking order, and warnings."""
+        """Compile in the folder ``work``; return the object files and the warnings."""
         raise NotImplementedError
 
     def hal(self, work: Path) -> str:  # noqa: ARG002
-        """Return the folder of the HAL's files for the linker."""
+        """Return the folder with the board's C code."""
         return ""
 
     def image(self) -> FirmwareImage:
         """Return the cached image, or build it.
 
-        Raises :class:`BoardError` if the board has too little memory, and :class:`BuildError` for
-        an error in the code.
+        Raises ``BoardError`` if the board has too little memory, and ``BuildError`` for an error in
+        the code.
         """
         key = key_of(self.tools.identity, self.key, _WARNINGS, _IMAGES)
         stem = f"{self.name}-{self.board.name}-{key}"
@@ -199,7 +198,7 @@ class Job:
         return image
 
     def make(self, work: Path, made: Path) -> store.Snapshot:
-        """Build the image in the folder ``made``; return a snapshot of the build's input files."""
+        """Build the image in the folder ``made``; return the files on which the image depends."""
         core = self.tools.archive()
         objects, warnings = self.objects(work)
         self._link(work, made, objects if core is None else [*objects, core], warnings)
@@ -234,8 +233,6 @@ class Job:
 
 
 class _OfController(Job):
-    """The firmware of a controller: its sources, the generated unit, and rtsim's part."""
-
     def __init__(self, sketch: Sketch) -> None:
         super().__init__(sketch.name, sketch.board, sketch.key, sketch.flags)
         self.sketch = sketch
@@ -271,12 +268,10 @@ class _OfController(Job):
 
     @property
     def _shown(self) -> list[str]:
-        """Flags that enable warnings, unless the user's -Werror would turn warnings into errors."""
         asked = any(flag.startswith("-Werror") for flag in self.sketch.flags)
         return [] if asked else list(_WARNINGS)
 
     def _check_calls(self) -> None:
-        """Check the types of arguments with the board's compiler, whose int may have two bytes."""
         interface = self.sketch.interface
         arduino = (ARDUINO,) if interface.language.clock else ()
         folders = [f"-I{folder}" for folder in (SUPPORT, *interface.include)]
@@ -290,7 +285,6 @@ class _OfController(Job):
         check_arguments(interface, gcc.cpp() if cpp else gcc, flags, headers)
 
     def _compile(self, source: Path, into: Path, *more: str) -> str:
-        """Compile ``source``; replace the interface file's name in errors by its path."""
         try:
             return self.tools.compile(source, into, *more)
         except BuildError as error:
@@ -309,7 +303,7 @@ def _check_room(board: BoardDescription, name: str, flash: int, ram: int) -> Non
 
 
 def overflow_error(board: BoardDescription, name: str, said: str) -> BoardError | None:
-    """Return the error for a memory overflow that the linker reports, or None."""
+    """Return the error for a lack of memory that the linker reports, or None."""
     memory = board.memory
     over = dict(re.findall(r"region `(\S+)' overflowed by (\d+) bytes", said))
     if memory.flash_region in over:

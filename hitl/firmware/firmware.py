@@ -1,8 +1,7 @@
 """Find or build the firmware of a controller, and check that it fits its target.
 
-A shipped image is identified by the hash of all files of its sketch. If the C code has changed, no
-shipped image matches, and the firmware must be built. :mod:`hitl.firmware.shipping` builds the
-shipped images.
+An image in rtsim is identified by the hash of all files of its sketch. After a change of the C
+code, the firmware must be built. :mod:`hitl.firmware.shipping` builds the shipped images.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ CORE_SOURCES = FOLDER / "ArduinoCore-avr.tar.xz"
 
 @dataclass(frozen=True)
 class Shipped:
-    """One shipped image in the manifest; ``key`` is the hash of its sketch."""
+    """An image in rtsim; ``key`` is the hash of its sketch."""
 
     file: str
     interface: str
@@ -81,7 +80,7 @@ class Firmware:
         return self.board.memory.ram - self.ram_bytes
 
     def to_json(self) -> dict[str, object]:
-        """Return plain data about the image, without its path and its warnings."""
+        """Return plain data about the image."""
         return {
             "build": f"{self.build:08x}",
             "baud": self.baud,
@@ -98,13 +97,13 @@ def firmware(
 ) -> Firmware:  # fmt: skip
     """Return the firmware of ``interface`` for ``board``.
 
-    A shipped image of the same sources is used if there is one. Otherwise, the image is built.
+    If rtsim contains an image of the same sources, nothing is built. Otherwise, the image is built.
 
     Args:
         interface: An interface or the path of its file.
-        baud: Baud rate of the serial line, bit/s; None for the board's default.
-        build: If True, build the image even if a shipped image matches.
-        board: The board's description.
+        baud: Bit rate of the serial line; None for the board's default.
+        build: True to build the image in any case.
+        board: Description of the board.
 
     Raises:
         NoTools: Tools for the build are not installed.
@@ -135,7 +134,7 @@ HOST = "host"
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a check that found no error; parts of the check may be undecided."""
+    """Result of a check without errors; parts of the check may be undecided."""
 
     checked: tuple[str, ...]
     unchecked: str = ""
@@ -151,16 +150,16 @@ def fit(
     interface: Interface, target: str = HOST, toolchain: Toolchain | None = None,
     board: BoardDescription | None = None,
 ) -> Fit:  # fmt: skip
-    """Check that the controller of ``interface`` compiles, links and fits ``target``.
+    """Check that a controller compiles, links and fits ``target``.
 
     The build is cached.
 
     Args:
         interface: Interface of the controller.
-        target: ``"host"`` or a family of processors, such as ``"avr"``. The first board with a
-            processor of this family is used.
+        target: ``"host"`` or a family of processors, such as ``"avr"``. A family stands for its
+            first board.
         toolchain: Compiler of the host.
-        board: Board to use instead of ``target``.
+        board: Board to use in place of ``target``.
 
     Raises:
         InterfaceError, BuildError, BoardError: The controller does not fit the target.

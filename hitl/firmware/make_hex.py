@@ -1,6 +1,6 @@
 """Write the image of a linked program: ``python -m hitl.firmware.make_hex BOARD PROGRAM IMAGE``.
 
-The Makefiles of boards whose compiler is a Python package use this module.
+Makefiles use this module if the compiler is a Python package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hitl.firmware.program import Program
 
 
 def main(board: str, program: str, image: str) -> None:
-    """Write the flash of the ELF file ``program`` for ``board`` to the Intel HEX file ``image``."""
+    """Write the flash of an ELF file to an Intel HEX file."""
     described = board_named(board)
     memory = described.memory
     linked = Program(Path(program).read_bytes(), described.processor)

@@ -1,4 +1,4 @@
-"""Read a linked program, a 32-bit ELF file, and write its flash as Intel HEX.
+"""Read a linked program (a 32-bit ELF file), and write its flash as Intel HEX.
 
 Source: System V Application Binary Interface, chapters 4 and 5.
 """
@@ -36,10 +36,10 @@ class _Section:
 
 
 class Program:
-    """A linked program; ``data`` is the contents of its ELF file.
+    """A linked program; ``data`` contains its ELF file.
 
-    ``processor`` is the board's processor; "" allows any processor.  Raises :class:`BoardError` if
-    ``data`` is not a complete, executable, 32-bit little-endian ELF file for this processor.
+    ``processor`` is the processor of the board, or "" for any. Raises ``BoardError`` unless
+    ``data`` is a complete 32-bit little-endian ELF file for this processor.
     """
 
     def __init__(self, data: bytes, processor: str = "") -> None:
@@ -85,22 +85,18 @@ class Program:
         )
 
     def size(self, names: Iterable[str]) -> int:
-        """Return the total size of the sections ``names``, bytes.
-
-        The names are given without their leading dot.
-        """
+        """Return the total size (bytes) of sections."""
         wanted = {f".{name}" for name in names}
         return sum(section.size for section in self.sections if section.name in wanted)
 
     def flash_bytes(self, begins: int, size: int) -> int:
-        """Return the number of bytes that the program occupies in the flash."""
         parts = self._parts()
         return sum(len(data) for at, _, data in parts if begins <= at < begins + size)
 
     def left_out(self, board: BoardDescription) -> str:
-        """Return a warning for each memory besides flash and RAM for which the program has bytes.
+        """Return a warning for each memory besides flash and RAM that the program uses.
 
-        The image of the flash omits bytes for other memories. Returns "" if there are none.
+        The flash image does not contain bytes for other memories. Returns "" if there are none.
         """
         counts: dict[str, int] = {}
         for at, _, data in self._parts():
@@ -114,13 +110,11 @@ class Program:
         )
 
     def hex(self, begins: int, size: int, beside: Mapping[str, tuple[int, int]] = NOTHING) -> str:
-        """Return the program's bytes in the flash as Intel HEX.
+        """Return the flash of the program as Intel HEX.
 
-        The flash has ``size`` bytes and begins at the address ``begins``. ``beside`` contains, by
-        name, the first address and the address after the end of each memory other than flash and
-        RAM. Bytes in these memories are omitted; see :meth:`left_out`. Raises :class:`BoardError`
-        if other bytes of the program lie outside the flash, or if two sections overlap, because the
-        image would be incomplete.
+        The flash has ``size`` bytes from the address ``begins`` on. ``beside`` contains the address
+        ranges of other memories, by name. Bytes in these memories are omitted. Raises
+        ``BoardError`` for bytes outside the flash and for overlapping sections.
         """
         lines, upper = [], 0
         for address, data in self._flash(begins, begins + size, beside):
@@ -135,7 +129,6 @@ class Program:
     def _flash(
         self, begins: int, ends: int, beside: Mapping[str, tuple[int, int]]
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield address and contents of each section in the flash, by ascending address."""
         last, reached = "", begins
         for at, name, data in self._parts():
             end = at + len(data)
@@ -143,7 +136,8 @@ class Program:
                 continue
             if at < begins or end > ends:
                 raise BoardError(
-                    f"the image would lack section {name}: its load addresses {at:#x} to "
+                    f"the image would not contain the section {name}: its load addresses {at:#x} "
+                    f"to "
                     f"{end - 1:#x} are outside the board's flash, {begins:#x} to {ends - 1:#x}; "
                     "give the section a load address in the flash, from which the start-up code "
                     "copies the section"

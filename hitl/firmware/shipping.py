@@ -1,7 +1,7 @@
-"""Build the images that ship with rtsim: ``python -m hitl.firmware.shipping``.
+"""Build the images that rtsim contains: ``python -m hitl.firmware.shipping``.
 
-The sources of the Arduino core ship with the images.  The core's licence requires that users can
-change the core and relink the images.  Tests check that images and sources are up to date.
+rtsim also contains the sources of the Arduino core. The licence of the core requires that users can
+change it and link the images again. Tests check that images and sources are up to date.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SHIPPED = (
 
 
 def build_all() -> list[Shipped]:
-    """Build all images, write the manifest, and delete images that no longer ship."""
+    """Build all images, write the manifest, and delete old images."""
     rows = []
     for reference, baud, name in SHIPPED:
         interface, board = load_interface(reference), board_named(name)
@@ -71,10 +71,9 @@ def build_all() -> list[Shipped]:
 
 
 def core_sources() -> dict[str, Path]:
-    """Return the installed files of the Arduino core that the images contain.
+    """Return the files of the Arduino core that the images contain.
 
-    The keys are paths relative to the core's folder.  Raises :class:`NoTools` if the core is not
-    installed.
+    Paths are relative to the folder of the core. Raises ``NoTools`` if the core is not installed.
     """
     found: dict[str, Path] = {}
     for name in dict.fromkeys(board for _, _, board in SHIPPED):

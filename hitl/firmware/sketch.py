@@ -1,4 +1,4 @@
-"""Generate a controller's sketch, a folder that make or Arduino's tools can build.
+"""Generate the sketch of a controller: a folder that make or Arduino's tools can build.
 
 ::
 
@@ -58,7 +58,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Flags:
-    """The flags of an interface file, sorted by their use in a sketch."""
+    """The flags of an interface file, sorted by their use."""
 
     defines: tuple[str, ...]
     """Definitions (``-D``), as lines of C."""
@@ -88,7 +88,7 @@ class Flags:
 
 @dataclass(frozen=True)
 class Support:
-    """Files of rtsim that a controller's code needs on a board."""
+    """Files of rtsim that a controller needs on a board."""
 
     sources: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
@@ -99,7 +99,7 @@ class Support:
 
 
 def prologue(defines: Iterable[str], name: str) -> str:
-    """Return ``defines`` and a ``#line`` directive, so that the next line is line 1 of ``name``."""
+    """Return ``defines`` and a directive that makes the next line the first line of ``name``."""
     lines = list(defines)
     return "\n".join([*lines, f'#line 1 "{name}"', ""]) if lines else ""
 
@@ -107,9 +107,9 @@ def prologue(defines: Iterable[str], name: str) -> str:
 def gathered(
     interface: Interface, unit: str, unit_name: str, support: Support = Support()
 ) -> dict[str, str]:
-    """Return the texts of the unit, of the sources and of all included headers, by file name.
+    """Return the generated code, the sources and all included headers, by file name.
 
-    Raises :class:`BoardError` for a file that cannot be read.
+    Raises ``BoardError`` if a file cannot be read.
     """
     flags = Flags.of(interface)
     sources = (*interface.sources, *support.sources)
@@ -133,9 +133,9 @@ def gathered(
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file with normalised line ends, so that equal texts have equal hashes.
+    """Return the text of a file with normalised line ends.
 
-    Raises :class:`BoardError` if the file cannot be read or is too large.
+    Raises ``BoardError`` if the file cannot be read or is too large.
     """
     try:
         data = path.read_bytes()
@@ -160,7 +160,6 @@ class _Gathering:
         self._taken = set(taken)
 
     def named(self, path: Path) -> str:
-        """Return the name that the file ``path`` gets in the folder; queue a new file."""
         if path not in self.names:
             name = path.name
             if path not in self.sources and path.suffix.lower() in _COMPILED:
@@ -185,7 +184,6 @@ class _Gathering:
         return _INCLUDE.sub(renamed, text)
 
     def _found(self, name: str, first: Sequence[Path]) -> Path | None:
-        """Return the header that a compiler would find, or None for a header of the system."""
         for folder in (*first, *self.folders):
             if (path := folder / name).is_file():
                 return path.resolve()
@@ -274,7 +272,7 @@ def makefile(board: BoardDescription, name: str, main: str, flags: Iterable[str]
         name: Name of the sketch.
         main: Main file of the sketch.
         flags: Compiler flags in addition to those of the board.
-        hal: Folder of the board's files in the sketch.
+        hal: Folder with the board's C code in the sketch.
     """
     gcc, flasher = board.compiler, board.flasher
     core = gcc.core
@@ -326,7 +324,7 @@ UNIT_SUPPORT = ("../rtsim/board.h", "../rtsim/rtsim_checks.h")
 
 
 def unit_support_of(interface: Interface) -> tuple[str, ...]:
-    """Return rtsim's headers that the unit of ``interface`` includes."""
+    """Return rtsim's headers that the generated code includes."""
     if not interface.language.cpp:
         return UNIT_SUPPORT
     arduino: tuple[str, ...] = ()
@@ -337,9 +335,9 @@ def unit_support_of(interface: Interface) -> tuple[str, ...]:
 
 
 def unit_text(interface: Interface, build: int) -> str:
-    """Return the C unit of ``interface``; ``build`` is the build number in HELLO.
+    """Return the generated C code; ``build`` is the number that the board reports.
 
-    The unit's folder must be next to ``rtsim/``, from which the unit includes headers.
+    The folder ``rtsim/`` with the headers must be beside the folder of the code.
     """
     file = interface.path.name
     parameters = Codec(interface.parameter_fields).bytes
@@ -373,7 +371,6 @@ def _start(interface: Interface, file: str) -> Iterator[str]:
 
 
 def _step(interface: Interface, file: str) -> Iterator[str]:
-    """Yield the C code of a step; the code measures the total time of the due entry points."""
     yield (
         "int16_t rtsim_step(uint64_t rtsim_ns, const uint8_t *rtsim_u, uint8_t *rtsim_y,\n"
         "                   uint32_t *rtsim_took)\n{\n  (void)rtsim_ns, (void)rtsim_u;"
@@ -394,11 +391,6 @@ def _always(step: StepEntry) -> bool:
 
 
 def _entry(k: int, step: StepEntry, file: str) -> Iterator[str]:
-    """Yield the C code of an entry point.
-
-    The code uses a counter of the remaining ticks, because a division on an AVR takes longer than a
-    whole step of many controllers.
-    """
     call = at(step.line, file, f"  {step.call};")
     if _always(step):
         yield call
@@ -471,7 +463,7 @@ class Sketch:
 
     @property
     def key(self) -> str:
-        """Hash of all files, which identifies the image of this sketch."""
+        """Hash of all files, which identifies the image."""
         return _hash(self.files)
 
     @property
@@ -480,7 +472,7 @@ class Sketch:
 
     @property
     def users(self) -> set[str]:
-        """Paths of the controller's own sources in the sketch's folder."""
+        """Paths of the controller's own sources in the sketch."""
         own = {
             _CONTROLLER + n
             for n in (
@@ -492,9 +484,9 @@ class Sketch:
         return {n for n in self.files if n.startswith(_CONTROLLER)} - own
 
     def write(self, folder: Path) -> Path:
-        """Write the files to ``folder/NAME`` and return that path; replace an older sketch.
+        """Write the files to ``folder/NAME``, and return this path.
 
-        Raises :class:`BoardError` if the path exists but is no rtsim sketch, or cannot be written.
+        Raises ``BoardError`` if the path is no sketch of rtsim, or cannot be written.
         """
         place = folder / self.name
         if place.exists() and not (place / _MARK).is_file():
@@ -516,12 +508,11 @@ class Sketch:
 def sketch_of(
     interface: Interface, baud: int | None = None, board: BoardDescription = DEFAULT_BOARD
 ) -> Sketch:
-    """Return the sketch of ``interface`` for ``board`` with a serial line of ``baud`` bit/s.
+    """Return the sketch of a controller for a board, with a serial line of ``baud`` bit/s.
 
-    Without ``baud``, the line has the board's default rate. Raises :class:`InterfaceError`, with
-    the line of the signal, if the board lacks a signal's type or pin. Raises :class:`BoardError` if
-    the baud rate is too high, a step does not fit a frame, or the controller needs a library other
-    than ``m``.
+    By default, the line has the default rate of the board. Raises ``InterfaceError`` if the board
+    lacks the type or the pin of a signal. Raises ``BoardError`` if the bit rate is too high, or a
+    step does not fit a frame.
     """
     check_target(interface, board.target)
     baud = baud or board.line.baud
@@ -547,9 +538,9 @@ def sketch_of(
 
 
 def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str, str]:
-    """Return the files, by path, that all sketches for ``board`` and this payload share.
+    """Return the files that all sketches for a board share, by path.
 
-    Raises :class:`BoardError` if a HAL file has the name of a file that all boards share.
+    Raises ``BoardError`` if two files have the same name.
     """
     files = {_RTSIM + Path(path).name: text_of(FIRMWARE / "src/rtsim" / path) for path in SHARED}
     files[_RTSIM + CHECKS] = text_of(SUPPORT / CHECKS)
@@ -566,7 +557,7 @@ def own_files(payload: int, board: BoardDescription = DEFAULT_BOARD) -> dict[str
 
 
 def support_of(interface: Interface, board: BoardDescription) -> Support:
-    """Return rtsim's files that C++ or Arduino code needs on ``board``."""
+    """Return rtsim's files that C++ or Arduino code needs on a board."""
     core = board.compiler.core is not None
     if not interface.language.cpp:
         return Support()

@@ -1,4 +1,4 @@
-"""Read and check the signals of an interface file, including their variables in C."""
+"""Read and check the signals of an interface file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rtsim.core.toml import NEEDED, Entries, Key, ListKey, choice, flag, shown, 
 
 
 class InterfaceError(ScenarioError):
-    """Raised for an error in an interface file; the message begins with ``file:line:``."""
+    """An interface file contains an error; the message begins with ``file:line:``."""
 
 
 # The key ``pin`` assigns a signal to a pin that Arduino code reads or drives.
@@ -30,7 +30,7 @@ _PIN = re.compile(r"(?P<bank>A|D|GP)?(?P<number>\d{1,2})\Z")
 def read_pin(table: str, value: object) -> str:
     """Return the pin in C++ notation: ``A0``, ``9`` or ``serial``.
 
-    Raises ValueError if ``value`` is not a pin or ``table`` is "parameters".
+    Raises ValueError for a value that is no pin, and for a parameter.
     """
     if table == "parameters":
         raise ValueError(
@@ -52,7 +52,7 @@ def type_of_pin(table: str, pin: str) -> str:
 
 
 def check_type(table: str, pin: str, type: str, shape: tuple[int, ...]) -> None:
-    """Raise ValueError if the type or the shape is not allowed for a signal at a pin."""
+    """Raise ValueError if a signal at a pin cannot have this type or shape."""
     if pin == SERIAL:
         if type != "uint8" or len(shape) != 1:
             raise ValueError('the signal of the serial line needs type = "uint8" and a shape = [N]')
@@ -82,7 +82,7 @@ KEYWORDS = frozenset((
 
 
 def fault_of_name(name: str) -> str:
-    """Return why ``name`` cannot be a variable in C, or "" if it can."""
+    """Return why ``name`` cannot be the name of a variable in C, or ""."""
     if name in KEYWORDS:
         return f"{name} is a keyword of C"
     if name.lower().startswith("rtsim_"):
@@ -91,7 +91,7 @@ def fault_of_name(name: str) -> str:
 
 
 def fault_of_lvalue(text: str) -> str:
-    """Return the reason why a text is no lvalue in C, or "" if no error is found."""
+    """Return why a text is no lvalue in C, or ""."""
     if ";" in _LITERAL.sub('""', text):
         return "it contains a ';', which ends a statement"
     if "\n" in text:
@@ -100,7 +100,7 @@ def fault_of_lvalue(text: str) -> str:
 
 
 def fault_of_statement(text: str) -> str:
-    """Return why ``text`` cannot be a statement in C, or "" if no error is found."""
+    """Return why ``text`` is no statement in C, or ""."""
     if re.search(r"\breturn\b", _LITERAL.sub('""', text)):
         return "'return' would leave the generated function before it has read the outputs"
     return _fault(text)
@@ -128,7 +128,7 @@ _POWER = re.compile(r"(?P<base>\d{1,9})\*\*(?P<exponent>[+-]?\d{1,4})\Z")
 
 @dataclass(frozen=True)
 class Field:
-    """A signal and its variable in C.  The signal's value is ``raw * scale + bias``."""
+    """A signal and its variable in C. The value of the signal is ``raw * scale + bias``."""
 
     signal: Signal
     lvalue: str
@@ -156,7 +156,7 @@ class Field:
     def holds(self, value: float) -> bool:
         """Return True if the C type can represent ``value``.
 
-        The generated C code makes the same check.
+        The generated C code contains the same check.
         """
         type = self.signal.type
         if type == "bool":
@@ -179,7 +179,7 @@ def limits(type: str) -> tuple[int, int]:
 
 
 def value(default: Any = NEEDED) -> Key:
-    """Return the declaration of a key whose value is a number, an infinity or NaN."""
+    """Declare a key whose value is a number, an infinity or NaN."""
     return Key("a number, such as 0.5, '1/256' or '2**-8'", default, exact_number)
 
 
@@ -203,8 +203,8 @@ def _scale(given: object) -> float:
 def exact_number(given: object) -> float:
     """Convert a number, or a text such as ``"1/256"`` or ``"2**-8"``, to float64.
 
-    Raises TypeError for another type.  Raises ValueError for a malformed text, or for an integer
-    that float64 cannot represent exactly.
+    Raises TypeError for another type. Raises ValueError for an invalid text, and for an integer
+    that float64 cannot represent.
     """
     if isinstance(given, str):
         return float(exact(given))
@@ -218,7 +218,7 @@ def exact_number(given: object) -> float:
 
 
 def exact(text: str) -> Fraction:
-    """Return the exact value of the number in ``text``; raise ValueError if it is malformed."""
+    """Return the exact value of a number in a text; raise ValueError if invalid."""
     bare = text.replace(" ", "")
     if power := _POWER.match(bare):
         return Fraction(power["base"]) ** int(power["exponent"])
@@ -252,8 +252,7 @@ FIELD = {
 def read_field(table: str, name: str, row: Entries, real: str) -> Field:
     """Return the signal ``name`` of ``[table]``; ``real`` is the default type.
 
-    Raises ValueError, TypeError or RtsimError.  The messages lack file and line; the caller adds
-    them.
+    Raises ValueError, TypeError or RtsimError. The caller adds file and line to error messages.
     """
     given = row.given
     pin = read_pin(table, given["pin"]) if "pin" in given else ""
@@ -294,7 +293,6 @@ def read_field(table: str, name: str, row: Entries, real: str) -> Field:
 
 
 def _specials(table: str, row: Entries, signal: Signal) -> tuple[float, ...]:
-    """Return the special values (infinities, NaN) that an input's entry in the file allows."""
     floating = table == "inputs" and signal.type.startswith("float")
     if "nan" in row.given and not floating:
         raise ValueError(
@@ -331,11 +329,6 @@ def _signal(name: str, row: Entries, real: str) -> Signal:
 
 
 def _check_initial(place: Field) -> None:
-    """Check the initial value of a signal.
-
-    If a parameter has no initial value, the value 0 must be valid, because tools that use a board
-    without a scenario send 0.
-    """
     signal = place.signal
     hint = "" if place.given else "; give initial = ..."
     for value in np.ravel(signal.initial).tolist():

@@ -1,4 +1,4 @@
-"""Read an interface file: a TOML file that describes a controller in C.
+"""Read interface files: TOML files that describe controllers in C.
 
 ::
 
@@ -22,10 +22,10 @@
     [parameters]
     gain = { c = "pid.Kp", type = "float32", initial = 2.0 }
 
-Entry points are C statements that call the controller, so any calling convention is possible.  The
-key ``c`` of a signal is its C lvalue.  For a signal without the key ``c``, the generated code
-declares a variable with the signal's name.  The generated code (:mod:`hitl.building.unit`) makes
-the compiler check every type and size.  Compiler errors refer to the lines of the interface file.
+Entry points are C statements, so any calling convention is possible. The key ``c`` of a signal is
+its C lvalue. For a signal without this key, the generated code declares a variable with the
+signal's name. The compiler checks all types and sizes in the generated code
+(``hitl.building.unit``). Compiler errors refer to the lines of the interface file.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ _MOST_START_S = WRAP / 1000  # millis() wraps to 0
 class ArduinoClock:
     """The clock that ``millis()`` and ``micros()`` read.
 
-    All times are in µs.  ``setup_us`` and ``first_step_us`` count from the reset, and apply to SIL
-    only.
+    All times are in µs. ``setup_us`` and ``first_step_us`` are times after the reset, for SIL only.
     """
 
     timer: str = AVR
@@ -111,7 +110,7 @@ class ArduinoClock:
 
 @dataclass(frozen=True)
 class Language:
-    """The language of a controller, and the clock of Arduino code."""
+    """The language of a controller, with the clock of Arduino code."""
 
     name: str = C
     clock: ArduinoClock | None = None
@@ -153,8 +152,6 @@ _CLOCK = {
 
 
 class _Arduino(Key):
-    """The key ``arduino``; its value, True or a table, becomes an :class:`ArduinoClock`."""
-
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         if isinstance(given, bool):
             return _clock(read({}, _CLOCK, place)) if given else None
@@ -174,7 +171,7 @@ def _clock(row: Entries) -> ArduinoClock:
 def language_of(top: Entries) -> Language:
     """Return the language of the controller.
 
-    Raises :class:`InterfaceError` for Arduino code whose language is C.
+    Raises ``InterfaceError`` for Arduino code in C.
     """
     clock = top["arduino"]
     name = top["language"] or (C if clock is None else CPP)
@@ -184,7 +181,7 @@ def language_of(top: Entries) -> Language:
 
 
 def check_sources(top: Entries, language: Language, sources: tuple[Path, ...]) -> None:
-    """Raise :class:`InterfaceError` if ``language`` does not allow one of ``sources``."""
+    """Raise ``InterfaceError`` if a source is not in ``language``."""
     sketches = 0
     for element, path in enumerate(sources):
         if not is_sketch(path):
@@ -199,10 +196,7 @@ def check_sources(top: Entries, language: Language, sources: tuple[Path, ...]) -
 
 
 def check_pins(top: Entries, language: Language, tables: Mapping[str, Sequence[Field]]) -> None:
-    """Raise an error for a pin in an interface without Arduino code, or for two signals at a pin.
-
-    Within one table each pin may have one signal.
-    """
+    """Raise an error for a pin without Arduino code, and for two signals at one pin."""
     for of, fields in tables.items():
         seen: dict[str, str] = {}
         for place in filter(lambda place: place.pin, fields):
@@ -232,10 +226,6 @@ class StepEntry:
 
 
 def _statement(given: object) -> str:
-    """Return a C statement without its ``;``.
-
-    Raises ValueError if the text is not a valid C statement.
-    """
     if not isinstance(given, str):
         raise TypeError
     bare = given.strip().rstrip("; \n\t")
@@ -254,8 +244,6 @@ _STEP = {
 
 
 class _Step(Key):
-    """A key whose value, a C statement or a table, describes an entry point."""
-
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         row = {"call": given} if isinstance(given, str) else given
         read = table(_STEP, self.wanted).value(row, place, name, element)
@@ -293,7 +281,7 @@ Fields = tuple[Field, ...]
 
 @dataclass(frozen=True)
 class Interface:
-    """A controller in C, as its interface file describes it.  All paths are absolute."""
+    """A controller in C, as described in its interface file. All paths are absolute."""
 
     path: Path
     variant: str
@@ -326,8 +314,8 @@ class Interface:
     def restarts(self) -> bool:
         """True if the controller can be initialised again without a reset.
 
-        Global objects of a sketch get their initial values only at a reset.  A sketch therefore
-        cannot be initialised again.
+        Global objects of a sketch are only initialised at a reset. A sketch therefore cannot be
+        initialised again.
         """
         sketch = any(is_sketch(path) for path in self.sources)
         return not (sketch or self.initialize_once) and bool(
@@ -347,21 +335,21 @@ class Interface:
         return Signals(*(f.signal for f in self.parameter_fields))
 
     def place(self, table: str, key: str) -> str:
-        """Return ``file:line`` of a signal in ``table``, of another key, or of the table itself."""
+        """Return ``file:line`` of a signal, of another key, or of a table."""
         fields = {"inputs": self.input_fields, "outputs": self.output_fields}.get(table, ())
         line = next((field.line for field in fields if field.signal.name == key), 0)
         return f"{self.lines.path}:{line or self.lines.of(table, key)}"
 
     @property
     def schema(self) -> int:
-        """A 64-bit hash of all signals, which host and controller compare when they connect."""
+        """A hash (64 bits) of all signals, which host and controller compare."""
         parts = (self.inputs, self.outputs, self.parameters)
         text = ":".join([self.name, *(s.schema_hash for s in parts)])
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """All inputs, outputs and parameters with their C variables."""
+        """All inputs, outputs and parameters, with their C variables."""
         return self.input_fields + self.output_fields + self.parameter_fields
 
     def describe(self) -> dict[str, object]:
@@ -381,10 +369,10 @@ class Interface:
 
 
 def load_interface(reference: str | Path) -> Interface:
-    """Read the interface file ``FILE.toml``, or a variant of it as ``FILE.toml:VARIANT``.
+    """Read the interface file ``FILE.toml``, or a variant as ``FILE.toml:VARIANT``.
 
-    A path that begins with ``firmware/`` and does not exist in the current folder names a file that
-    ships with the package.  Raises :class:`InterfaceError` with file and line for any error.
+    For a missing path that begins with ``firmware/``, rtsim uses its own file of this name. Raises
+    :class:`InterfaceError` with file and line for any error.
     """
     path, variant = _split(reference)
     file = open_toml(found(path), "an interface file", "pid.toml", InterfaceError)
@@ -400,7 +388,6 @@ def _split(reference: str | Path) -> tuple[Path, str]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the arguments in a response file, split by the rules of gcc and clang."""
     out: list[str] = []
     for word in re.finditer(r"(?:\\.|'(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\"|[^\s\\'\"])+", text, re.S):
         parts = re.finditer(r"\\(.)|'|\"|([^\\'\"]+)", word[0], re.S)

@@ -1,4 +1,4 @@
-"""Ranges of a controller's inputs, limited by the interface file and by the C type."""
+"""Ranges of a controller's inputs, from the interface file and the C types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDER = 2.0
 
 @dataclass(frozen=True)
 class Range:
-    """Allowed values of one input column: ``low`` to ``high``, in steps of ``grain``."""
+    """Allowed values of an input: ``low`` to ``high``, in steps of ``grain``."""
 
     name: str
     low: float
@@ -60,9 +60,9 @@ class Range:
 
 
 def range_of(place: Field, name: str, usual: float) -> Range:
-    """Return the range of one column of an input.
+    """Return the range of one element of an input.
 
-    ``usual`` is the largest absolute value to try if the interface file declares no range.
+    ``usual`` is the largest absolute value if the interface file declares no range.
     """
     signal = place.signal
     low, high = signal.low, signal.high
@@ -91,9 +91,9 @@ def _narrow(type: str) -> bool:
 
 
 def usual_of(seen: Vector | None, largest: float) -> float:
-    """Return the largest absolute value to try for an input without a declared range.
+    """Return the largest absolute value of an input without a declared range.
 
-    ``seen`` contains the input's values in a recorded run, or is None without a run.
+    ``seen`` contains values of the input in a recorded run, or is None.
     """
     if seen is None:
         return max(WITHOUT_A_RUN, _WIDER * largest)
@@ -102,7 +102,6 @@ def usual_of(seen: Vector | None, largest: float) -> float:
 
 
 def ranges_of(interface: Interface, usual: float = WITHOUT_A_RUN) -> list[Range]:
-    """Return the range of each input column of ``interface``; see :func:`range_of`."""
     return [
         range_of(place, name, usual)
         for place in interface.input_fields

@@ -1,4 +1,4 @@
-"""Locate rtsim's own C code, in a checkout or in the installed package."""
+"""Find rtsim's own C code, in a checkout or in the installed package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIRMWARE = _CHECKOUT if (_CHECKOUT / "src" / "rtsim" / "board.h").is_file() else
 
 
 def found(path: Path) -> Path:
-    """Return ``path``; for a missing file below ``firmware/``, return the shipped file, if any."""
+    """Return ``path``; for a missing file in ``firmware/``, return rtsim's own file."""
     if path.parts[:1] == ("firmware",) and not path.exists():
         shipped = FIRMWARE.joinpath(*path.parts[1:])
         return shipped if shipped.exists() else path

@@ -1,4 +1,4 @@
-"""Target processors of a controller, and the C types that their compilers lack."""
+"""Target processors, with their pins and the C types that their compilers lack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rtsim.core.errors import UnknownName
 
 
 class Pins(NamedTuple):
-    """Pins of a target that Arduino code may use, numbered from D0 and A0 without gaps."""
+    """Pins of a target for Arduino code, numbered from D0 and A0 on."""
 
     digital: int
     analog: int
@@ -24,10 +24,9 @@ class Pins(NamedTuple):
 
     @classmethod
     def of(cls, names: Iterable[str], channels: Collection[str]) -> Pins | None:
-        """Return the pins of a board from its pin names.
+        """Return the pins of a board from their names.
 
-        ``channels`` are the pins with an ADC.  Returns None if the board uses another naming
-        scheme.
+        ``channels`` are the pins with an ADC. Returns None for other names.
         """
         known = [(found[1], name) for name in names if (found := _NAME.match(name))]
         named = [name for bank, name in known if bank == "A"]
@@ -38,7 +37,7 @@ class Pins(NamedTuple):
         return cls(len(digital), analog, len(digital) + analog, digital[0])
 
     def has(self, pin: str) -> bool:
-        """Return True if the target has ``pin``; always true for "" (no pin) and ``serial``."""
+        """Return True if the target has ``pin``; "" (no pin) and ``serial`` always exist."""
         if pin in ("", SERIAL):
             return True
         return int(pin[1:]) < self.analog if pin[0] == "A" else int(pin) < self.numbers
@@ -52,7 +51,7 @@ class Pins(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """A target processor.  ``lacks`` maps each type that the compiler lacks to the reason."""
+    """A target processor. ``lacks`` contains, for each missing type, the reason."""
 
     name: str
     lacks: Mapping[str, str] = field(default_factory=dict)
@@ -76,10 +75,10 @@ TARGETS = {t.name: t for t in (Target("host", pins=_OF_HOST), processor("avr", d
 
 
 def check_target(interface: Interface, name: str | Target) -> Target:
-    """Return the target ``name`` after checking that it has all types and pins of ``interface``.
+    """Return a target that has all types and pins of ``interface``.
 
-    Raises :class:`UnknownName` for an unknown target. Raises :class:`InterfaceError`, with the
-    signal's line, for the first signal whose type or pin the target does not have.
+    Raises :class:`UnknownName` for an unknown target. Raises ``InterfaceError`` for the first
+    signal with a missing type or pin.
     """
     if isinstance(name, str) and name not in TARGETS:
         raise UnknownName("target", name, sorted(TARGETS), f"the build of {interface.name}")

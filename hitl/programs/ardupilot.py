@@ -115,8 +115,8 @@ _M_PER_DEG = 111_318.84502145034
 class JsonState:
     """The codec of the state of a vehicle, a line of JSON, which is only sent.
 
-    ArduPilot wants a position relative to its home; the codec computes the position from latitude,
-    longitude and altitude, as ArduPilot computes them from the position.
+    ArduPilot needs a position relative to its home; the codec computes it from latitude, longitude
+    and altitude.
     """
 
     name, identifier, extended, period_ns = "state", 0, False, 0

@@ -1,4 +1,4 @@
-"""The quadcopter of :mod:`rtsim.models.quadcopter_by_hand`, flown by Betaflight and a stick."""
+"""The quadcopter with Betaflight as its flight controller."""
 
 from __future__ import annotations
 

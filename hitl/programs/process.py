@@ -116,7 +116,7 @@ class VirtualProcess(StartedProgram):
     def run(
         self, until_ns: int, datagrams: Iterable[Datagram] = (), *, first: bool = False
     ) -> list[Datagram]:
-        """Let the program run until ``until_ns``; all that happens at this time is included."""
+        """Run the program until its time is ``until_ns``, including all events at this time."""
         if self._stopped and (stopped := self.stopped()):
             raise stopped
         out = []

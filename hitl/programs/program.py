@@ -66,8 +66,8 @@ class Program:
 
     The program starts at the beginning of the run and ends with it. In virtual time, its clock
     shows the time of the simulation, whatever the wall clock shows: its threads, sleeps and
-    timeouts wait for the time of the simulation, and a datagram reaches it at its tag. The same run
-    twice is therefore the same run, bit for bit. Nothing in the program has to be changed.
+    timeouts wait for the time of the simulation, and a datagram reaches it at its tag. Two runs
+    with the same inputs are therefore equal bit for bit. The program itself needs no changes.
 
     At each tick, the controller sends its inputs in the frames ``send``. Its outputs are the
     signals of the frames ``receive``, as the program has sent them until the answer is due, and two
@@ -496,7 +496,7 @@ class Program:
         return not self._missing
 
     def advance(self, tag: Tag) -> None:
-        """Do nothing: the program gets its time when its answer is due."""
+        """Do nothing, because the program gets its time when its answer is due."""
 
     def anchor(self, tag: Tag) -> None:
         """Set the program's clock to ``tag``, after the run has waited for its answer."""
@@ -566,7 +566,7 @@ class Program:
 
     @property
     def notes(self) -> list[str]:
-        """Why the answers are doubtful, one text for each problem.
+        """Reasons why the answers are doubtful, one text for each problem.
 
         A problem is a part of the program without virtual time, a malformed frame, a frame that the
         program has never sent, or a port for its frames that it has never opened.

@@ -108,7 +108,7 @@ class StartedProgram(ABC):
     def run(
         self, until_ns: int, datagrams: Iterable[Datagram] = (), *, first: bool = False
     ) -> list[Datagram]:
-        """Let the program run until ``until_ns``, and return the datagrams that it sends.
+        """Run the program until its time is ``until_ns``, and return the datagrams that it sends.
 
         Args:
             until_ns: Time of the program at which it stops, ns.
@@ -137,7 +137,7 @@ class StartedProgram(ABC):
             os.killpg(self._running.pid, number)
 
     def ended(self) -> ProgramError:
-        """Return the error that says how the program has ended."""
+        """Return the error that describes how the program has ended."""
         try:
             status = self._running.wait(self._patience)
         except subprocess.TimeoutExpired:

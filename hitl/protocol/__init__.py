@@ -1,4 +1,4 @@
-"""Protocol between a board and its host, without I/O and without a clock.
+"""Protocol between a board and its host, without input, output or clock.
 
 The functions process bytes and return events.  ``docs/protocol.md`` defines the bytes.
 """

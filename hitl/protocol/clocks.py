@@ -1,13 +1,12 @@
-"""Estimate offset and drift of a board's clock relative to the host's clock from round trips.
+"""Estimate offset and drift of a board's clock from round trips.
 
-The board takes its time stamp after the host sends the request and before the host receives the
-answer. If a round trip takes longer than the shortest one, one direction was delayed, but it is
-unknown which direction. The midpoint of a round trip is therefore uncertain by half of the
-difference to the shortest round trip. The fit of a straight line weights the trips accordingly.
+The board takes its time stamp after the host has sent the request and before the host receives the
+answer. In a longer round trip, one of the two directions was delayed. The midpoint of a round trip
+is therefore uncertain by half of its additional time. The fit of a straight line weights the round
+trips accordingly.
 
-Round trips cannot reveal a constant difference between the delays of the two directions. A constant
-difference between the delays shifts the estimated offset by at most half of the shortest round
-trip. The field ``asymmetry_ns`` contains this limit.
+Round trips cannot show a constant difference between both directions. Such a difference shifts the
+offset by at most half of the shortest round trip. The field ``asymmetry_ns`` contains this limit.
 
 Source: D. L. Mills, IEEE Transactions on Communications 39 (1991), 1482 (the clock filter).
 """
@@ -31,7 +30,7 @@ FEWEST = 3
 
 
 class RoundTrip(NamedTuple):
-    """One round trip: the host's times of sending and receiving, ns, and the board's micros()."""
+    """A round trip: the host's times of sending and receiving (ns), and the board's micros()."""
 
     sent_ns: int
     received_ns: int
@@ -47,8 +46,8 @@ class ClockFit:
     """A linear model of the board's clock, with all times in ns.
 
     The model is ``board = host + offset + drift * (host - reference)``.  Fields named ``..._sigma``
-    are standard deviations.  ``asymmetry_ns`` bounds a further error of the offset, caused by
-    unequal delays of the two directions.
+    are standard deviations. ``asymmetry_ns`` is the largest possible error from unequal delays of
+    both directions.
     """
 
     reference_ns: int
@@ -64,20 +63,20 @@ class ClockFit:
         return 1e6 * self.drift
 
     def board_ns(self, host_ns: int) -> float:
-        """Convert a host time, ns, to the board's time, ns without wraps."""
+        """Convert a host time (ns) to the board's time (ns)."""
         return host_ns + self.offset_ns + self.drift * (host_ns - self.reference_ns)
 
     def host_ns(self, board_ns: float) -> float:
-        """Convert a board time, ns without wraps, to the host's time, ns."""
+        """Convert a board time (ns) to the host's time (ns)."""
         since = board_ns - self.reference_ns - self.offset_ns
         return self.reference_ns + since / (1.0 + self.drift)
 
 
 def unrolled(trips: Sequence[RoundTrip]) -> list[int]:
-    """Return the board's times in microseconds, with wraps of the 32-bit counter removed.
+    """Return the board's times in microseconds without overflows of the 32-bit counter.
 
-    The first time is unchanged. The 32-bit counter may overflow several times between two round
-    trips. The host's clock shows how often.
+    The first time is unchanged. The counter may overflow several times between two round trips. The
+    host's clock shows how often.
     """
     counted: list[int] = []
     before: RoundTrip | None = None
@@ -96,10 +95,10 @@ def _middle_twice(trip: RoundTrip) -> int:
 
 
 def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
-    """Fit the board's clock to ``trips``, which must be in the order of sending.
+    """Fit the board's clock to round trips in the order of sending.
 
-    ``tick_ns`` is the resolution of the board's clock, ns.  Raises :class:`ControllerError` for
-    fewer than 3 round trips, for a negative delay, and if all round trips have the same time.
+    ``tick_ns`` is the resolution of the board's clock, ns. Raises ``ControllerError`` for fewer
+    than 3 round trips, and for impossible times.
     """
     if len(trips) < FEWEST:
         raise ControllerError(
@@ -123,11 +122,6 @@ def fit(trips: Sequence[RoundTrip], tick_ns: int = TICK_NS) -> ClockFit:
 def _line(
     reference: int, x: Vector, y: Vector, excess: Vector, tick_ns: int, asymmetry: float
 ) -> ClockFit:
-    """Fit ``y = offset + drift x`` by weighted least squares.
-
-    The uncertainty from the counter's resolution and from a constant delay in one direction does
-    not shrink with the number of round trips.
-    """
     step = tick_ns / math.sqrt(12.0)
     weight = 1.0 / (step**2 + excess**2)
     total = weight.sum()

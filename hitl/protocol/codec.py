@@ -1,8 +1,7 @@
-"""Convert float64 vectors to the packed C types of an interface, and back.
+"""Convert float64 vectors to packed C types, and back.
 
-The conversions follow ``rtsim_unit.h``, which SIL uses: they round half to even and reject the same
-values.  The host scales fixed-point numbers and transmits raw integers, because a ``double`` on a
-small processor may have only 4 bytes.
+As in ``rtsim_unit.h``, numbers are rounded half to even. The host scales fixed-point numbers,
+because a ``double`` on a small processor may have only 4 bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ _GREATEST = {"int64": 9223372036854774784.0, "uint64": 18446744073709549568.0}
 
 
 class _Run:
-    """Consecutive elements of a vector that have the same type, scale, bias and overflow."""
-
     def __init__(self, place: Field, first: int, count: int) -> None:
         self.type = place.signal.type
         self.format = np.dtype(_FORMATS[self.type])
@@ -44,10 +41,6 @@ class _Run:
             self.low, self.high = float(limits.min), _GREATEST.get(self.type, float(limits.max))
 
     def pack(self, values: Vector) -> tuple[bytes, int]:
-        """Pack ``values`` and return ``(data, status)``.
-
-        ``status`` is 0, or ``1 + k`` if ``k`` is the index of the first value outside its C type.
-        """
         if self.type == "float64":
             return values.astype(self.format).tobytes(), 0
         if self.type == "float32":
@@ -75,11 +68,6 @@ class _Run:
         return np.clip(rounded, self.low, self.high).astype(self.format).tobytes(), 0
 
     def unpack(self, data: bytes, at: int, values: Vector) -> int:
-        """Unpack ``data`` from the index ``at`` on into this part of ``values``; return a status.
-
-        The status is 0, or ``1 + k`` if a float64 cannot represent some integer exactly; ``k`` is
-        the index, within this part, of the first such integer.
-        """
         raw = np.frombuffer(data, self.format, self.count, at)
         if self.type in _GREATEST:
             refused = self._unpack_wide(raw, values)
@@ -107,7 +95,7 @@ def _first(bad: NDArray[np.bool_]) -> int:
 
 
 class Codec:
-    """Converter between a float64 vector, shape ``(n,)``, and packed bytes of C types.
+    """Convert float64 vectors (n,) to packed C types, and back.
 
     :attr:`size` is ``n``; :attr:`bytes` is the number of packed bytes.
     """
@@ -126,7 +114,7 @@ class Codec:
     def pack(self, values: Vector) -> tuple[bytes, int]:
         """Pack ``values``, shape (n,), and return ``(data, status)``.
 
-        ``status`` is 0, or 1 + the index of the first element that does not fit its C type.  Raises
+        ``status`` is 0, or 1 + the index of the first value that does not fit its C type. Raises
         ValueError if the number of values is not n.
         """
         if len(values) != self.size:
@@ -145,8 +133,8 @@ class Codec:
     def unpack(self, data: bytes) -> tuple[Vector, int]:
         """Unpack ``data`` and return ``(values, status)``, with ``values`` of shape (n,).
 
-        ``status`` is 0, or ``-1 - k`` if a float64 cannot represent some integer exactly; ``k`` is
-        the index of the first such integer. Raises ValueError if the number of bytes is wrong.
+        ``status`` is 0, or ``-1 - k`` if float64 cannot represent the integer with the index ``k``.
+        Raises ValueError if the number of bytes is wrong.
         """
         if len(data) != self.bytes:
             raise ValueError(
@@ -163,9 +151,9 @@ class Codec:
 
 
 def wire_schema(interface: Interface) -> int:
-    """Return a 64-bit hash of the signals' names, types, scales and biases.
+    """Return a hash (64 bits) of names, types, scales and biases of the signals.
 
-    The host compares this hash with the hash in HELLO_REPLY, to detect a board with other signals.
+    The host compares this hash with that of the board.
     """
     parts = [f"{interface.schema:x}"]
     parts += [f"{f.signal.name} {f.scale!r} {f.bias!r}" for f in interface.fields]
@@ -173,8 +161,8 @@ def wire_schema(interface: Interface) -> int:
 
 
 def name_hash(name: str) -> int:
-    """Return a 32-bit hash of a controller's name.
+    """Return a hash (32 bits) of a controller's name.
 
-    The hash identifies the controller even if its signals have changed.
+    The hash identifies a controller even after a change of its signals.
     """
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")

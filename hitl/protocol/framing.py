@@ -19,7 +19,7 @@ _CODES = [bytes([n]) for n in range(256)]
 
 
 class ProtocolFrame(NamedTuple):
-    """A received frame with a valid checksum; its kind and length are not checked yet."""
+    """A received frame with a valid checksum."""
 
     kind: int
     sequence: int
@@ -27,7 +27,7 @@ class ProtocolFrame(NamedTuple):
 
 
 class GarbageBytes(NamedTuple):
-    """Received bytes that form no valid frame, with the reason."""
+    """Received bytes that are no valid frame, with the reason."""
 
     why: Why
 
@@ -38,7 +38,7 @@ def crc16(data: bytes) -> int:
 
 
 def stuffed(data: bytes) -> bytes:
-    """Return ``data`` encoded by COBS, without the delimiter; the result contains no zero byte."""
+    """Return ``data`` in COBS encoding, without the delimiter."""
     blocks = data.split(b"\0")
     if len(data) < _BLOCK:
         return b"".join([_CODES[len(block) + 1] + block for block in blocks])
@@ -55,9 +55,9 @@ def stuffed(data: bytes) -> bytes:
 
 
 def unstuffed(data: bytes) -> tuple[bytes, bool]:
-    """Decode the COBS bytes ``data`` and return ``(decoded, complete)``.
+    """Decode COBS bytes, and return ``(decoded, complete)``.
 
-    ``complete`` is False if the last block is shorter than its length code states.
+    ``complete`` is False if the last block is too short.
     """
     parts: list[bytes] = []
     at, size = 0, len(data)
@@ -78,12 +78,12 @@ def unstuffed(data: bytes) -> tuple[bytes, bool]:
 
 
 def stuffed_size(size: int) -> int:
-    """Return the maximum length of the COBS encoding of ``size`` bytes."""
+    """Return the maximum size of the COBS encoding of ``size`` bytes."""
     return size + size // _BLOCK + 1
 
 
 def wire_size(payload: int) -> int:
-    """Return the maximum number of bytes on the line for a frame with ``payload`` bytes."""
+    """Return the maximum size of a frame with ``payload`` bytes on the line."""
     return stuffed_size(payload + OVERHEAD) + 1
 
 
@@ -93,9 +93,9 @@ def encode(kind: int, sequence: int, payload: bytes) -> bytes:
 
 
 class Parser:
-    """Parser that finds frames in a byte stream, which may arrive in pieces of any size.
+    """Find frames in a byte stream, which may arrive in pieces of any size.
 
-    The parser buffers at most one frame, whose payload has at most ``most`` bytes.
+    The payload of a frame has at most ``most`` bytes.
     """
 
     def __init__(self, most: int = MOST_PAYLOAD) -> None:
@@ -104,7 +104,7 @@ class Parser:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[ProtocolFrame | GarbageBytes]:
-        """Return the valid and the malformed frames that ``data`` completes, in order.
+        """Return the frames that ``data`` completes, both valid and malformed ones.
 
         Empty frames are ignored.  Malformed input never raises an error.
         """
@@ -120,11 +120,10 @@ class Parser:
 
     @property
     def unended(self) -> bool:
-        """True if part of a frame has arrived, but not its delimiter."""
+        """True if a part of a frame has arrived."""
         return bool(self._held)
 
     def _hold(self, piece: bytes) -> None:
-        """Store ``piece``; at most one byte more than the longest frame, to detect a longer one."""
         self._held += piece[: self._longest + 1 - len(self._held)]
 
     def _event(self, held: bytes) -> ProtocolFrame | GarbageBytes:
@@ -143,7 +142,7 @@ class Parser:
 def encode_message(message: Message, sequence: int) -> bytes:
     """Return the bytes of ``message`` on the line.
 
-    Raises struct.error if a field does not fit.
+    Raises struct.error if the value of a field is too large.
     """
     kind = KINDS[type(message)]
     _, layout, tailed = LAYOUTS[kind]
@@ -156,7 +155,7 @@ def encode_message(message: Message, sequence: int) -> bytes:
 
 
 def decode_message(frame: ProtocolFrame) -> Message | None:
-    """Return the message in ``frame``, or None if its kind is unknown or its length is wrong."""
+    """Return the message in a frame, or None for an unknown kind or a wrong length."""
     known = LAYOUTS.get(frame.kind)
     if known is None:
         return None

@@ -1,4 +1,4 @@
-"""Timing of a serial line: baud rates of a UART, transmission times and the time budget."""
+"""Timing of a serial line: bit rates, transmission times and the time budget."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _COMMON = (9600, 19200, 38400, 57600, 76800, 115200, 230400, 250000, 500000, 100
 
 @dataclass(frozen=True)
 class BaudRate:
-    """A baud rate, and the actual rate that a UART derives from the processor clock.
+    """A bit rate, and the actual rate of a UART.
 
-    ``clock_hz`` and ``line`` default to those of the default board.  Raises :class:`ScenarioError`
-    if no divider produces the rate.
+    ``clock_hz`` and ``line`` default to those of the default board. Raises ``ScenarioError`` if the
+    UART cannot produce the rate.
     """
 
     baud: int
@@ -44,12 +44,12 @@ class BaudRate:
 
     @classmethod
     def of(cls, board: BoardDescription, baud: int) -> BaudRate:
-        """Return a :class:`BaudRate` for the clock and the serial line of a board."""
+        """Return a ``BaudRate`` for a board."""
         return cls(baud, board.clock_hz, board.line)
 
     @property
     def steps(self) -> int:
-        """The divider with the rate nearest to ``baud``, in units of ``1 / line.fractions``."""
+        """Divider with the rate nearest to ``baud``, in units of ``1 / line.fractions``."""
         clock = self.clock_hz * self.line.fractions / self._samples
         below = max(int(clock // self.baud), self.line.fractions)
         return min(below, below + 1, key=lambda n: abs(clock / n - self.baud))
@@ -70,7 +70,7 @@ class BaudRate:
 
     @property
     def good(self) -> bool:
-        """True if the actual rate deviates from the nominal rate by less than 1 %."""
+        """True if the deviation is less than 1 %."""
         return abs(self.error_percent) < MOST_ERROR_PERCENT
 
     def to_json(self) -> dict[str, object]:
@@ -84,9 +84,9 @@ class BaudRate:
 
 
 def offered(clock_hz: int = _CLOCK_HZ, line: Line = _LINE) -> tuple[int, ...]:
-    """Return the common rates, bit/s, that this clock and this UART support.
+    """Return the common bit rates that a UART supports.
 
-    A rate is supported if its error is below 1 % and the firmware can receive bytes at this rate.
+    A supported rate has an error below 1 %, and the firmware is fast enough for it.
     """
     rates = (r for r in _COMMON if r <= min(clock_hz // line.samples, line.most_baud))
     return tuple(r for r in rates if BaudRate(r, clock_hz, line).good)
@@ -99,16 +99,16 @@ def _listed(clock_hz: int, line: Line) -> str:
 def nominal(actual: float) -> int:
     """Return the common baud rate nearest to ``actual``, such as 115200 for 117647 bit/s.
 
-    Return the common rate within 3 % of ``actual``, or else ``actual`` as a rounded integer.
+    Without a common rate within 3 %, the result is ``actual`` as an integer.
     """
     name = min(_COMMON, key=lambda rate: abs(actual / rate - 1.0))
     return name if abs(actual / name - 1.0) < _SAME_RATE else round(actual)
 
 
 def in_words(baud: int, clock_hz: int, line: Line) -> str:
-    """Return the baud rate and its error as text.
+    """Return a bit rate and its error as text.
 
-    The error is omitted if no divider produces the rate, for example on a USB port.
+    The error is omitted if it is unknown, as for a USB port.
     """
     try:
         return str(BaudRate(baud, clock_hz, line))
@@ -119,12 +119,11 @@ def in_words(baud: int, clock_hz: int, line: Line) -> str:
 def handling_ns(
     request_bytes: int, reply_bytes: int, baud: int, clock_hz: int = _CLOCK_HZ, line: Line = _LINE
 ) -> int:
-    """Return the firmware's time for one exchange, ns, without controller step and transmission.
+    """Return the time (ns) that the firmware needs for an exchange, without step and transmission.
 
-    The firmware checks and unpacks the request, packs the reply with its checksum, and starts to
-    send.  If bytes arrive faster than the firmware reads them, reading the buffered bytes takes
-    further time.  The cycle counts in ``line`` were measured on an emulated board
-    (docs/decisions/114).
+    The firmware checks and unpacks the request, packs the reply, and starts to send it. Bytes that
+    arrive too fast need additional time. The cycle counts in ``line`` were measured on an emulated
+    board (docs/decisions/114).
     """
     waiting = max(0, line.taking - BITS_PER_BYTE * clock_hz // baud) * request_bytes
     fixed, a_request_byte, a_reply_byte = line.handling
@@ -139,7 +138,7 @@ def wire_ns(size: int, baud: int) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """Time budget of one exchange with a controller on a board, for frames of maximum length."""
+    """Time budget of an exchange with a controller on a board."""
 
     request_bytes: int
     reply_bytes: int
@@ -163,8 +162,8 @@ class Budget:
 
         Args:
             interface: Interface of the controller.
-            baud: Baud rate, bit/s.
-            execution_ns: Longest step so far by the board's clock, ns; 0 if unknown.
+            baud: Bit rate.
+            execution_ns: Longest step so far, ns; 0 if unknown.
             clock_hz: Processor clock of the board.
             line: Serial line of the board.
         """
@@ -181,30 +180,30 @@ class Budget:
         )  # fmt: skip
 
     def every(self, period: Period | None) -> Budget:
-        """Return the budget with the period replaced by ``period``; None keeps the period.
+        """Return the budget for another period; None keeps the period.
 
-        A scenario may choose another period if the interface file sets ``any_period``.
+        A scenario may have another period if the interface file contains ``any_period``.
         """
         return self if period is None else replace(self, period_ns=round(period.ns))
 
     @property
     def exchange_ns(self) -> int:
-        """Time for request, controller step and reply, ns, without ``handling_ns``."""
+        """Time (ns) for request, step and reply, without the firmware's own time."""
         return self.request_ns + self.execution_ns + self.reply_ns
 
     @property
     def answered_ns(self) -> int:
-        """Time from the first byte of the request to the last byte of the reply, ns."""
+        """Time (ns) from the first byte of the request to the last byte of the reply."""
         return self.exchange_ns + self.handling_ns
 
     @property
     def holds(self) -> bool:
-        """True if the exchange takes no longer than the period."""
+        """True if the exchange is not longer than the period."""
         return self.answered_ns <= self.period_ns
 
     @property
     def rate_hz(self) -> float:
-        """Maximum step rate of this controller on this line, Hz."""
+        """Maximum rate of steps on this line, Hz."""
         return NS_PER_S / self.answered_ns
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Host side of a session with a board, without I/O and without a clock.
+"""Host side of a session with a board, without input, output or clock.
 
 The caller passes the time as ``now_ns``.  :meth:`Session.outgoing` returns the bytes to send,
 :meth:`Session.receive` processes received bytes, and :meth:`Session.poll` checks the timeouts.  At
@@ -59,11 +59,11 @@ class SilentBoard(BoardFailure):
 
 
 class OldFirmware(BoardFailure):
-    """The board's firmware has another protocol version, or is another build."""
+    """The firmware has another version of the protocol, or is another build."""
 
 
 class WrongController(BoardFailure):
-    """Raised if the controller on the board, or its signals, differ from the interface file."""
+    """The board runs another controller than that of the interface file."""
 
 
 class BoardReset(BoardFailure):
@@ -75,13 +75,13 @@ class BoardRefused(BoardFailure):
 
 
 class Connected(NamedTuple):
-    """Event: the board answered, and its firmware and controller are the expected ones."""
+    """Event: the expected board has answered."""
 
     board: HelloReply
 
 
 class Started(NamedTuple):
-    """Event: the board has set the parameters and initialised the controller."""
+    """Event: the board has initialised the controller."""
 
     round_trip_ns: int
 
@@ -89,8 +89,8 @@ class Started(NamedTuple):
 class Stepped(NamedTuple):
     """Event: the board answered a step.
 
-    The board measured ``cycles`` (execution time) and ``stack`` (bytes).  ``unanswered`` counts
-    earlier steps that the board executed, but whose replies never arrived.
+    The board has measured ``cycles`` (execution time) and ``stack`` (bytes). ``unanswered`` counts
+    earlier steps whose replies never arrived.
     """
 
     tag: Tag
@@ -117,7 +117,7 @@ class Stopped(NamedTuple):
 class Failed(NamedTuple):
     """Event: the session failed.
 
-    The caller raises ``error``, or connects again if its policy allows this.
+    The caller raises ``error`` or connects again.
     """
 
     error: BoardFailure | ControllerError
@@ -128,7 +128,7 @@ Event: TypeAlias = Connected | Started | Stepped | Ponged | Stopped | Failed
 
 @dataclass
 class EventCounts:
-    """Counters of received frames and of irregular events."""
+    """Counts of received frames and of irregular events."""
 
     frames: int = 0
     """All frames with a valid checksum."""
@@ -151,7 +151,7 @@ REPLY = 0x80
 
 
 class PendingRequest(NamedTuple):
-    """A request that was sent, with the data needed to check its answer."""
+    """A request, with the data that are needed to check its answer."""
 
     message: Message
     sequence: int
@@ -175,10 +175,9 @@ class PendingRequest(NamedTuple):
 
 
 class InFlight:
-    """The request that is pending, if any, and the queue of bytes to send.
+    """The pending request, and the bytes to send.
 
-    ``pending`` is None if no answer is expected.  Frames that are not the answer are counted in
-    ``counts``.
+    ``pending`` is None without a pending request. ``counts`` includes frames that are no answer.
     """
 
     def __init__(self) -> None:
@@ -197,7 +196,7 @@ class InFlight:
         return data
 
     def begin(self) -> None:
-        """Begin a connection: drop the pending request, and end a partly sent frame."""
+        """Begin a connection, without a pending request."""
         self.pending = None
         self._out += b"\0"
 
@@ -224,20 +223,19 @@ class InFlight:
         self._out += b"\0" + request.data
 
     def abandon(self) -> None:
-        """Stop waiting for the pending request; a reply that arrives later is stale."""
+        """End the wait for the pending request; a later answer is ignored."""
         if self.pending is not None:
             self.pending = None
             self.counts.abandoned += 1
 
     def leave(self) -> None:
-        """Stop waiting for the pending request; the request does not count as abandoned."""
+        """End the wait for the pending request at the end of the run."""
         self._left, self.pending = self.pending, None
 
     def answered(self, frame: ProtocolFrame, message: Message) -> PendingRequest | None:
-        """Return the request that ``frame`` answers; the request is then no longer pending.
+        """Return the request that a frame answers, or None.
 
-        A frame that answers no request is counted as duplicate or stale; the result is then None.
-        The result is also None if :meth:`leave` has ended the wait for the answer.
+        A frame that answers no request counts as duplicate or stale.
         """
         pending, left = self.pending, self._left
         if pending is not None and pending.answered_by(frame, message):
@@ -260,10 +258,9 @@ def of_version(version: int) -> OldFirmware:
 
 
 def of_board(board: HelloReply, interface: Interface, build: int | None) -> BoardFailure | None:
-    """Check that ``board`` runs the controller of ``interface``.
+    """Return an error if ``board`` does not run the controller of ``interface``.
 
-    ``build`` is the expected build number; None allows any build.  Return the error, or None if the
-    board is as expected.
+    ``build`` is the expected build; None allows any build.
     """
     name = interface.name
     if board.name_hash != name_hash(name):
@@ -297,14 +294,14 @@ def of_board(board: HelloReply, interface: Interface, build: int | None) -> Boar
 
 
 def payload_needed(interface: Interface) -> int:
-    """Return the payload, bytes, of the longest frame that cannot be split."""
+    """Return the payload (bytes) of the longest frame that cannot be split."""
     step = LAYOUTS[MessageKind.STEP][1].size + Codec(interface.input_fields).bytes
     reply = LAYOUTS[MessageKind.STEP_REPLY][1].size + Codec(interface.output_fields).bytes
     return max(step, reply, LAYOUTS[MessageKind.HELLO_REPLY][1].size)
 
 
 def silent_at_connecting(waited_ns: int, counts: EventCounts) -> SilentBoard:
-    """Return the error for a board that did not answer HELLO for ``waited_ns``."""
+    """Return the error for a board that did not answer at the connection."""
     garbage, whole = counts.booting, counts.frames
     heard = "no byte arrived"
     if garbage or whole:
@@ -316,7 +313,7 @@ def silent_at_connecting(waited_ns: int, counts: EventCounts) -> SilentBoard:
 
 
 def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
-    """Return the error for a board that did not answer ``request``, after ``counter`` steps."""
+    """Return the error for a board that did not answer a request."""
     return SilentBoard(
         f"the board did not answer {request} within {waited_ns / NS_PER_S:.3g} s, {counter} steps "
         "after its start; check its cable and power, or press reset and run again"
@@ -324,7 +321,6 @@ def silent(request: str, waited_ns: int, counter: int) -> SilentBoard:
 
 
 def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
-    """Return the error for a board whose boot nonce changed from ``before`` to ``nonce``."""
     return BoardReset(
         f"the board has reset after step {counter} (boot nonce {nonce:08x}, before {before:08x}); "
         "check its power supply, its watchdog and its stack"
@@ -332,9 +328,9 @@ def has_reset(nonce: int, before: int, counter: int) -> BoardReset:
 
 
 def forgot(what: str, counter: int) -> BoardReset:
-    """Return the error for a board that has reset and lost its state.
+    """Return the error for a board that has been reset and has lost its state.
 
-    The parameter ``counter`` is the last step before the reset. ``what`` describes the symptom.
+    ``counter`` is the last step before the reset. ``what`` describes the symptom.
     """
     return BoardReset(
         f"the board has reset after step {counter}: {what}; "
@@ -357,7 +353,7 @@ def refused(error: Error, request: str) -> BoardRefused:
 
 
 def untrue(what: str) -> BoardFailure:
-    """Return the error for an impossible answer of a board; ``what`` describes the answer."""
+    """Return the error for an impossible answer of a board."""
     return BoardFailure(
         f"the board {what}; its firmware has another version: build and flash the firmware again"
     )
@@ -373,7 +369,7 @@ _NO_VALUES = np.zeros(0)
 
 
 class OutOfTurn(RtsimError):
-    """The caller made a request that the state of the session does not allow."""
+    """The session does not allow this request in its present state."""
 
 
 class SessionState(Enum):
@@ -384,15 +380,15 @@ class SessionState(Enum):
 
 
 class Session:
-    """A session with a board that runs the controller of ``interface``.
+    """A session with a board that runs the controller of an interface file.
 
-    Without an interface, any board is accepted, but it can only be pinged.
+    Without an interface, any board is accepted, but no step is possible.
 
     Args:
         interface: Interface of the expected controller, or None.
-        patience_ns: Timeout for the answer to a request.
-        connect_patience_ns: Timeout for the first answer of the board.
-        build: Expected build number of the firmware; None allows any build.
+        patience_ns: Longest time to wait for an answer.
+        connect_patience_ns: Longest time to wait for the first answer.
+        build: Expected build of the firmware; None allows any build.
     """
 
     def __init__(
@@ -420,7 +416,7 @@ class Session:
 
     @property
     def counts(self) -> EventCounts:
-        """Counters of frames and irregular events since the last call of :meth:`count_anew`."""
+        """Counts of frames and irregular events since the last call of ``count_anew``."""
         return self._flight.counts
 
     def count_anew(self) -> None:
@@ -434,7 +430,7 @@ class Session:
         return self._flight.outgoing()
 
     def connect(self, now_ns: int) -> None:
-        """Send HELLO, and ignore malformed frames of a booting board until the board answers.
+        """Send HELLO until the board answers, and ignore malformed frames meanwhile.
 
         :meth:`poll` repeats HELLO.
         """
@@ -446,8 +442,8 @@ class Session:
     def start(self, parameters: Vector, now_ns: int) -> None:
         """Initialise the controller with ``parameters``, shape (k,).
 
-        The parameters are split into as many pieces as the board requires.  Raises
-        :class:`ControllerError` if a parameter does not fit its C type or there are too many.
+        The parameters are split as the board requires. Raises :class:`ControllerError` if a
+        parameter does not fit its C type or there are too many.
         """
         self._free()
         if self._about is None:
@@ -471,7 +467,7 @@ class Session:
     def step(self, tag: Tag, inputs: Vector, now_ns: int) -> None:
         """Request one step with ``inputs``, shape (m,), at ``tag``.
 
-        Raises :class:`ControllerError` if the tag or an input does not fit its C type.
+        Raises ``ControllerError`` if the tag or an input does not fit its C type.
         """
         self._free()
         if not self.started:
@@ -487,7 +483,7 @@ class Session:
         self._ask(StepMessage(tag.ns, tag.step, packed), now_ns, tag, inputs)
 
     def ping(self, nonce: int, now_ns: int) -> None:
-        """Request the board's time; ``nonce`` is a 32-bit number that no earlier ping used."""
+        """Request the board's time; ``nonce`` is a new 32-bit number."""
         self._free()
         self._ask(Ping(nonce, 0), now_ns, _NO_TAG, _NO_VALUES)
 
@@ -497,29 +493,29 @@ class Session:
         self._ask(Stop(), now_ns, _NO_TAG, _NO_VALUES)
 
     def probe(self, now_ns: int) -> None:
-        """Send HELLO again to detect a board reset whose RESET message was lost."""
+        """Send HELLO again, to detect a reset whose message was lost."""
         self._free()
         self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
 
     def repeat(self) -> None:
         """Send the pending request again.
 
-        A board that has already answered repeats its answer and executes no further step.
+        A board that has already answered sends the same answer again.
         """
         if self._flight.pending is None:
             raise OutOfTurn("no request is pending, so there is no request to repeat")
         self._flight.repeat(self._flight.pending)
 
     def abandon(self) -> None:
-        """Stop waiting for the pending request; a reply that arrives later is stale."""
+        """End the wait for the pending request; a later answer is ignored."""
         self._flight.abandon()
 
     def leave(self) -> None:
-        """Stop waiting at the end of a run; the pending request does not count as abandoned."""
+        """End the wait for the pending request at the end of the run."""
         self._flight.leave()
 
     def poll(self, now_ns: int) -> list[Event]:
-        """Repeat HELLO if it is due; return :class:`Failed` if the timeout has passed."""
+        """Repeat HELLO if it is due; return ``Failed`` after the longest time to wait."""
         if self.state is SessionState.CONNECTING:
             waited = now_ns - self._began_ns
             if waited >= self._connect_patience:
@@ -533,7 +529,7 @@ class Session:
         return []
 
     def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """Process the bytes ``data``, which arrived by ``now_ns``, and return the resulting events.
+        """Process bytes that have arrived, and return the resulting events.
 
         Malformed data never raises an error.
         """
@@ -653,7 +649,6 @@ class Session:
         return self._about
 
     def _free(self) -> HelloReply:
-        """Return the board, or raise :class:`OutOfTurn` if no request may be sent now."""
         if self.state is not SessionState.READY or self.board is None:
             raise OutOfTurn(
                 f"a request was made in the state '{self.state.value}'; call connect first"
@@ -667,7 +662,6 @@ class Session:
         self._flight.ask(message, now_ns, tag, values)
 
     def _hello(self, now_ns: int) -> None:
-        """Send HELLO; all HELLOs of one connection attempt have the same sequence number."""
         if self._flight.pending is None:
             self._ask(Hello(VERSION), now_ns, _NO_TAG, _NO_VALUES)
         else:

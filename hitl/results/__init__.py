@@ -1,1 +1,1 @@
-"""Present a back-to-back comparison as a table, JSON, JUnit XML or an HTML page."""
+"""Present a back-to-back comparison as a table, as JSON, as JUnit XML or as an HTML page."""

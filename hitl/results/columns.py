@@ -1,4 +1,4 @@
-"""Columns and rows of the result tables, for one comparison or several side by side."""
+"""Columns and rows of the result tables."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Cells = list[tuple[str, ...]]
 
 
 def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
-    """Return columns and rows of the open-loop table of one controller, with one row per output."""
+    """Return the open-loop table of a controller, with a row for each output."""
     if len(loops) == 1:
         return _OPEN, [open_cells(s) for s in loops[0].worst_first()]
     names = [loops[0].sides.reference, *(loop.sides.translation for loop in loops)]
@@ -76,9 +76,9 @@ def open_table(loops: Sequence[OpenLoop]) -> tuple[tuple[Column, ...], Cells]:
 
 
 def stimuli_table(one: Stimulated, brief: bool = False) -> tuple[tuple[Column, ...], Cells]:
-    """Return columns and rows of the stimuli table of one controller, with one row per stimulus.
+    """Return the stimuli table of a controller, with a row for each stimulus.
 
-    A ``brief`` table names only the first branch that a stimulus reaches.
+    With ``brief``, the table names only the first branch of a stimulus.
     """
     rows: Cells = []
     for number, loop in enumerate(one.loops):
@@ -110,10 +110,6 @@ def _gap_cells(loop: OpenLoop, result: OutputResult) -> tuple[str, str]:
 
 
 def _outputs(loops: Sequence[OpenLoop]) -> list[str]:
-    """Return the names of the outputs; those that fail in any comparison come first.
-
-    Within both groups, the order is that of :meth:`OpenLoop.worst_first` in the last comparison.
-    """
     order = [s.name for loop in reversed(loops) for s in loop.worst_first()]
     failed = {s.name for loop in loops for s in loop.failures}
     return sorted(dict.fromkeys(order), key=lambda name: name not in failed)
@@ -146,7 +142,7 @@ def _at(loops: Sequence[OpenLoop], name: str, step: int) -> list[str]:
 
 
 def closed_table(flights: Sequence[LoopComparison]) -> tuple[tuple[Column, ...], Cells]:
-    """Return columns and rows of the closed-loop table: failures first, then large differences."""
+    """Return the closed-loop table: first failures, then large differences."""
     if len(flights) == 1:
         return _CLOSED, [closed_cells(r) for r in flights[0].comparison.worst_first()]
     gaps = [flight.sides.heading for flight in flights]
@@ -194,7 +190,7 @@ def _gap_cell(result: SignalResult) -> str:
 
 
 def count_failed(flights: Sequence[LoopComparison]) -> tuple[int, int]:
-    """Return the number of signals that fail in any comparison, and the number of all signals."""
+    """Return the number of signals that fail, and the number of all signals."""
     failed = {r.name for flight in flights for r in flight.comparison.failures}
     return len(failed), len({r.name for flight in flights for r in flight.comparison.results})
 
@@ -204,7 +200,7 @@ def flights_of(pairs: Sequence[BackToBack]) -> list[LoopComparison]:
 
 
 def verdicts(verdicts_by_side: Sequence[tuple[str, str]]) -> str:
-    """Return the failures, each with the name of its compared stage, or ``ok`` without failures."""
+    """Return the failures with the names of their stages, or ``ok``."""
     return "; ".join(f"{who}: {why}" for who, why in verdicts_by_side if why != "ok") or "ok"
 
 
@@ -233,7 +229,7 @@ def closed_cells(result: SignalResult) -> tuple[str, ...]:
 
 
 def verdict(result: OutputResult) -> str:
-    """Return the first failed step and its reason; for a passed output, ``ok`` and any remark."""
+    """Return the first failed step and the reason, or ``ok``."""
     if not result.reason:
         return result.verdict
     if result.step is None or "step" in result.reason:
@@ -242,7 +238,7 @@ def verdict(result: OutputResult) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``share`` in percent, or ``beyond`` for an infinite share (tolerance 0)."""
+    """Return ``share`` in percent, or ``beyond`` if it is infinite."""
     return f"{100 * share:.3g} %" if math.isfinite(share) else "beyond"
 
 
@@ -252,8 +248,8 @@ def percent(share: float) -> str:
 def warnings_of(pairs: Sequence[BackToBack]) -> Mapping[str, str]:
     """Return the compiler warnings of each controller.
 
-    The key consists of the controller's name and, for several comparisons, of the compared stage. A
-    controller without warnings has no entry.
+    The key is the name of the controller and, for several comparisons, of the stage. A controller
+    without warnings has no entry.
     """
     out: dict[str, str] = {}
     for pair in pairs:
@@ -270,7 +266,7 @@ def faults_of(pairs: Sequence[BackToBack]) -> list[Acted]:
 
 
 def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
-    """Return the faults as plain data, in the format of a run's summary, or {} without faults."""
+    """Return the faults as plain data, as in the summary of a run."""
     faults = {
         fault.name: {
             "kind": fault.kind,
@@ -284,12 +280,12 @@ def faults_to_json(pairs: Sequence[BackToBack]) -> dict[str, Any]:
 
 
 def required_of(pairs: Sequence[BackToBack]) -> dict[str, list[RequirementResult]]:
-    """Return the verdicts of the requirements on each run, by the displayed name of the stage."""
+    """Return the verdicts on the requirements in each run, by the name of the stage."""
     return {run: each for pair in pairs for run, each in pair.required.shown.items()}
 
 
 def notes(pairs: Sequence[BackToBack]) -> list[str]:
-    """Return notes on faults that could not act and on faults that never acted."""
+    """Return notes on faults without effect."""
     faults = faults_of(pairs)
     idle = {fault.name: fault.idle for fault in faults if fault.idle}
     return events.notes(idle, [f.name for f in faults if not f.activations])
@@ -317,9 +313,9 @@ def last_of(pairs: Sequence[BackToBack]) -> dict[str, OnTarget]:
 
 
 def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
-    """Return facts about a run on a board, as texts by topic.
+    """Return facts about a run on a board, by topic.
 
-    ``late`` and ``missed`` are the numbers of late answers and of missed ticks in closed loop.
+    ``late`` and ``missed`` are the numbers of late answers and of missed ticks.
     """
     out = {"board": target.url, "HELLO": target.hello, "time budget": str(target.budget)}
     wire = f"{duration(target.wire_ns)} for the longest request and its reply"
@@ -349,11 +345,10 @@ def facts(target: OnTarget, late: int = 0, missed: int = 0) -> dict[str, str]:
 def histogram(
     values: ArrayLike, bins: int = _BINS, seen: Sequence[float] = (), logarithmic: bool = False
 ) -> list[tuple[float, float, int]]:
-    """Return the bins of a histogram, each as ``(from, to, count)``.
+    """Return the bins of a histogram as ``(from, to, count)``.
 
-    The bins cover the range of all numbers in ``values`` and ``seen``. Bins have equal widths, or
-    equal ratios with ``logarithmic``, which requires values above 0. If all values are equal, there
-    is one bin.
+    The bins cover all numbers in ``values`` and ``seen``. With ``logarithmic``, all bins have the
+    same ratio of their limits, and the values must be positive. Equal values give one bin.
     """
     numbers = np.asarray(values, np.float64)
     if not len(numbers):
@@ -368,7 +363,7 @@ def histogram(
 
 
 def bars(values_ns: ArrayLike, logarithmic: bool = False, mark: str = "█") -> Iterator[str]:
-    """Yield a text histogram of durations in ns, one line per bin."""
+    """Yield the lines of a text histogram of times in ns."""
     rows = histogram(values_ns, logarithmic=logarithmic)
     most = max((count for *_, count in rows), default=0)
     digits = _digits((rows[0][1] - rows[0][0]) / 1e6 if rows else 0.0)
@@ -389,10 +384,10 @@ _LOOKED_AT = 4096
 
 
 def check_result(path: Path, mark: bytes, kind: str) -> None:
-    """Raise :class:`RecordingError` before a run if its result cannot be written to ``path``.
+    """Raise ``RecordingError`` if a result cannot be written to ``path``.
 
-    An existing file is accepted if it is empty or has ``mark`` in its first 4096 bytes. ``kind`` is
-    the kind of file in the error message, such as "a report".
+    An existing file is replaced only if it is empty or contains ``mark`` near its beginning.
+    ``kind`` describes the file in the error message, such as "a report".
     """
     if not path.parent.is_dir():
         raise RecordingError(f"the folder {path.parent} for {path.name} does not exist; create it")

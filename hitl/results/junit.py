@@ -1,7 +1,7 @@
 """Write JUnit XML for continuous integration.
 
-Each signal is a test case, in open and in closed loop.  Further test cases report whether all steps
-were answered and whether the run reached its end.
+Each signal is a test case, in open and in closed loop. Further test cases cover missing answers and
+the end of the run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def write_junit(
 def junit_xml(result: BackToBack | ComparisonChain, strict: bool = False) -> str:
     """Return the XML document.
 
-    With ``strict``, each fault that never acted is a failure. Any other reason for which
-    ``--strict`` rejects a passed comparison is reported as a failure, too.
+    With ``strict``, each fault without effect is a failure. With ``strict``, other doubts about a
+    passed comparison are failures too.
     """
     root = new_document(f"back to back: {result.scenario}")
     for pair in result.pairs:
@@ -108,7 +108,6 @@ def _unexercised(sentences: Sequence[str]) -> dict[str, str]:
 
 
 def _faults(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
-    """Add a case for each fault; skip the case (``strict``: fail it) if the fault never acted."""
     found = faults_of(result.pairs)
     if not found:
         return
@@ -128,10 +127,6 @@ def _faults(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool
 
 
 def _doubts(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool) -> None:
-    """Add a test case for each reason for which ``--strict`` rejects a passed comparison.
-
-    The test case fails with ``strict``, and is skipped without it.
-    """
     if not result.ok or not result.doubts:
         return
     suite = Suite(root, f"{result.scenario}: doubts", {})
@@ -145,7 +140,6 @@ def _doubts(root: ET.Element, result: BackToBack | ComparisonChain, strict: bool
 
 
 def _titles(result: BackToBack, several: bool) -> tuple[str, str]:
-    """Return a suite's title, and the prefix of its class names, which is equal for all runs."""
     if not several:
         return result.scenario, result.scenario
     key = result.sides.key.replace(" ", "_")

@@ -1,4 +1,4 @@
-"""Write one self-contained HTML page about one comparison."""
+"""Write an HTML page about a comparison."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _STYLES = ((ORANGE, "dash", RED), (GREEN, "dot", PURPLE))
 
 @dataclass(frozen=True)
 class Traces:
-    """One signal from the two sides of a comparison, at the same times.
+    """A signal of both sides of a comparison, at the same times.
 
     Vectors have shape (n,), with NaN for missing data.
     """
@@ -76,14 +76,14 @@ class Traces:
 
     @property
     def chain(self) -> list[Traces]:
-        """The traces of the signal at this level and at all levels after it, in order."""
+        """The traces of the signal in this and all later comparisons."""
         return [self, *(self.then.chain if self.then is not None else ())]
 
 
 def traces_html(traces: Traces, *, when_opened: bool = False) -> str:
-    """Return a plot of all traces, with differences and tolerance below on a logarithmic axis.
+    """Return a plot of all traces, with differences and tolerances below.
 
-    With ``when_opened``, the page draws the plot only when the reader opens its section.
+    With ``when_opened``, the plot is drawn when the reader opens its section.
     """
     unit = "" if traces.unit in ("", "1") else f" [{traces.unit}]"
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.58, 0.42], vertical_spacing=0.06)
@@ -149,7 +149,7 @@ def _say_equal(figure: go.Figure) -> None:
 
 
 def stepped_traces(loops: Sequence[OpenLoop], signal: str) -> Traces:
-    """Return the plotted values of an output in open loop, for each comparison in ``loops``."""
+    """Return the values of an output in open loop, for each comparison."""
     above = stepped_traces(loops[1:], signal) if loops[1:] else None
     return _stepped(loops[0], next(s for s in loops[0].signals if s.name == signal), above)
 
@@ -187,7 +187,7 @@ def loop_traces(
 ) -> list[Traces]:
     """Return traces of at most ``most`` signals.
 
-    Failed signals come first, then C outputs, then signals with large differences.
+    Failed signals come first, then outputs of C code, then signals with large differences.
     """
     said = tuple(f"messages/{name}." for name in controllers)
     found = [r for flight in reversed(flights) for r in flight.comparison.worst_first()]
@@ -219,11 +219,6 @@ def _chained(pairs: list[list[Traces]]) -> list[Traces]:
 
 
 def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
-    """Return traces of each element of the signal.
-
-    Time stamps have no traces. The traces end before the first row whose times differ between the
-    two recordings.
-    """
     name, _, signal = result.name.rpartition(".")
     a, b = (recording.tracks.get(name) for recording in flight.paired)
     if a is None or b is None or signal not in a.signals or signal not in b.signals:
@@ -253,7 +248,6 @@ def _columns(flight: LoopComparison, result: SignalResult) -> list[Traces]:
 
 
 def _turned(signal: Signal, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return quaternions with the reference's sign, so that equal attitudes look equal."""
     return lined_up(x, y) if signal.kind == "quaternion" else y
 
 
@@ -279,7 +273,7 @@ def boards_html(pairs: Sequence[BackToBack]) -> str:
 
 
 def distributions_html(target: OnTarget) -> str:
-    """Return HTML histograms of the exchange times and of the processor cycles per step."""
+    """Return histograms of exchange times and of cycles per step as HTML."""
     exchange = target.exchange
     if exchange is None or not len(target.cycles):
         return ""
@@ -349,12 +343,12 @@ Pairs = Sequence[BackToBack]
 
 
 def write_page(result: BackToBack | ComparisonChain, path: str | Path) -> None:
-    """Write the page to ``path``; raise :class:`RecordingError` on failure."""
+    """Write an HTML page to ``path``; raise ``RecordingError`` on failure."""
     write(Path(path), render(result))
 
 
 def render(result: BackToBack | ComparisonChain) -> str:
-    """Return the page as HTML; names, errors and texts from files are escaped."""
+    """Return the page as HTML, with all names and texts escaped."""
     pairs = result.pairs
     sections = [("verdict", "Verdict", _verdict(result))]
     for i, name in enumerate(pairs[0].open):

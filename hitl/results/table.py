@@ -1,4 +1,4 @@
-"""Print the result tables; a narrow terminal hides columns, but shortens no name."""
+"""Print the result tables; a narrow terminal omits columns."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Part = tuple[RenderableType, int]
 
 
 class Tables:
-    """All result tables of a comparison, to be printed by rich with ``crop=False``."""
+    """All result tables of a comparison."""
 
     def __init__(self, result: BackToBack | ComparisonChain) -> None:
         self.result = result
@@ -156,7 +156,7 @@ def whose(clock: str) -> str:
 def executions(pairs: Sequence[BackToBack]) -> Iterator[tuple[str, str, Execution]]:
     """Yield controller, loop and execution times.
 
-    For several comparisons, the text for the controller also names the compared stage.
+    For several comparisons, the stage is added to the name of the controller.
     """
     for pair in pairs:
         of = f" ({pair.sides.translation})" if len(pairs) > 1 else ""

@@ -1,4 +1,4 @@
-"""Rigs: an I/O node, the signals at its pins, and emulated boards that are wired to it."""
+"""Rigs: an I/O node, the signals at its pins, and the emulated boards at these pins."""
 
 from __future__ import annotations
 

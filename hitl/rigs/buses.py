@@ -47,8 +47,6 @@ _QUANTITY = {
 
 
 class _QuantityKey(Key):
-    """A quantity of a bus device, given as a table for a signal, or as a constant."""
-
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         key = table(_QUANTITY) if isinstance(given, dict) else finite()
         return key.value(given, place, name, element)
@@ -76,9 +74,9 @@ _GENERAL = range(0x08, 0x78)
 
 
 def read_buses(devices: Mapping[str, Entries], faults: Iterable[Entries], rig: Rig) -> Rig:
-    """Return a copy of ``rig`` with the bus devices and the bus faults from the rig file.
+    """Return a copy of ``rig`` with the bus devices and bus faults of a rig file.
 
-    Raises :class:`InterfaceError` with the line of a wrong entry.
+    Raises ``InterfaceError`` for a wrong entry.
     """
     placed: list[RigBusDevice] = []
     for name, row in devices.items():
@@ -129,7 +127,6 @@ def _device(name: str, row: Entries, rig: Rig) -> RigBusDevice:
 
 
 def _place(row: Entries, made: type[BusDevice], at: BoardDescription) -> tuple[int, str]:
-    """Return the address of an I2C device, or the select pin of an SPI device."""
     wrong = "select" if issubclass(made, I2cDevice) else "address"
     if wrong in row.given:
         raise row.error(wrong, f"{wrong} does not apply to {made.bus}; remove it")
@@ -156,10 +153,9 @@ def _signal(device: str, quantity: Quantity, row: Entries) -> BusSignal:
 
 
 def bus_at(text: str, rig: Rig) -> tuple[str, str, BoardDescription]:
-    """Return the board, the bus and the board description for ``text``, such as ``imu.i2c``.
+    """Return the board, the bus and the description for a text such as ``imu.i2c``.
 
-    Raises :class:`RtsimError` if the bus does not exist, or if the emulator of the board has no
-    buses.
+    Raises ``RtsimError`` if the bus does not exist or cannot be emulated.
     """
     boards = {d.name: d.board for d in rig.devices}
     board, _, bus = text.partition(".")
@@ -179,7 +175,6 @@ def bus_at(text: str, rig: Rig) -> tuple[str, str, BoardDescription]:
 
 
 def _check_apart(row: Entries, one: RigBusDevice, others: Iterable[RigBusDevice], rig: Rig) -> None:
-    """Check that no other device has the same address, select pin, driven pin or signal."""
     driven = {w.target.pin for w in rig.wires if w.target.board == one.board}
     for pin in one.pins.values():
         if pin in driven:

@@ -1,9 +1,9 @@
 """Use a rig as a controller.
 
-An I/O node writes the controller's inputs to pins, and reads the controller's outputs from pins.
+An I/O node writes the inputs of a controller to pins, and reads its outputs from pins.
 
 :class:`hitl.controllers.board.BoardController` communicates with the node as with any other board.
-This module converts between the signals of the rig and the pins of the node.
+This module converts between the signals of a rig and the pins of the node.
 """
 
 from __future__ import annotations
@@ -62,15 +62,16 @@ _EDGES = ("rises", "falls")
 
 
 def delay_ns(size: int, baud: int) -> int:
-    """Return the time (ns) from the tag of a request to the node's time stamp of the request.
+    """Return the time (ns) from the tag of a request to its time stamp in the node.
 
-    The request has ``size`` bytes. The transmission begins at the tag, with ``baud`` bit/s.
+    The request has ``size`` bytes. The transmission of the request begins at the tag, with ``baud``
+    bit/s.
     """
     return wire_ns(size, baud) + TAKING_CYCLES * NS_PER_S // CLOCK_HZ
 
 
 class NodeWriter:
-    """Converter from the signals in ``[to_pins]`` to the raw values of the pins."""
+    """Convert signals to the raw values of pins."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -83,8 +84,7 @@ class NodeWriter:
     def drive(self, values: Vector) -> Vector:
         """Convert ``values`` (n,) to the raw values of all pins, shape (18,).
 
-        Raises :class:`ControllerError` for a value outside the limits of its signal or pin, unless
-        the signal saturates.
+        Raises ``ControllerError`` for a value outside its limits, unless the signal saturates.
         """
         limited = [self._limited(c, float(v)) for c, v in zip(self._channels, values, strict=True)]
         data, refused = self._codec.pack(np.array(limited))
@@ -109,16 +109,15 @@ class NodeWriter:
 
 
 class NodeReader:
-    """Converter from the node's answers to the signals in ``[from_pins]``.
+    """Convert answers of the node to signals.
 
-    Times of edges are converted to simulated time (s). The node stamps each edge and each request
-    with its own clock. A request is sent at its tag and takes ``request_ns`` to transmit, so the
-    simulated time of its stamp is known. The time of an edge follows from the difference between
-    the stamps of the edge and of the request. The node's clock therefore needs to be accurate only
-    from one request to the next.
+    The times of edges are converted to simulated time (s). The node stamps each edge and each
+    request with its own clock. A request is sent at its tag, so the simulated time of its stamp is
+    known. The time of an edge follows from the difference between both stamps. The node's clock
+    must therefore be accurate only from one request to the next.
 
-    If a request was repeated, one copy or its answer may be lost. The time stamp in the answer
-    shows which copy of the request the node has stamped.
+    A repeated request has several possible times of arrival. The stamp in the answer shows which
+    one is correct.
     """
 
     def __init__(self, rig: Rig, outputs: Signals, request_ns: int) -> None:
@@ -134,10 +133,10 @@ class NodeReader:
         self.silences = 0
 
     def values(self, tag: Tag, found: Vector, begun_ns: Sequence[int] = (0,)) -> Vector:
-        """Return the signals (n,) from ``found``, the node's answer to the request of ``tag``.
+        """Return the signals (n,) in an answer of the node to the request of ``tag``.
 
-        ``begun_ns`` contains the times, in ns since the tag, at which the line began to transmit
-        the request and each repetition.
+        ``begun_ns`` contains the times (ns after the tag) at which the request and its repetitions
+        were sent.
         """
         node = {name: found[where].astype(np.int64).tolist() for name, where in self._at.items()}
         self.silences += (node["silences"][0] - self.silences) % 256
@@ -152,11 +151,6 @@ class NodeReader:
         return np.array(out)
 
     def _taken_ns(self, cycles: int, copies_ns: list[int]) -> int:
-        """Return the simulated time (ns) at which the node stamped the request.
-
-        If the request was repeated, use the copy that agrees best with the node's clock; for the
-        first request of a run, use the last copy.
-        """
         taken_ns = copies_ns[-1]
         if self._taken is not None:
             ns, before = self._taken
@@ -185,7 +179,7 @@ class NodeReader:
 
 
 class BusDevices:
-    """The bus devices of a rig, connected to its running boards. All boards are at cycle 0."""
+    """The bus devices of a rig, connected to its boards. All boards are at cycle 0."""
 
     def __init__(self, rig: Rig, boards: Mapping[str, EmulatedBoard]) -> None:
         self._signals = rig.bus_signals
@@ -207,7 +201,7 @@ class BusDevices:
             end.faults.extend(fault.fault for fault in self._faults if fault.bus == at)
 
     def set(self, values: Iterable[float]) -> None:
-        """Set the quantities of the devices from the values of :attr:`Rig.bus_signals`.
+        """Set the quantities of the bus devices.
 
         Raises :class:`ControllerError` for a value that is not finite.
         """
@@ -216,17 +210,17 @@ class BusDevices:
 
     @property
     def acted(self) -> list[int]:
-        """Number of operations that each fault of the rig has changed."""
+        """Number of operations that each fault has changed."""
         return [self._ends[fault.bus].acted[fault.fault] for fault in self._faults]
 
     @property
     def idle(self) -> list[str]:
-        """For each fault, the reason why no bus operation was changed, or "" if one was changed."""
+        """For each fault, the reason why it had no effect, or ""."""
         return [self._ends[fault.bus].why_idle(fault.fault) for fault in self._faults]
 
     @property
     def unused(self) -> dict[str, str]:
-        """Sentences about the devices that had no bus transfer since power-on, by device name."""
+        """Sentences about the devices without any transfer, by name."""
         found = {name: self._ends[at].why_unused(name) for name, at in self._of.items()}
         return {name: text for name, text in found.items() if text}
 
@@ -241,10 +235,10 @@ def _made(device: RigBusDevice) -> BusDevice:
 def node_interface(
     period: Period | None = None, board: BoardDescription = DEFAULT_BOARD
 ) -> Interface:
-    """Return the interface of the I/O node's firmware on ``board``.
+    """Return the interface of the firmware of the I/O node.
 
-    The signals are the same on every board. ``period`` overrides the period in the interface file.
-    Raises :class:`ScenarioError` if ``board`` cannot be an I/O node.
+    The signals are the same on every board. ``period`` replaces the period in the interface file.
+    Raises ``ScenarioError`` for a board that cannot be an I/O node.
     """
     if board.io_node is None:
         raise ScenarioError(
@@ -255,11 +249,10 @@ def node_interface(
 
 
 def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
-    """Power up the emulated boards of ``rig`` and wire them together.
+    """Start the emulated boards of a rig, and connect them.
 
-    ``probe`` is called each time a voltage between boards is set. Raises :class:`InterfaceError`
-    for a sketch that cannot be compiled, and :class:`hitl.boards.contract.BoardError` if a board
-    cannot be opened.
+    ``probe`` is called whenever a voltage between boards changes. Raises ``InterfaceError`` for a
+    sketch with errors, and ``hitl.boards.contract.BoardError`` if a board cannot be started.
     """
     image = firmware(
         node_interface(board=rig.description), baud=rig.baud, board=rig.description
@@ -279,9 +272,7 @@ def wired_boards(rig: Rig, probe: Probe | None = None) -> WiredBoards:
 
 
 class RigController:
-    """A controller that drives and reads the devices at the pins of a rig.
-
-    A rig controller replaces a controller of a scenario.
+    """A controller whose signals are at the pins of a rig.
 
     Args:
         rig: The rig, from :func:`hitl.rigs.load_rig`.
@@ -353,10 +344,9 @@ class RigController:
         return boards
 
     def fresh(self) -> Self:
-        """Return a new controller of the same rig, at the start of its run.
+        """Return a new controller of the same rig.
 
-        The boards are powered up, the pins have their fail-safe values, and emulated boards have
-        run for the settling time.
+        The boards are on, the pins have their fail-safe values, and the settling time has passed.
         """
         out = copy(self)
         out._prepare()
@@ -370,10 +360,6 @@ class RigController:
         return out
 
     def _refuse_protocol(self, boards: WiredBoards) -> None:
-        """Raise :class:`InterfaceError` if a device has announced rtsim's protocol on its line.
-
-        The device would do nothing, because its firmware uses no pins and waits for a host.
-        """
         for device in self.rig.devices:
             for found in Parser().feed(boards.boards[device.name].receive()):
                 if isinstance(found, ProtocolFrame) and found.kind == MessageKind.RESET:
@@ -394,9 +380,9 @@ class RigController:
         }
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Write ``inputs`` to the pins, and set the quantities of the bus devices.
+        """Write the inputs to the pins and to the bus devices.
 
-        Raises :class:`ControllerError` for a value outside the limits of its signal or pin.
+        Raises ``ControllerError`` for a value outside its limits.
         """
         count = len(self.rig.to_pins)
         drive = self._writer.drive(inputs[:count])
@@ -415,7 +401,7 @@ class RigController:
         return values
 
     def spoil(self, line: LineFaults) -> None:
-        """Inject faults into the bytes on the I/O node's line."""
+        """Apply faults to the bytes on the line of the I/O node."""
         self.node.spoil(line)
 
     def advance(self, tag: Tag) -> None:
@@ -435,27 +421,27 @@ class RigController:
 
     @property
     def free_running(self) -> bool:
-        """True if the rig cannot pause together with the simulation; rtsim then rejects a pause."""
+        """True if the rig cannot pause together with the simulation."""
         return self.rig.free_running and not self.rig.hold
 
     @property
     def took_ns(self) -> array[int]:
-        """Execution time of each step on the I/O node, ns."""
+        """Execution time of each step in the I/O node, ns."""
         return self.node.took_ns
 
     @property
     def budget(self) -> Budget:
-        """Time budget of one exchange with the I/O node, based on the longest step so far."""
+        """Time budget of an exchange with the I/O node, from the longest step so far."""
         return self.node.budget
 
     @property
     def repeated(self) -> int:
-        """Number of requests that were repeated because no answer arrived."""
+        """Number of repeated requests."""
         return self.node.counts.repeated
 
     @property
     def silences(self) -> int:
-        """Number of times that the node's watchdog set the fail-safe values."""
+        """How often the node's watchdog has set the fail-safe values."""
         return self._reader.silences
 
     def close(self) -> None:

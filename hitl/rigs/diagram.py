@@ -1,4 +1,4 @@
-"""Draw the wiring of a rig as SVG; no drawing library is needed."""
+"""Draw the wiring of a rig as SVG."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STYLE = """text{font:13px sans-serif;fill:#222}.small{font-size:11px;fill:#555}
 
 
 def svg(rig: Rig) -> str:
-    """Return ``rig`` as SVG: signals at the left, the I/O node, and devices at the right."""
+    """Return the wiring of a rig as SVG: signals, I/O node and devices."""
     rows, bottom = _rows(rig)
     height = bottom + 16 + 16 * len(rig.bus_devices)
     parts = [
@@ -53,7 +53,6 @@ def svg(rig: Rig) -> str:
 
 
 def _rows(rig: Rig) -> tuple[dict[str, int], int]:
-    """Return the y coordinate of each pin of the node, and the lower edge of the last pin."""
     rows, y = {}, _TOP + 40
     for pin in dict.fromkeys(c.pin for c in rig.channels):
         high = _LINE * len(list(rig.at(pin)))

@@ -1,4 +1,4 @@
-"""The rig file: a TOML file that describes the signals and devices at the pins of an I/O node.
+"""Read rig files: TOML files that describe the signals and devices at the pins of an I/O node.
 
 ::
 
@@ -119,7 +119,7 @@ _NEVER = -1.0
 
 
 def read_channel(name: str, row: Entries, node: IoNode) -> Channel:
-    """Return the channel of the signal ``name``; ``row`` is the signal's table in the rig file.
+    """Return the channel of a signal; ``row`` is its table in the rig file.
 
     ``node`` describes the abilities of the pins. Raises :class:`InterfaceError` with the line of
     the signal.
@@ -152,7 +152,6 @@ def read_channel(name: str, row: Entries, node: IoNode) -> Channel:
 
 
 def _raw(kind: str, measure: str, row: Entries) -> tuple[str, float, str, float]:
-    """Return the raw type, the value of one raw step, the default unit and the initial value."""
     if kind in ("digital_out", "digital_in"):
         return "bool", 1.0, "1", 0.0
     if kind == "pwm_out":
@@ -202,7 +201,7 @@ WIRE = {"from": _END, "to": _END, "resistance": _POSITIVE, "capacitance": _POSIT
 
 
 def read_wires(rows: Iterable[Entries], rig: Rig) -> Rig:
-    """Return ``rig`` with the wires that the rig file's tables (``rows``) describe."""
+    """Return ``rig`` with the wires that the tables ``rows`` describe."""
     wires: list[RigWire] = []
     for row in rows:
         wire = _wire(row, rig)
@@ -274,7 +273,6 @@ def _low_pass(row: Entries) -> LowPass | None:
 
 
 def _fits(wire: RigWire, rig: Rig) -> None:
-    """Check that the pins at both ends allow the direction and kind of the wire."""
     channels_there = _pins(wire.target.board, rig).channels
     if wire.low_pass is not None and wire.target.pin not in channels_there:
         raise ValueError(
@@ -412,7 +410,6 @@ class _Reader:
         return url, board.line.baud if baud is None else baud, node
 
     def _apart(self, to_pins: tuple[Channel, ...], from_pins: tuple[Channel, ...]) -> None:
-        """Check that no pin is driven by two signals or used as two kinds of input."""
         driven: dict[str, Channel] = {}
         for channel in to_pins:
             if other := driven.get(channel.pin):

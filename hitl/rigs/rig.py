@@ -1,4 +1,4 @@
-"""Rigs as data: signals at the pins of an I/O node, and emulated devices wired to the node."""
+"""Rigs as data: signals at the pins of an I/O node, and emulated devices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INTERFACE = DEFAULT_BOARD.io_node.interface
 
 
 class NodeKind(IntEnum):
-    """Kinds of pin, with the numbers that the firmware uses."""
+    """Kinds of pins, with their numbers in the firmware."""
 
     UNUSED, DIGITAL_OUT, PWM_OUT, DIGITAL_IN, PULLED_UP, ADC_IN = range(6)
 
@@ -90,7 +90,7 @@ _HOLD = "or set hold = true in the rig file if all devices at its pins can wait"
 
 @dataclass(frozen=True)
 class Channel:
-    """A signal at a pin; ``field`` contains its raw type on the serial line and its scale."""
+    """A signal at a pin; ``field`` contains its raw type and its scale."""
 
     field: Field
     pin: str
@@ -112,20 +112,19 @@ class Channel:
 
 @dataclass(frozen=True)
 class LowPass:
-    """A low pass: a resistor (ohm) in a wire, and a capacitor (F) from the wire's end to ground."""
+    """A low pass in a wire: a resistor (ohm) and a capacitor (F)."""
 
     resistance: float
     capacitance: float
 
     @property
     def time_constant(self) -> float:
-        """Time constant RC, s."""
         return self.resistance * self.capacitance
 
 
 @dataclass(frozen=True)
 class RigEnd:
-    """A pin of a board of the rig."""
+    """A pin of a board in the rig."""
 
     board: str
     pin: str
@@ -136,7 +135,7 @@ class RigEnd:
 
 @dataclass(frozen=True)
 class RigWire:
-    """A wire from a driving pin to a reading pin, with or without a low pass."""
+    """A wire from an output pin to an input pin, if desired with a low pass."""
 
     source: RigEnd
     target: RigEnd
@@ -145,7 +144,7 @@ class RigWire:
 
 @dataclass(frozen=True)
 class RigDevice:
-    """A device under test: an emulated board with its own firmware."""
+    """A device under test: an emulated board with its firmware."""
 
     name: str
     board: str
@@ -193,7 +192,7 @@ class RigBusDevice:
 
     @property
     def at(self) -> str:
-        """Names of the board and the bus as in the rig file, such as ``controller.i2c``."""
+        """Names of the board and the bus, such as ``controller.i2c``."""
         return f"{self.board}.{self.bus}"
 
 
@@ -213,7 +212,7 @@ class RigBusFault:
 
 @dataclass(frozen=True)
 class Rig:
-    """The contents of a rig file; signals are in the order of the file."""
+    """The contents of a rig file."""
 
     path: Path
     name: str
@@ -243,20 +242,20 @@ class Rig:
 
     @property
     def channels(self) -> tuple[Channel, ...]:
-        """All channels: first the signals to pins, then the signals from pins."""
+        """All channels: signals to pins, then signals from pins."""
         return self.to_pins + self.from_pins
 
     @property
     def pulse_pins(self) -> tuple[str, ...]:
-        """The pins whose edges get time stamps, in the order of the firmware's channels."""
+        """The pins whose edges get time stamps."""
         pins = (c.pin for c in self.from_pins if c.kind == "pulse_in")
         return tuple(dict.fromkeys(pins))
 
     def interface(self, period: Period) -> Interface:
         """Return the rig as the interface of a controller.
 
-        The inputs are the signals to the pins and to the bus devices. The outputs are the signals
-        from the pins.
+        The inputs are the signals to pins and to bus devices. The outputs are the signals from the
+        pins.
         """
         return Interface(
             path=self.path, variant="", name=self.name, period=period, sources=(), headers=(),
@@ -270,7 +269,7 @@ class Rig:
         )  # fmt: skip
 
     def parameters(self) -> dict[str, list[int] | int]:
-        """Return the parameters of the I/O node's firmware, which the message START contains."""
+        """Return the parameters of the I/O node's firmware."""
         kinds, safe = [int(NodeKind.UNUSED)] * len(PINS), [0] * len(PINS)
         for channel in self.channels:
             kinds[NUMBER[channel.pin]] = int(channel.node_kind)
@@ -281,7 +280,7 @@ class Rig:
         return {"kinds": kinds, "safe": safe, "pulses": pulses, "watchdog": self.watchdog_ms}
 
     def on(self, url: str) -> Rig:
-        """Return the same rig with its I/O node at ``url``.
+        """Return the same rig with the I/O node at ``url``.
 
         Raises :class:`hitl.boards.contract.BoardError` for a malformed URL.
         """
@@ -291,9 +290,9 @@ class Rig:
         return replace(self, board=f"{bare}?{rest}" if rest else bare, baud=baud)
 
     def images(self) -> dict[str, Path]:
-        """Compile the sketches, and return the Intel HEX file of each device by name.
+        """Compile the sketches; return the Intel HEX file of each device by name.
 
-        Raises :class:`InterfaceError` with the line of a device whose sketch cannot be compiled.
+        Raises ``InterfaceError`` for a sketch with errors.
         """
         return {device.name: self._image(device) for device in self.devices}
 
@@ -307,7 +306,7 @@ class Rig:
             raise self.error(device, str(error)) from error
 
     def error(self, device: RigDevice, text: str) -> InterfaceError:
-        """Return the error ``text`` about the firmware of ``device``, with file and line."""
+        """Return an error about the firmware of a device, with file and line."""
         line = self.lines.of(device.table, "firmware")
         return InterfaceError(f"{self.lines.path}:{line}: {device.table}: {text}")
 
@@ -318,7 +317,7 @@ class Rig:
 
     @property
     def url(self) -> str:
-        """URL of the I/O node with its baud rate."""
+        """URL of the I/O node, with its bit rate."""
         return f"{self.board}{'&' if '?' in self.board else '?'}baud={self.baud}"
 
     def at(self, pin: str) -> Iterator[Channel]:
@@ -326,13 +325,13 @@ class Rig:
 
     @property
     def free_running(self) -> bool:
-        """True for a real board, which keeps running while the simulation is paused."""
+        """True for a real board, which cannot be paused."""
         return not parse_url(self.board).emulated
 
     def pace_for(self, asked: str | None) -> str:
-        """Return the requested pace ``asked``, or the rig's default pace if ``asked`` is None.
+        """Return the pace ``asked``, or the default pace of the rig.
 
-        Raises :class:`ScenarioError` with the reason if the rig cannot follow the pace.
+        Raises ``ScenarioError`` if the rig cannot follow the pace.
         """
         if not self.free_running:
             if asked not in (None, MAX_PACE):
@@ -358,10 +357,7 @@ class Rig:
         return asked
 
     def check_watchdog(self, period: Period) -> None:
-        """Raise :class:`InterfaceError` if the rig's watchdog is not longer than ``period``.
-
-        A watchdog no longer than the period would set the fail-safe values in each period.
-        """
+        """Raise ``InterfaceError`` if the watchdog of the rig is not longer than the period."""
         if self.watchdog_ms * NS_PER_S // 1000 <= period.ns:
             raise InterfaceError(
                 f"{self.lines.path}:{self.lines.of('', 'watchdog')}: "

@@ -1,15 +1,14 @@
-"""Emulated boards that are wired pin to pin and together behave like one board, the I/O node.
+"""Emulated boards that are connected pin to pin and behave like one board, the I/O node.
 
-All boards advance together, in slices. A level change at a pin reaches the other end of the wire
-after exactly one slice of time. Within a slice no board depends on another, so the order of the
-boards does not matter. Times are cycles of the I/O node. A board with a different clock advances by
-whole cycles, and never past the time of the node.
+All boards advance together, in slices. A change at a pin arrives at the other end of the wire after
+exactly one time slice. Within a slice, no board depends on another one, so their order has no
+effect. Times are cycles of the I/O node. A board with another clock advances by whole cycles, never
+past the time of the node.
 
-Voltages and the duty of a PWM are computed at the end of each slice and held during the next slice.
-Slices begin at multiples of their length since power-on. A stop within a slice, at a received byte
-or at a tag of the simulation, therefore does not change the results.
+Voltages and PWM duties are computed at the end of a slice and constant in the next slice. Slices
+begin at multiples of their length. A stop within a slice therefore does not change the results.
 
-A pin reads low if its wire is not driven at the other end.
+A pin reads low if no pin drives its wire.
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ from hitl.rigs.rig import NODE, LowPass, RigEnd, RigWire
 
 
 class Capacitor:
-    """The capacitor of a :class:`LowPass`, driven with a piecewise constant voltage.
+    """The capacitor of a ``LowPass``, with a piecewise constant voltage at the resistor.
 
     dV/dt = (held - V) / RC has the solution V(t) = held + (V0 - held) exp(-t / RC), which is exact
-    for steps of any length. A PWM signal is replaced by its mean. For a PWM period T, the
-    approximation omits a ripple of at most held * (1 - duty) * T / RC. No current flows into the
-    ADC.
+    for steps of any length. A PWM signal counts as its mean. For a PWM period T, the omitted ripple
+    is at most held * (1 - duty) * T / RC. No current flows into the ADC.
     """
 
     def __init__(self, part: LowPass, clock_hz: int) -> None:
@@ -40,12 +38,12 @@ class Capacitor:
         self.held = 0.0
 
     def volts(self, cycle: int) -> float:
-        """Return the voltage (V) at ``cycle``, which must not precede the latest :meth:`drive`."""
+        """Return the voltage (V) at ``cycle``, which must not be before the latest ``drive``."""
         decayed = math.exp(-(cycle - self._cycle) / self._cycles)
         return self.held + (self._volts - self.held) * decayed
 
     def drive(self, cycle: int, volts: float) -> None:
-        """Apply the voltage ``volts`` to the low pass from the cycle ``cycle`` on."""
+        """Apply a voltage to the low pass from ``cycle`` on."""
         if volts != self.held:
             self._volts, self._cycle = self.volts(cycle), cycle
             self.held = volts
@@ -57,8 +55,6 @@ Probe = Callable[[int, RigEnd, float], None]
 
 @dataclass
 class _Line:
-    """A wire between running boards, with its state."""
-
     wire: RigWire
     capacitor: Capacitor | None
     level: bool = False
@@ -67,7 +63,7 @@ class _Line:
 
 
 class WiredBoards:
-    """An I/O node and the boards that are wired to it, with the interface of one emulated board.
+    """An I/O node and the boards at its pins, with the interface of one emulated board.
 
     ``boards`` contains the node under the name ``"node"``. All boards must be at cycle 0. The
     method ``close`` closes all boards. ``slice_cycles`` is the delay of every wire. ``probe`` is
@@ -108,12 +104,12 @@ class WiredBoards:
 
     @property
     def pins(self) -> EmulatedPins:
-        """Pins of the node. Level changes go to the wires; a caller cannot read the changes."""
+        """Pins of the node. Changes of level go to the wires, not to the caller."""
         return self._node.pins
 
     @property
     def baud(self) -> float:
-        """Bit rate that the node's firmware has set, bit/s."""
+        """Bit rate that the firmware of the node has set, bit/s."""
         return self._node.baud
 
     @property
@@ -152,10 +148,6 @@ class WiredBoards:
             board.close()
 
     def _run(self, target: int, until_byte: bool) -> bool:
-        """Run to ``target``; with ``until_byte``, end earlier when a byte from the node arrives.
-
-        Return True if a byte has arrived.
-        """
         if until_byte and self._node.wait(0.0):
             return True
         arrived = False
@@ -178,7 +170,6 @@ class WiredBoards:
         return arrived
 
     def _collect(self) -> None:
-        """Collect the edges since the last call, and detect resets."""
         for name, board in self._boards.items():
             if board.restarts != self._restarts[name]:
                 self._restarts[name] = board.restarts
@@ -188,7 +179,6 @@ class WiredBoards:
                 self._changed(name, Edge(at, edge.pin, edge.level))
 
     def _let_go(self, name: str, cycle: int) -> None:
-        """Set the high wires of a board to low after the board's reset."""
         for line in self._lines:
             if line.wire.source.board == name and line.level:
                 self._changed(name, Edge(cycle, line.wire.source.pin, False))
@@ -211,7 +201,6 @@ class WiredBoards:
             self._set_level(line, level)
 
     def _measure(self) -> None:
-        """Set the low passes' voltages after a slice; they stay constant in the next slice."""
         registers: dict[str, bytes] = {}
         for line in self._lines:
             if line.capacitor is None:
@@ -237,7 +226,6 @@ class WiredBoards:
             self._probe(self.cycles, target, self._supply(line.wire.source) * level)
 
     def _supply(self, end: RigEnd) -> float:
-        """Return the supply voltage of the pin's board, V."""
         return self._boards[end.board].description.require_pins().volts
 
     def _set_volts(self, line: _Line, volts: float) -> None:

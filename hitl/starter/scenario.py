@@ -1,4 +1,4 @@
-"""A motor held at a speed: the plant, and the reference controller."""
+"""A motor whose speed is controlled: the plant and the reference controller."""
 
 from typing import Self
 
@@ -9,7 +9,7 @@ LIMIT = 12.0  # V
 
 
 class Motor(rt.Plant):
-    """The speed follows the voltage with a time constant."""
+    """A motor whose speed follows the voltage with a time constant."""
 
     speed = rt.state("rad/s")
     voltage = rt.input("V")
@@ -23,7 +23,7 @@ class Motor(rt.Plant):
 
 
 class Regulator(rt.Controller):
-    """PI controller; it does not integrate while its command is at the limit."""
+    """PI controller, which does not integrate while its command is at the limit."""
 
     setpoint = rt.input("rad/s")
     speed = rt.input("rad/s")

@@ -1,4 +1,4 @@
-"""Tests that the C code does what the reference model does. Run them with ``pytest``."""
+"""Tests that the C code agrees with the reference model. Run them with ``pytest``."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Generated stimuli: input sequences that reach branches that a run has missed."""
+"""Generated stimuli: input sequences for branches that a run has missed."""

@@ -1,8 +1,7 @@
 """Count the branches of a helper function separately for each chain of calls.
 
 A helper such as ``limited(x, low, high)`` is called at many places. One call may reach both limits,
-``low`` and ``high``, and another call neither. The branches of a function therefore count once for
-each chain of calls that leads to it, as if the function were a macro.
+and another call none. A branch of a function therefore counts once for each chain of calls.
 """
 
 from __future__ import annotations
@@ -41,8 +40,6 @@ ANY: tuple[Chain, ...] = (Chain(),)
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of a function by its name, in a user's function."""
-
     number: int
     name: str
     words: str
@@ -62,7 +59,7 @@ class _Function:
 
 
 class Calls:
-    """All calls of functions in the source texts of a controller, as collected by :meth:`read`."""
+    """All function calls in the sources of a controller."""
 
     def __init__(self) -> None:
         self._functions: dict[Key, _Function] = {}
@@ -76,7 +73,6 @@ class Calls:
         """Names of functions that the user's files declare."""
 
     def read(self, root: Node, files: Collection[Path], place: Places, text: bytes) -> None:
-        """Collect the functions in ``text`` and their calls; ``files`` are the user's files."""
         mine: dict[str, Key] = {}
         every = [(one, (*place(one), name_of(one))) for one in functions(root)]
         for _, key in every:
@@ -125,7 +121,7 @@ class Calls:
                     yield caller, call
 
     def chains(self, key: Key) -> tuple[Chain, ...]:
-        """Return the chains of calls to a function, or :data:`ANY` if all calls count together."""
+        """Return the chains of calls to a function, or ``ANY`` if all calls count together."""
         if key in self._chains:
             return self._chains[key]
         function = self._functions.get(key)
@@ -160,7 +156,7 @@ class Calls:
 
     @property
     def undefined(self) -> list[str]:
-        """The calls of functions that the user declares but does not define."""
+        """Calls of functions that are declared but not defined by the user."""
         defined = {name for _, _, name in self._functions}
         return [
             call.words
@@ -170,21 +166,21 @@ class Calls:
         ]
 
     def offset(self, caller: Key, number: int) -> int | None:
-        """Return the index of the called function's first chain whose last call is this call."""
+        """Return the index of the first chain that ends with this call."""
         for key in self._functions:
             self.chains(key)
         return self._offsets.get((caller, number))
 
 
 def sites(function: Node) -> Iterator[tuple[int, Node]]:
-    """Yield each call of a named function: its number, as in :class:`Calls`, and its node."""
+    """Yield each call of a named function with its number."""
     for number, name in _called(function):
         if name.parent is not None:
             yield number, name.parent
 
 
 def operands_of_call(call: Node) -> list[Node] | None:
-    """Return the operands of a call, or ``None`` if they cannot be evaluated before the call."""
+    """Return the operands of a call, or ``None`` if their evaluation has side effects."""
     given = call.child_by_field_name("arguments")
     if given is None or given.has_error:
         return None
@@ -204,7 +200,6 @@ def _called(function: Node) -> Iterator[tuple[int, Node]]:
 
 
 def _named(declaration: Node) -> Iterator[str]:
-    """Yield the identifiers in the initial values of a declaration outside functions."""
     for part in declaration.children:
         if part.type == "init_declarator":
             value = part.child_by_field_name("value")
@@ -213,7 +208,7 @@ def _named(declaration: Node) -> Iterator[str]:
 
 
 def parameters(function: Node) -> list[str]:
-    """Return each parameter's name, or "" if the parameter is assigned or not a plain variable."""
+    """Return the names of the parameters, or "" for a parameter that the function assigns."""
     declarator = function.child_by_field_name("declarator")
     given = None if declarator is None else declarator.child_by_field_name("parameters")
     if given is None:
@@ -261,11 +256,6 @@ def _declared(declaration: Node) -> Iterator[str]:
 
 
 def _simple(function: Node) -> bool:
-    """Return True if the calls of a function can be counted separately.
-
-    Functions in classes, namespaces or templates are excluded. Functions that return a reference,
-    have variable arguments or contain a lambda are excluded too.
-    """
     above = function.parent
     declarator = function.child_by_field_name("declarator")
     while declarator is not None and declarator.type == "pointer_declarator":

@@ -1,4 +1,4 @@
-"""Find the decisions and the possible errors in C and C++ code.
+"""Find decisions and possible errors in C and C++ code.
 
 Decisions are conditions, switches and calls such as ``fmin``.
 
@@ -66,7 +66,7 @@ def _parser(cpp: bool) -> Parser:
 
 
 def parsed(text: bytes, cpp: bool = False) -> Node:
-    """Parse a C file, or a C++ file if ``cpp`` is True; return the root of the syntax tree.
+    """Parse a C or C++ file, and return the root of the syntax tree.
 
     Raises :class:`ScenarioError` if a package of the extra ``sil`` is missing.
     """
@@ -81,11 +81,6 @@ _TYPEOF = re.compile(
 
 
 def _with_plain_types(text: bytes) -> bytes:
-    """Return ``text`` with ``int`` and spaces for each ``typeof (...)``, at the same positions.
-
-    The grammar cannot parse ``typeof`` of an expression, such as ``__typeof__ (0.0) __y``. Macros
-    such as ``MAX`` and some versions of ``isless`` expand to code with ``typeof`` of an expression.
-    """
     out = text
     for found in _TYPEOF.finditer(text):
         if not found[1]:
@@ -101,7 +96,7 @@ def _with_plain_types(text: bytes) -> bytes:
 
 
 def at_compile_time(node: Node) -> bool:
-    """Return True if a function, a declaration or an ``if`` is marked as ``constexpr`` in C++."""
+    """Return True for code that is marked as ``constexpr`` in C++."""
     return any(child.text in _AT_COMPILE_TIME for child in node.children)
 
 
@@ -126,14 +121,14 @@ def outside_of_functions(root: Node) -> Iterator[Node]:
 
 
 def without_middle(node: Node) -> bool:
-    """Return True for ``a ?: b``, in which a probe would change the value of ``a``."""
+    """Return True for ``a ?: b``, into which no probe can be inserted."""
     if node.type != "conditional_expression":
         return False
     return node.child_by_field_name("consequence") is None
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield the nodes whose code runs, in the order of the source text."""
+    """Yield the nodes of executable code, in the order of the source."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -180,8 +175,8 @@ COMPARISONS = {"<": 0, "<=": 1, ">": 2, ">=": 3, "==": 4, "!=": 5}
 class Sides:
     """The two sides of a call that decides; ``{0}``, ``{1}`` and ``{2}`` are its operands.
 
-    If the comparison of ``left`` with ``right`` by ``relation`` is true, the call takes the side
-    ``one``. If the comparison is false, the call takes the side ``other``.
+    If the comparison of ``left`` and ``right`` is true, the call takes the side ``one``. Otherwise,
+    the call takes the side ``other``.
     """
 
     one: str
@@ -233,11 +228,10 @@ class Decision:
 
 
 def decisions(function: Node, cpp: bool, own: Collection[str] = ()) -> list[Decision]:
-    """Return the decisions in a function, sorted by their positions in the source text.
+    """Return the decisions in a function, in the order of the source.
 
-    Decisions are conditions, comparisons, operands of ``!``, and calls such as ``fmin``, but no
-    literals. Calls of ``own``, the user's functions, are omitted, because rtsim analyses the source
-    text of these functions.
+    Decisions are conditions, comparisons, operands of ``!``, and calls such as ``fmin``. Calls of
+    the user's functions, ``own``, are omitted, because their source is analysed.
     """
     out = {node.id: Decision(node) for node in conditions(function)}
     for node in walk(function):
@@ -389,7 +383,7 @@ def labels(body: Node) -> Iterator[Node]:
 
 
 def literal(node: Node, names: Collection[str] = ()) -> bool:
-    """Return True if an expression consists only of literals and of the variables ``names``."""
+    """Return True if an expression contains only literals and the variables ``names``."""
     leaves, stack = [], [node]
     while stack:
         one = stack.pop()
@@ -424,11 +418,11 @@ def name_of(function: Node) -> str:
 
 
 def brief(text: bytes, node: Node) -> str:
-    """Return the text of a node on one line, limited to the length for a message."""
+    """Return the text of a node on one line, for a message."""
     return shortened(text[node.start_byte : node.end_byte].decode(errors="replace"))
 
 
 def shortened(text: str) -> str:
-    """Return a text on one line of at most :data:`MOST_TEXT` characters."""
+    """Return a text on one line, with at most ``MOST_TEXT`` characters."""
     words = " ".join(text.split())
     return words if len(words) <= MOST_TEXT else words[: MOST_TEXT - 1] + "…"

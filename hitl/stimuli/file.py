@@ -1,4 +1,4 @@
-"""The stimuli file ``NAME.stimuli.toml``, in the same folder as the interface file ``NAME.toml``.
+"""Read stimuli files ``NAME.stimuli.toml``, beside the interface file ``NAME.toml``.
 
 ::
 
@@ -14,7 +14,7 @@
     ]
 
 ``rtsim sil generate`` writes the file, and ``rtsim sil test`` reads it. Each stimulus begins with a
-newly initialised controller. Entries can also be written by hand.
+new controller. Entries can also be written by hand.
 """
 
 from __future__ import annotations
@@ -58,14 +58,13 @@ def inputs_by_column(interface: Interface) -> Mapping[str, Field]:
 
 
 def _spare(place: Field, limit: float) -> float:
-    """Return how far rounding to the input's type can move a value beyond ``limit``."""
     if "int" in place.signal.type:
         return _ROUNDING * abs(place.scale)
     return abs(limit) * _ROUNDING_32 if place.signal.type == "float32" and limit else 0.0
 
 
 def why_refused(place: Field, value: float) -> str:
-    """Return why the interface file does not allow ``value`` for an input, or ""."""
+    """Return why an input cannot have this value, or ""."""
     signal = place.signal
     if math.isnan(value):
         return "" if any(map(math.isnan, place.specials)) else "NaN needs nan = true"
@@ -83,7 +82,7 @@ def why_refused(place: Field, value: float) -> str:
 
 
 class StimuliError(RtsimError):
-    """Stimuli cannot be generated or read; the message gives the reason."""
+    """Stimuli cannot be generated or read, for the reason in the message."""
 
 
 Table = NDArray[np.float64]
@@ -153,7 +152,7 @@ class Stimuli:
         return sum(len(one.steps) for one in self.stimuli)
 
     def outdated(self, interface: Interface) -> str:
-        """Return a sentence if the stimuli were generated for other C code, or ""."""
+        """Return a sentence if the stimuli are for other C code, or ""."""
         known = self.generated.get("sha256")
         if known is None or known == interface.sha256:
             return ""
@@ -167,9 +166,9 @@ class Stimuli:
         return "the stimuli" if self.path is None else self.path.name
 
     def ordered(self, layout: Signals) -> list[Table]:
-        """Return the steps of each stimulus with columns in the order of ``layout``.
+        """Return the steps of each stimulus, with columns in the order of ``layout``.
 
-        Raises :class:`StimuliError` if the file has other columns than ``layout``.
+        Raises ``StimuliError`` for other columns.
         """
         if sorted(self.inputs) != sorted(layout.columns):
             raise StimuliError(
@@ -181,7 +180,6 @@ class Stimuli:
         return [np.ascontiguousarray(one.steps[:, order]) for one in self.stimuli]
 
     def text(self) -> str:
-        """Return the contents of the file; equal stimuli give equal bytes."""
         return "\n".join(_lines(self)) + "\n"
 
 
@@ -194,9 +192,8 @@ def stimuli_of(
 ) -> dict[str, Stimuli]:
     """Return the stimuli by controller name.
 
-    The stimuli are read from the files ``given``, or else from the stimuli file of the interface
-    file if it exists. Raises :class:`StimuliError` if a file cannot be read, belongs to another
-    controller, or contains a value that the interface file does not allow.
+    The stimuli are read from the files ``given``, by default from the file beside the interface
+    file. Raises ``StimuliError`` for an invalid file, and for a file of another controller.
     """
     out = {}
     for name, interface in interfaces.items():
@@ -216,9 +213,9 @@ def stimuli_of(
 
 
 def load_stimuli(path: Path, interface: Interface | None = None) -> Stimuli:
-    """Read a stimuli file for the controller ``interface``.
+    """Read a stimuli file for a controller.
 
-    Raises :class:`StimuliError` for any error in the file; the message names the wrong entry.
+    Raises ``StimuliError`` for an error in the file; the message names the wrong entry.
     """
     what = f"a file of stimuli, or write one: {MARK}"
     file = open_toml(path, what, error=StimuliError, most=MOST_BYTES)
@@ -298,11 +295,11 @@ def _rows(table: Table) -> Iterator[str]:
 
 
 class Ranges:
-    """The ranges of all input columns, with values that are likely to reach branches.
+    """The ranges of all inputs, with values that are likely to reach branches.
 
-    A range follows from the interface file (``low``, ``high``) and the C type. Without limits in
-    the file, a float or a wide integer gets a symmetric range. ``usual_of`` computes this range
-    from the ``inputs`` (k, m) of a run and from the ``numbers`` in the C source.
+    A range depends on the interface file (``low``, ``high``) and the C type. A float or a wide
+    integer without limits has a symmetric range. This range is computed from the ``inputs`` (k, m)
+    of a run and the ``numbers`` in the C source.
     """
 
     def __init__(
@@ -322,7 +319,7 @@ class Ranges:
         return len(self.columns)
 
     def fitted(self, table: Table) -> Table:
-        """Return a copy of ``table`` (k, m) in which each value is the nearest allowed one."""
+        """Return a copy of ``table`` (k, m) with the nearest allowed values."""
         out = np.array(table, np.float64)
         for at, one in enumerate(self.columns):
             changes = np.flatnonzero(np.r_[True, out[1:, at] != out[:-1, at]])
@@ -335,11 +332,11 @@ class Ranges:
 
     @property
     def rest(self) -> Vector:
-        """The allowed values nearest to 0, shape (m,)."""
+        """Allowed values nearest to 0, shape (m,)."""
         return np.array([one.rest for one in self.columns])
 
     def drawn(self, rng: np.random.Generator, column: int) -> float:
-        """Draw a value for a column: a special value, a likely value, or any value."""
+        """Draw a value of an input: a special value, a likely value or any value."""
         one, known = self.columns[column], self.values[column]
         if known and rng.random() < 0.4:
             return known[int(rng.integers(len(known)))]

@@ -1,4 +1,4 @@
-"""Generation of stimuli: measure a run, search for the remaining branches, and simplify."""
+"""Generate stimuli: measure a run, search for the remaining branches, and simplify."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ RUNS, STEPS = 20_000, 100
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the search, and the seed of its random choices."""
+    """Limits of the search, and its seed."""
 
     seed: int = 0
     runs: int = RUNS
     steps: int = STEPS
 
     def check(self) -> None:
-        """Raise :class:`StimuliError` for a limit out of range."""
+        """Raise ``StimuliError`` for an invalid limit."""
         if self.seed < 0:
             raise StimuliError(f"--seed {self.seed} is negative; give a whole number >= 0")
         for name, value in (("runs", self.runs), ("steps", self.steps)):
@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Open:
-    """A branch that no sequence reached, and the two compared values that came nearest."""
+    """A branch that was not reached, and the two compared values that came nearest."""
 
     branch: Branch
     distance: float
@@ -79,7 +79,7 @@ class Open:
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """The result of a search. All counts of branches were measured with probes."""
+    """The result of a search. The counts of branches are measured."""
 
     stimuli: Stimuli
     branches: tuple[Branch, ...]
@@ -109,7 +109,7 @@ class Generated:
 
     @property
     def complete(self) -> bool:
-        """True if every branch was reached and every function was measured."""
+        """True if all branches were reached and all functions were measured."""
         return bool(self.reached.all()) and not self.unmeasured
 
     @property
@@ -183,13 +183,12 @@ def generate(
     observe: Observer = lambda *_: None,
     origin: str = "",
 ) -> Generated:
-    """Search for stimuli that reach those branches of ``build`` that ``run`` does not reach.
+    """Search for stimuli that reach the branches of ``build`` that ``run`` does not reach.
 
-    ``run`` (k, m) contains the inputs of a recorded run, in the order of the interface file.
-    ``values`` contains parameters by name. ``goes_on`` is called between rounds. If ``goes_on()``
-    returns False, the search ends early, and the result depends on the number of runs so far. The
-    stimuli file gives ``origin`` as the scenario of the recorded inputs. Raises
-    :class:`StimuliError` and the errors of a build.
+    ``run`` (k, m) contains the inputs of a recorded run. ``values`` contains parameters by name.
+    ``goes_on`` is called between rounds. If ``goes_on()`` returns False, the search ends early, and
+    its result is not repeatable. ``origin`` is the scenario of the recorded run, for the file.
+    Raises :class:`StimuliError` and the errors of a build.
     """
     limits.check()
     interface = build.interface
@@ -278,7 +277,6 @@ def _searched(
 def _shortened(
     search: Search, ranges: Ranges, begun: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return short sequences for goals that the recorded run misses; omit redundant sequences."""
     wanted = search.hits & ~begun
     short = [
         Shortening(search.runner, ranges, needed).shortened(trial)
@@ -288,7 +286,6 @@ def _shortened(
 
 
 def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
-    """Return a short sequence for each combination of failure and hazard; -1 means no hazard."""
     out = {}
     for (how, at), trial in search.failures.items():
         needed = np.zeros(search.runner.goals, np.bool_)
@@ -299,7 +296,6 @@ def _failing(search: Search, ranges: Ranges) -> dict[tuple[str, int], Trial]:
 
 
 def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the indices (k,) of the comparisons that never ran with nearly equal values."""
     taken, closely = reached.reshape(2, -1)
     return np.array([b for b in sorted(found.edges) if taken[b] and not closely[b]], np.int64)
 
@@ -307,7 +303,6 @@ def _far(found: Probed, reached: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _open(
     search: Search, found: Probed, left: NDArray[np.int64], first: int = 0
 ) -> tuple[Open, ...]:
-    """Return the branches with indices ``left`` (k,), by file; branch b has goal ``first`` + b."""
     out = [Open(found.branches[b], *search.closest[first + b]) for b in left]
     return tuple(sorted(out, key=lambda one: one.branch))
 
@@ -319,7 +314,7 @@ _LINE = re.compile(r"(\.\w+):\d+(?=: | in |$)")
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Reached branches of a controller's C code, for the input sequences of a comparison."""
+    """Branches of the C code that the inputs of a comparison reach."""
 
     interface: Interface
     branches: tuple[int, ...] = ()
@@ -337,9 +332,9 @@ class Reach:
 
     @classmethod
     def of(cls, build: Build, values: Mapping[str, object], tables: Sequence[Table]) -> Reach:
-        """Run the C code of ``build`` from its start with each input sequence (k, m) in ``tables``.
+        """Run the C code of ``build`` with each input sequence (k, m) in ``tables``.
 
-        The columns are those of the interface file. ``values`` contains parameters by name.
+        The columns have the order of the interface file. ``values`` contains parameters by name.
         """
         interface = build.interface
         try:
@@ -353,9 +348,15 @@ class Reach:
     ) -> Reach:
         interface = build.interface
         if build.kind == SERVED:
-            raise StimuliError("the C code runs on another machine")
+            raise StimuliError(
+                "the C code runs on another machine, where rtsim cannot insert "
+                "probes; give an interface file without an address"
+            )
         if any(len(table) > MOST_STEPS for table in tables):
-            raise StimuliError(f"the run has more than {MOST_STEPS} steps")
+            raise StimuliError(
+                f"the run has more than {MOST_STEPS} steps, the limit for stimuli; "
+                f"give an earlier --until"
+            )
         sent = GivenParameters(interface, values).sent
         with program(build) as made:
             found = made.found
@@ -402,11 +403,10 @@ class Reach:
         return f"{path}{variant}"
 
     def lacking(self, stimuli: Stimuli, first: int) -> Iterator[str]:
-        """Yield a message for each stimulus that misses a branch listed in its ``reaches``.
+        """Yield a message for each stimulus that misses a branch in its ``reaches``.
 
-        The first stimulus has the row index ``first`` in the array ``hits``. If the line number of
-        a branch has changed, the text of its condition identifies the branch. The text must then be
-        unique.
+        ``first`` is the row of the first stimulus in ``hits``. If the line number of a branch has
+        changed, the text of its condition identifies the branch. The text must then be unique.
         """
         named = [one for one in stimuli.stimuli if one.reaches]
         if self.why and named:

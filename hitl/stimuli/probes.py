@@ -1,9 +1,8 @@
-"""Detection of the branches of C functions, and insertion of a probe into each.
+"""Find the branches of C functions, and insert probes.
 
-The text is the output of the preprocessor, so macros and ``#if`` are resolved, and each line has
-its file and number. A probe reports whether a condition is true, and how far its operands are from
-the opposite result. For ``a < b``, the distance is ``a - b``. The search for stimuli minimizes the
-distances that the probes report (docs/decisions/172).
+The probes are inserted after the preprocessor, so that macros are expanded. A probe reports whether
+a condition is true, and how far its operands are from the opposite result. For ``a < b``, the
+distance is ``a - b``. The search for stimuli minimises these distances (docs/decisions/172).
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ HAZARDS = ("divides by 0", "is out of bounds", "shifts too far", "overflows")
 
 @dataclass(frozen=True, order=True)
 class Branch:
-    """One possible outcome of a condition, of a call such as ``fmin``, or of a switch."""
+    """A possible result of a condition, of a call such as ``fmin``, or of a switch."""
 
     file: Path
     line: int
@@ -115,7 +114,7 @@ class Branch:
 
 @dataclass
 class Probed:
-    """Branches and other findings in all sources of a controller."""
+    """All branches in the sources of a controller."""
 
     branches: list[Branch] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
@@ -134,8 +133,6 @@ class Probed:
 
 @dataclass(frozen=True)
 class _Written:
-    """The source text of a decision, before macros are expanded."""
-
     text: str
     operands: tuple[str, ...] = ()
 
@@ -164,13 +161,12 @@ class Probes:
 
 
 class Instrumenter:
-    """Instrumenter that inserts probes into the preprocessed texts of one controller.
+    """Insert probes into the preprocessed sources of a controller.
 
-    ``files`` are the user's sources and headers; functions from other files get no probes. A
-    function counts once, even if several sources include it. In C++, operators can be functions of
-    classes. C++ probes therefore use references to the operands, and report no distance for objects
-    of classes. To count each call of a user's function separately, first pass each text to
-    :meth:`read`.
+    ``files`` contains the user's sources and headers; other functions get no probes. A function
+    counts once, even if several sources include it. In C++, an operator can be a function of a
+    class. C++ probes therefore use references to the operands, and report no distances for objects.
+    To count each call of a user's function separately, first pass each text to :meth:`read`.
     """
 
     def __init__(self, files: Collection[Path], probes: Probes | None = None) -> None:
@@ -182,14 +178,14 @@ class Instrumenter:
         self._shown: dict[tuple[Path, int], list[_Written]] = {}
 
     def read(self, text: bytes, folder: Path, cpp: bool = False) -> None:
-        """Collect the calls in ``text``; read all texts before the first :meth:`instrument`."""
+        """Collect the calls in ``text``; read all sources before the first ``instrument``."""
         lines = _Lines(text, folder)
         self.calls_of.read(parsed(lines.blanked, cpp), self.files, lines.place, lines.blanked)
 
     def instrument(self, text: bytes, folder: Path, cpp: bool = False) -> bytes:
         """Return ``text`` with probes.
 
-        Relative file names in the line markers of ``text`` are relative to ``folder``.
+        Relative file names in ``text`` are relative to ``folder``.
         """
         lines = _Lines(text, folder)
         one = _OneText(self, lines, cpp)
@@ -216,7 +212,6 @@ class Instrumenter:
             self.found.unread.append(text)
 
     def number_of(self, branch: Branch) -> int:
-        """Return the index of ``branch``, which is added if it is new."""
         at = self._known.get(branch)
         if at is None:
             at = self._known[branch] = len(self.found.branches)
@@ -232,7 +227,7 @@ class Instrumenter:
     ) -> list[_Written]:
         """Return the decisions on a line of the source, before macros are expanded.
 
-        If the number of decisions on the line is not ``count``, the list is empty.
+        The list is empty if their number is not ``count``.
         """
         if (file, 0) not in self._shown:
             self._shown[file, 0] = []
@@ -248,8 +243,6 @@ class Instrumenter:
 
 
 class _Lines:
-    """A preprocessed text, with the file and line of each of its rows."""
-
     def __init__(self, text: bytes, folder: Path) -> None:
         self.text = text
         self._rows: list[tuple[Path, int]] = []
@@ -295,7 +288,6 @@ class _OneText:
         return b"".join([*out, self.lines.text[at:]])
 
     def visit(self, function: Node, own: Collection[str]) -> None:
-        """Insert the probes of a function; ``own`` contains the names of the user's functions."""
         self._key = (*self.lines.place(function), name_of(function))
         self._chains = self.owner.calls_of.chains(self._key)
         self._parameters = parameters(function) if len(self._chains) > 1 else []
@@ -329,7 +321,6 @@ class _OneText:
             self._hazard(node)
 
     def remember(self, root: Node) -> None:
-        """Collect the numbers in the user's source text, which are often limits for inputs."""
         stack = [root]
         while stack:
             node = stack.pop()
@@ -339,13 +330,11 @@ class _OneText:
             stack.extend(node.children)
 
     def _begin(self, body: Node) -> None:
-        """At the start of a function, insert code that stores the chain of calls to it."""
         text = " const unsigned rtsim_here = rtsim_site; rtsim_site = 0;"
         at = body.start_byte + 1
         self._edits.append(_Edit(at, at, 0, 0, text))
 
     def _site(self, call: Node, offset: int) -> None:
-        """Insert code that stores the chain of calls after the evaluation of the operands."""
         here = " + rtsim_here" if len(self._chains) > 1 else ""
         said = f"rtsim_site = {offset}u{here}"
         depth, kept = depth_of(call) + 0.1, "auto&&" if self.cpp else "__auto_type"
@@ -378,12 +367,6 @@ class _OneText:
         *ways: str,
         edges: bool = False,
     ) -> str:
-        """Return a C expression for the index of branch ``ways[0]`` in the current call chain.
-
-        ``read`` contains the expressions that decide. If the literal operands of a call determine
-        all expressions in ``read``, only one result is possible, and calls with such operands count
-        together. Set ``edges`` if the decision compares two values that can be nearly equal.
-        """
         file, line = self.lines.place(node)
         first = []
         for chain in self._chains:
@@ -414,7 +397,6 @@ class _OneText:
             self._around(leaf, depth, f"rtsim_probe({at}, !!(", "))")
 
     def _comparison(self, leaf: Node, at: str, value: bool) -> None:
-        """Report both sides of a comparison; with ``value``, the result is a bool in C++."""
         depth, operator = depth_of(leaf), operator_of(leaf)
         left, right = leaf.child_by_field_name("left"), leaf.child_by_field_name("right")
         assert left is not None
@@ -437,7 +419,6 @@ class _OneText:
         self._between(left, right, depth, first, middle, last + " != 0)" * value)
 
     def _call(self, one: Decision, order: int, told: _Written) -> None:
-        """Report which operand determines the result of a call; evaluate each operand once."""
         names = []
         for _ in one.operands:
             self._serial += 1
@@ -468,7 +449,6 @@ class _OneText:
         self._edits.append(_Edit(one.operands[-1].end_byte, one.node.end_byte, 0, -depth, last))
 
     def _hazard(self, node: Node) -> None:
-        """Insert probes for the possible errors of ``node``; the probes repeat no side effects."""
         operator, left, right = operands_of(node)
         if operator in _RESULTS:
             self._result(node, operator, left, right)
@@ -499,7 +479,6 @@ class _OneText:
         self._around(operand, depth_of(operand) - 0.5, before, after)
 
     def _result(self, node: Node, operator: str, left: Node, right: Node) -> None:
-        """Report how far an integer result is from its limits, and how far a divisor is from 0."""
         divides = operator not in SUMS
         calls = []
         if divides:
@@ -576,7 +555,6 @@ class _OneText:
 
 
 def _way(way: str, operands: Sequence[Node], written: Sequence[str]) -> str:
-    """Insert the operands' source texts, in parentheses if needed, into the template ``way``."""
     plain = "-" not in way
     inside = [
         text if plain or node.type in _SIMPLE else f"({text})"

@@ -1,4 +1,4 @@
-"""Execution of input sequences in a program with probes (``hitl/building/c/stimuli.c``)."""
+"""Run input sequences in a program with probes (``hitl/building/c/stimuli.c``)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ MOST_SEQUENCES = 10_000
 class Reached(Judged):
     """The goals that one sequence reached.
 
-    The search has g = 2 n goals for n branches. The first n goals are the branches. The other n
-    goals are to reach a branch while the compared values are nearly equal (``stimuli.c``).
+    For n branches, the search has g = 2 n goals. The first n goals are the branches. The second n
+    goals are to reach a branch with nearly equal compared values.
     """
 
     status: int
@@ -72,7 +72,7 @@ class Reached(Judged):
 
     @property
     def refused(self) -> bool:
-        """True if an input does not fit its C type; the outcome is then undecided."""
+        """True if an input does not fit its C type."""
         return self.status == _REFUSED
 
     @property
@@ -99,12 +99,12 @@ class Reached(Judged):
 
     @property
     def hits(self) -> NDArray[np.bool_]:
-        """True for each reached goal, shape (g,); all False unless the outcome is PASSED."""
+        """True for each reached goal, shape (g,); all False if the program failed."""
         return np.asarray(self.distance == 0.0) & self.ok
 
 
 class Runner:
-    """A running program with probes, and the number of sequences that it has run."""
+    """A program with probes, and the number of sequences that it has run."""
 
     def __init__(self, program: Path, parameters: Vector, inputs: int, branches: int) -> None:
         self.inputs, self.branches = inputs, branches
@@ -138,7 +138,7 @@ class Runner:
         self._process.wait()
 
     def run(self, sequences: Sequence[Table]) -> list[Reached]:
-        """Run each sequence (k, m) in a separate process, from the start of the program."""
+        """Run each sequence (k, m) in a new process."""
         out: list[Reached] = []
         for at in range(0, len(sequences), MOST_SEQUENCES):
             out += self._batch(sequences[at : at + MOST_SEQUENCES])
@@ -214,7 +214,7 @@ class Program:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """Descriptions of the code whose branches are not measured."""
+        """Descriptions of code that is not measured."""
         out = []
         if self.found.unread:
             out.append(f"the functions at {', '.join(self.found.unread)}")
@@ -233,7 +233,7 @@ class Program:
 def program(build: Build, toolchain: Toolchain | None = None) -> Iterator[Program]:
     """Compile the sources of ``build`` with probes.
 
-    The program is deleted after the ``with`` block.
+    The program is deleted at the end of the ``with`` block.
 
     Raises :class:`StimuliError` if the sources cannot be compiled with probes, and
     :class:`BuildError` if the compiler fails.

@@ -1,12 +1,11 @@
-"""Search for input sequences that reach branches of the C code, guided by distances.
+"""Search for input sequences that reach branches of C code, guided by distances.
 
-For each goal that no sequence has reached, the search stores the sequences with the smallest
-distances. Each round changes one of the sequences in many ways, runs each changed sequence, and
-keeps the sequences that came nearer to a goal or reached a new goal. A successful change is
-repeated in the same direction, like in the "alternating variable method" (Korel, "Automated
-software test data generation", 1990; McMinn's survey, 2004).
+For each goal, the search keeps the sequences with the smallest distances. Each round changes one of
+these sequences in many ways, and keeps the changes that come nearer to a goal. A successful change
+is repeated, as in the "alternating variable method" (Korel, "Automated software test data
+generation", 1990).
 
-All decisions depend only on the seed and on the controller, never on the clock.
+All decisions depend only on the seed and on the controller.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _GAPS = (1.0, -1.0, 1.01, -1.01, 0.5, 2.0, -2.0, 10.0, -10.0)
 
 
 def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
-    """Yield the sums of ``table`` and several multiples of ``change``, within ``ranges``."""
+    """Yield sums of ``table`` and multiples of ``change``."""
     with np.errstate(all="ignore"):
         for factor in _ON:
             on = ranges.fitted(table + factor * change)
@@ -40,7 +39,7 @@ def continued(ranges: Ranges, table: Table, change: Table) -> Iterator[Table]:
 
 
 class Mutations:
-    """Random changes of sequences within ``ranges``, with at most ``rows`` steps."""
+    """Random changes of sequences, with at most ``rows`` steps."""
 
     def __init__(self, ranges: Ranges, rng: np.random.Generator, rows: int) -> None:
         self.ranges, self.rng, self.rows = ranges, rng, rows
@@ -56,8 +55,8 @@ class Mutations:
     def changed(self, table: Table, sides: Vector | None, others: Sequence[Table]) -> Table:
         """Return ``table`` with one to three changes.
 
-        ``sides`` (2,) contains the two compared values that came nearest to the branch that is to
-        be reached. Rows can also be copied from the sequences in ``others``.
+        ``sides`` (2,) contains the two compared values that came nearest to the wanted branch. Rows
+        can also be copied from other sequences, ``others``.
         """
         out = table
         for _ in range(1 + int(self.rng.integers(3))):
@@ -72,11 +71,9 @@ class Mutations:
         return int(self.rng.integers(len(self.ranges)))
 
     def _length(self) -> int:
-        """Return a random number of steps; small numbers are more likely."""
         return max(1, min(self.rows, int(self.rows ** self.rng.random() + 0.5)))
 
     def _span(self, table: Table) -> slice:
-        """Choose a random range of rows: all rows, a range up to the last row, or any range."""
         kind, rows = self.rng.random(), len(table)
         if kind < 0.4 or rows == 1:
             return slice(0, rows)
@@ -159,7 +156,7 @@ _FAILURES = 3
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A sequence (k, m) that was run, and the goals that it reached."""
+    """A sequence (k, m), with the goals that it reached."""
 
     table: Table
     reached: Reached
@@ -170,8 +167,8 @@ class Trial:
 class Search:
     """The state of a search.
 
-    ``rows`` is the greatest number of steps of a sequence. ``hazards`` contains the indices of
-    branches that are hazards (:data:`hitl.stimuli.probes.HAZARDS`).
+    ``rows`` is the greatest number of steps. ``hazards`` contains the indices of possible errors
+    (``hitl.stimuli.probes.HAZARDS``).
     """
 
     def __init__(
@@ -209,11 +206,11 @@ class Search:
 
     @property
     def branches(self) -> NDArray[np.bool_]:
-        """The branches that were reached so far, shape (n,)."""
+        """Branches that were reached so far, shape (n,)."""
         return self.hits[: self.runner.branches]
 
     def begin(self, run: Table | None) -> None:
-        """Record the goals that the inputs ``run`` (k, m) reach, and run the first sequences."""
+        """Store the goals that the inputs ``run`` (k, m) reach, and run the first sequences."""
         first = [np.tile(self.ranges.rest, (rows, 1)) for rows in (1, 2, min(10, self.rows))]
         if run is not None and len(run):
             (all_of_it,) = self.runner.run([run])
@@ -224,11 +221,10 @@ class Search:
         self._run(first)
 
     def go_on(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Search until the number of sequences reaches ``most``, or ``goes_on()`` returns False.
+        """Search until ``most`` sequences have run, or ``goes_on()`` returns False.
 
         The first goals are the branches. When all branches are reached, the search continues for
-        branches with nearly equal compared values, until it makes no progress. Returns False if
-        ``goes_on()`` ended the search.
+        nearly equal compared values. Returns False if ``goes_on()`` ended the search.
         """
         count = self.runner.branches
         branches = [b for b in range(count) if b not in self.hazards]
@@ -237,7 +233,7 @@ class Search:
         )
 
     def go_on_to_hazards(self, most: int, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Search for hazards with up to ``most`` more sequences, until there is no progress."""
+        """Search for possible errors, with at most ``most`` more sequences."""
         # The rounds are shared by all hazards, and most hazards cannot happen.
         patience = _PATIENCE * max(1, len(self._waiting(self.hazards)))
         return self._go_on(self.hazards, self.runner.runs + most, goes_on, patience)
@@ -317,7 +313,6 @@ class Search:
             self._near(int(goal), trial)
 
     def _keeps(self, goal: int) -> bool:
-        """Return True to keep the older of two sequences that are equally near to a goal."""
         return goal in self.hazards or self.rng.random() > 0.2
 
     def _near(self, goal: int, trial: Trial) -> None:
@@ -348,8 +343,7 @@ _NUDGES = (1e-3, -1e-3, 1e-2, -1e-2, 0.1, -0.1)
 class Shortening:
     """Simplification of input sequences.
 
-    A simplified sequence must reach the goals ``needed``, and must fail with ``failure`` if a
-    failure is given.
+    A simplified sequence must reach the goals ``needed`` and, if given, fail with ``failure``.
     """
 
     def __init__(
@@ -364,7 +358,7 @@ class Shortening:
         self._left = _MOST_RUNS
 
     def shortened(self, trial: Trial) -> Trial:
-        """Return a shorter and simpler trial with the same effect; the result is deterministic."""
+        """Return a shorter and simpler sequence with the same effect."""
         for part in (self._cut, self._without_rows, self._at_rest, self._held, self._rounded):
             trial = part(trial)
         trial = self._without_rows(trial)
@@ -375,12 +369,6 @@ class Shortening:
         return there and (reached.failure == self.failure if self.failure else reached.ok)
 
     def _first_good(self, trial: Trial, tables: Sequence[Table]) -> Trial | None:
-        """Return the first sequence in ``tables`` with the required goals and failure, or ``None``.
-
-        If no failure is required, the sequence must not fail. A sequence is rejected if its least
-        relative difference of compared values is below :data:`NEAR_A_TIE` and below the least
-        difference in ``trial``.
-        """
         if not tables or self._left < len(tables):
             return None
         self._left -= len(tables)
@@ -405,7 +393,6 @@ class Shortening:
         return without(trial, lambda one: len(one.table), fewer, self._first_good)
 
     def _at_rest(self, trial: Trial) -> Trial:
-        """Try constant inputs: the allowed value nearest to 0, the last and the first value."""
         for column in range(len(self.ranges)):
             values = trial.table[:, column]
             plain = []
@@ -416,7 +403,6 @@ class Shortening:
         return trial
 
     def _held(self, trial: Trial) -> Trial:
-        """Make each row equal to the previous row if the sequence still has the required effect."""
         for row in range(1, len(trial.table)):
             if not np.array_equal(trial.table[row], trial.table[row - 1], equal_nan=True):
                 held = np.array(trial.table)
@@ -462,9 +448,9 @@ def _with(table: Table, rows: slice | NDArray[np.bool_], column: int, value: flo
 def covering(
     trials: Sequence[Trial], open_: NDArray[np.bool_]
 ) -> list[tuple[Trial, NDArray[np.bool_]]]:
-    """Return a few ``trials`` that together reach the same goals of ``open_`` (g,) as all.
+    """Return a few sequences that together reach the goals ``open_`` (g,).
 
-    Each trial is returned with the goals (g,) for which it was chosen.
+    Each sequence is returned with the goals for which it was chosen.
     """
     left = open_.copy()
     out = []

@@ -1,4 +1,4 @@
-"""Conformance tests for users' own links and boards, usable without pytest."""
+"""Conformance tests for users' links and boards."""
 
 from __future__ import annotations
 

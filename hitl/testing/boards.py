@@ -1,4 +1,4 @@
-"""Check that a board, rtsim's own or of another package, fulfils the contract of boards."""
+"""Check that a board obeys the rules for boards."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ typedef char rtsim_double[sizeof(double) == {0.double_bytes} ? 1 : -1];
 def check_board(board: BoardDescription, controller: str | Path = CONTROLLER) -> tuple[str, ...]:
     """Check the description, the C code, the compiler and the emulators of a board.
 
-    The board must be registered.  ``controller`` is the interface file of a small controller, which
-    is built for the board.  If an emulator is installed, the emulated board must report the clock
-    and the sizes in the board's description.
+    The board must be registered. ``controller`` is the interface file of a small controller, which
+    is built for the board. The emulated board must report the clock and the sizes in the
+    description.
 
-    Returns the checks that were impossible on this machine, with the reasons. The result is empty
-    if everything was checked. Raises :class:`AssertionError` with the rule that the board breaks.
-    If the controller cannot be built, raises the error of the build.
+    Returns the checks that were impossible on this machine, with the reasons. Raises
+    ``AssertionError`` with the violated rule. Raises the error of the build if the controller
+    cannot be built.
     """
     assert BOARDS.get(board.name) is board, (
         f"board {board.name!r} is not registered; see docs/extending-boards.md"
@@ -144,7 +144,6 @@ def _check_sketch(board: BoardDescription, controller: str | Path) -> None:
 
 
 def _check_types(board: BoardDescription) -> tuple[str, ...]:
-    """Check the sizes of C types with the compiler; return the reason if there is no compiler."""
     gcc = Toolchain(board.compiler.command("gcc"), "")
     with TemporaryDirectory() as folder:
         source = Path(folder) / "sizes.c"
@@ -202,11 +201,10 @@ _CHUNKS = (b"\x00", b"\x11\x13", b"\xff\xfe\n\r\x1a\x03\x04\x7f\x80", bytes(rang
 
 
 def check_link(make: Callable[[], BoardLink], patience: float = _PATIENCE_S) -> None:
-    """Check that the link returned by ``make()`` fulfils the contract of a link.
+    """Check that the link which ``make()`` returns obeys the rules for links.
 
-    The other end of the link must return every byte that it receives. ``patience`` is the timeout
-    for a byte, in seconds of the link's clock. Raises :class:`AssertionError` with the
-    violated rule.
+    The other end of the link must return each byte. ``patience`` is the longest time (s) to wait
+    for a byte. Raises :class:`AssertionError` with the violated rule.
     """
     link = make()
     try:

@@ -1,4 +1,4 @@
-"""Check that a simulated bus device, rtsim's own or of another package, fulfils its contract."""
+"""Check that a simulated bus device obeys the rules for bus devices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DUES = 50
 
 
 def check_bus_device(name: str, made: type[BusDevice]) -> None:
-    """Check the bus-device class ``made``, which must be registered under the name ``name``.
+    """Check a class of bus devices with the registered name ``name``.
 
-    The device receives random operations and values, with a fixed seed.  Raises
-    :class:`AssertionError` with the rule that the device breaks.
+    The device receives random operations and values. Raises :class:`AssertionError` with the rule
+    that the device breaks.
     """
     assert DEVICES.get(name) is made, (
         f"bus device {name!r} is not registered; see docs/bus-devices.md"
@@ -81,10 +81,6 @@ def _check_values(made: type[BusDevice]) -> None:
 
 
 def _answers(made: type[BusDevice], seed: int, stops: int) -> list[object]:
-    """Return the answers of a new device to random operations.
-
-    Before each operation, the device receives ``stops`` extra calls of ``advance()``.
-    """
     draw, device, now = random.Random(seed), made(), 0
     operate = _OPERATE[made.bus](device, draw)
     out: list[object] = []

@@ -1,4 +1,4 @@
-"""Conformance test of :class:`hitl.buses.contract.FrameLink`, for users' own links."""
+"""Conformance test for users' links that carry frames."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def check_frame_link(
     frames: Sequence[Frame] = _FRAMES,
     patience: float = _PATIENCE_S,
 ) -> None:
-    """Check that the two ends of a link, opened by ``make()``, fulfil the contract of a link.
+    """Check that both ends of a link, opened by ``make()``, obey the rules for links.
 
-    Each of ``frames`` must arrive at the other end, in both directions, unchanged and in order.
-    ``patience`` is the timeout for a frame, s.  An :class:`AssertionError` names the broken rule.
+    Each of ``frames`` must arrive at the other end unchanged and in order, in both directions.
+    ``patience`` is the longest time (s) to wait for a frame. An :class:`AssertionError` names the
+    broken rule.
     """
     ends = make()
     try:

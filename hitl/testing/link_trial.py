@@ -32,7 +32,7 @@ _Wanted = TypeVar("_Wanted", bound=Event)
 
 
 def clock_of(link: BoardLink) -> Now:
-    """Return a function that reads the board's clock in lockstep, else the wall clock, in ns."""
+    """Return a function that reads the board's clock in lockstep, otherwise the wall clock (ns)."""
     if not hasattr(link, "cycles"):
         return stopwatch
     board = cast(Board, link)
@@ -41,7 +41,7 @@ def clock_of(link: BoardLink) -> Now:
 
 @dataclass(frozen=True)
 class LinkTrial(Judged):
-    """Result of a link test. Times are in ns of the clock that :func:`clock_of` selects."""
+    """Result of a link test. Times are in ns of the clock that ``clock_of`` selects."""
 
     board: HelloReply
     baud: int
@@ -59,7 +59,7 @@ class LinkTrial(Judged):
     def repeated(self) -> int:
         """Number of answers that arrived twice or too late.
 
-        Answers to a HELLO that was repeated while the board booted do not count.
+        Repeated answers during the start of the board do not count.
         """
         return max(0, self.counts.duplicate + self.counts.stale - self.counts.repeated)
 
@@ -68,7 +68,6 @@ class LinkTrial(Judged):
         return sum(self.counts.garbage.values()) + self.counts.meaningless
 
     def _judge(self) -> Outcome:
-        """Return PASSED if each of >= 1 requests had exactly one answer and nothing else came."""
         if self.lost or self.repeated or self.garbage:
             return Outcome.FAILED
         return Outcome.PASSED if self.sent else Outcome.UNDECIDED
@@ -82,7 +81,7 @@ class LinkTrial(Judged):
 
     @property
     def wire_ns(self) -> int:
-        """Transmission time of a PING and its answer, ns; no round trip can be shorter."""
+        """Transmission time (ns) of a PING and its answer."""
         both = wire_size(LAYOUTS[MessageKind.PING][1].size) + wire_size(
             LAYOUTS[MessageKind.PONG][1].size
         )
@@ -90,9 +89,9 @@ class LinkTrial(Judged):
 
     @property
     def delays_ns(self) -> Vector:
-        """Sorted round-trip times, ns, one for each answer.
+        """Sorted round-trip times (ns), one for each answer.
 
-        A round trip lasts from before a PING is sent until its answer is complete.
+        A round trip begins before a PING is sent, and ends when its answer is complete.
         """
         return np.sort(np.array([trip.delay_ns for trip in self.trips], float))
 
@@ -100,10 +99,10 @@ class LinkTrial(Judged):
 def meet(
     link: BoardLink, interface: Interface | None = None, build: int | None = None
 ) -> tuple[Session, HelloReply]:
-    """Request the identity of the board at ``link``; return the session and the board's reply.
+    """Request the identity of a board; return the session and the answer.
 
-    Without ``interface``, the function accepts any board, and without ``build`` any build of the
-    firmware. Raises an error of :mod:`hitl.protocol.session` if no board or another board answers.
+    Without ``interface``, any board is accepted, and without ``build`` any build of the firmware.
+    Raises an error of ``hitl.protocol.session`` if no board or the wrong board answers.
     """
     session = Session(interface, build=build, patience_ns=_NEVER_NS)
     now = clock_of(link)
@@ -121,10 +120,10 @@ def try_link(
     count: int,
     watch: Watch | None = None,
 ) -> LinkTrial:
-    """Send ``count`` PINGs, one after the other, to the board in ``met``.
+    """Send ``count`` PINGs, one after another, to the board in ``met``.
 
     ``met`` is the return value of :func:`meet`. ``baud`` is the bit rate of the line, bit/s. A PING
-    is lost if it is not answered within 0.25 s plus four times its time on the wire.
+    counts as lost after 0.25 s plus four times its transmission time.
     """
     (session, board), now = met, clock_of(link)
     # Answers to an earlier test must not count.  In lockstep there is no earlier test.

@@ -1,1 +1,1 @@
-"""Worker processes that run a controller's C code, and the messages they exchange."""
+"""Processes that run the C code of controllers, and their messages."""

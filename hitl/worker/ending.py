@@ -1,6 +1,6 @@
-"""Explain why a worker ended, or why a worker rejected a step.
+"""Explain why a worker ended or rejected a step.
 
-Workers and libraries that contain a controller use the same statuses.
+Workers and libraries use the same statuses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MISFIT = "the interface file does not fit the code: "
 
 
 def misfit(thrown: str) -> str:
-    """Return why the interface file does not fit the code, or "" if the error has another cause."""
+    """Return why the interface file does not match the C code, or ""."""
     for sign in (_UNDECLARED, _WRAPPED):
         _, found, lacking = thrown.partition(sign)
         if found:
@@ -43,7 +43,7 @@ def misfit(thrown: str) -> str:
 def refusal(
     name: str, status: int, given: Signals, values: Vector, outputs: Signals, thrown: str = ""
 ) -> str:
-    """Explain why the controller ``name`` answered with a nonzero ``status``.
+    """Explain the answer of a controller with a ``status`` other than 0.
 
     Args:
         name: Name of the controller.
@@ -110,7 +110,7 @@ _MOST_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class WorkerEnding(Judged):
-    """The exit status (negative for a signal) and the printed output of a process."""
+    """The exit status of a process (negative for a signal), and its output."""
 
     code: int
     stdout: str
@@ -123,7 +123,6 @@ class WorkerEnding(Judged):
     """True if a signal had stopped the process, so that it could not end on request."""
 
     def _judge(self) -> Outcome:
-        """Return PASSED if the process ended on request, UNDECIDED if it was killed."""
         if self.killed:
             return Outcome.UNDECIDED
         well = self.code == 0 and not self.unresponsive and not self.silent
@@ -131,7 +130,7 @@ class WorkerEnding(Judged):
 
     @property
     def killed(self) -> bool:
-        """True if a signal from outside ended the process, for example because memory ran out."""
+        """True if a signal from outside ended the process, for example for lack of memory."""
         return self.stopped or (_name(self.code) in FROM_OUTSIDE and not self.unresponsive)
 
     @property
@@ -158,7 +157,7 @@ class WorkerEnding(Judged):
 
     @property
     def said(self) -> str:
-        """A sanitizer's report without its hex dump, or else the end of stderr."""
+        """The report of a sanitizer, or the end of stderr."""
         found = _REPORT.search(self.stderr)
         if found is None:
             return _THREW.sub("", _LEFT.sub("", self.stderr))[-_MOST_CHARACTERS:].rstrip()
@@ -175,7 +174,7 @@ def _name(code: int) -> str:
 
 
 def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Close the input of ``process``, and kill it if it has not ended after ``patience`` s."""
+    """Close the input of a process; kill the process after ``patience`` s."""
     with suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
@@ -189,7 +188,7 @@ def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 class Stopped(ControllerError):
-    """Raised if a worker does not answer because a signal such as SIGSTOP suspended the process."""
+    """A worker does not answer, because a signal such as SIGSTOP has suspended it."""
 
     environment = True
 
@@ -200,7 +199,7 @@ class Stopped(ControllerError):
 
 
 class Died(ControllerError):
-    """Raised if a worker ended with an error, or ended without being requested to end."""
+    """A worker ended without a request to end."""
 
     def __init__(self, about: str, ending: WorkerEnding) -> None:
         self.ending = ending

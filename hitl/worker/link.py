@@ -1,4 +1,4 @@
-"""Links from the runtime to a worker: ZeroMQ, and shared memory on Linux.
+"""Links to a worker: over ZeroMQ, or over shared memory on Linux.
 
 Only this module and :mod:`rtsim.core.net.sockets` import zmq.
 """
@@ -64,7 +64,7 @@ class WorkerLink:
 
     @classmethod
     def local(cls) -> WorkerLink:
-        """Return a link bound to a socket file that only this user can access.
+        """Return a link at a socket file that only this user can access.
 
         :meth:`hide` removes the file.  Raises :class:`ControllerError` if the file cannot be
         created.
@@ -84,9 +84,9 @@ class WorkerLink:
 
     @classmethod
     def to(cls, endpoint: str, keys: Keys | None = None) -> WorkerLink:
-        """Return a link to the server at ``tcp://HOST:PORT``, encrypted with ``keys``.
+        """Return a link to a server at ``tcp://HOST:PORT``, encrypted with ``keys``.
 
-        Raises :class:`ScenarioError` for a wrong address or wrong keys.
+        Raises ``ScenarioError`` for an invalid address or invalid keys.
         """
         check_address(endpoint, encrypted=keys is not None)
         link = cls(zmq.DEALER)
@@ -110,11 +110,11 @@ class WorkerLink:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """The socket, for callers that wait for several sockets at once."""
+        """The socket, for callers that wait for several sockets."""
         return self._socket
 
     def hide(self) -> None:
-        """Remove the socket file, which is not needed once both ends are connected."""
+        """Remove the socket file, after both ends are connected."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -131,8 +131,8 @@ class WorkerLink:
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time.
 
-        The method waits until the time ``until_ns`` of the stopwatch, for at most :data:`LOOK_NS`.
-        The method sleeps for whole milliseconds, the resolution of zmq, and spins for the rest.
+        The method waits until ``until_ns`` of the stopwatch, but at most ``LOOK_NS``. The method
+        sleeps for whole milliseconds, and busy-waits for the rest.
         """
         try:
             rest = until_ns - stopwatch() if until_ns else 0
@@ -167,7 +167,7 @@ class WorkerLink:
 
 
 def libzmq() -> Path:
-    """Return the path of pyzmq's libzmq, which the worker also loads."""
+    """Return the path of pyzmq's libzmq, which the worker loads."""
     spec = importlib.util.find_spec("zmq")
     assert spec is not None
     assert spec.origin is not None
@@ -186,35 +186,33 @@ LINKS = (SHM, ZMQ)
 
 
 class Link(Protocol):
-    """A connection to one worker, which sends and receives one message at a time."""
+    """A connection to a worker, which carries one message at a time."""
 
     endpoint: str
     """The address that the worker connects to, and the link's name in error messages."""
 
     def hide(self) -> None:
-        """Remove files or descriptors that are needed only until both ends are connected."""
+        """Remove files that are not needed after both ends are connected."""
         ...
 
-    def send(self, data: bytes | memoryview) -> bool:
-        """Send ``data``; return False if the other end is gone or its queue is full."""
-        ...
+    def send(self, data: bytes | memoryview) -> bool: ...
 
     def receive(self, until_ns: int = 0) -> bytes | None:
         """Return the next message, or None if none arrives in time.
 
-        The method waits for a short time, at most until ``until_ns`` of the stopwatch.
+        The wait is short, and ends at ``until_ns`` of the stopwatch.
         """
         ...
 
     def lost(self) -> bool:
-        """Return True if the other end was connected and has disconnected."""
+        """Return True if the other end has disconnected."""
         ...
 
     def close(self) -> None: ...
 
 
 def chosen_link(asked: str | None, library: Path, *, ours: bool, served: bool) -> str:
-    """Return the name of the link to use; the default is shared memory where possible.
+    """Return the name of the link to use, by default shared memory where possible.
 
     Args:
         asked: The requested link, or None for the default.
@@ -223,7 +221,7 @@ def chosen_link(asked: str | None, library: Path, *, ours: bool, served: bool) -
         served: True if the worker runs behind ``rtsim sil serve``.
 
     Raises:
-        ScenarioError: The requested link is not possible.
+        ScenarioError: The link is impossible on this system.
     """
     if asked not in (None, *LINKS):
         raise UnknownName("link", asked, list(LINKS), "a worker")
@@ -256,7 +254,7 @@ _SEALS = ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_SEAL")
 
 
 class SharedLink:
-    """A link over shared memory, for messages of at most ``most_bytes``.
+    """A link over shared memory; a message has at most ``most_bytes``.
 
     ``library`` is ``link.so`` of the worker's build.  The worker must inherit the file descriptor
     :attr:`descriptor`, which :meth:`hide` closes in this process.  Raises :class:`ControllerError`
@@ -297,11 +295,11 @@ class SharedLink:
         self._lost = False
 
     def hide(self) -> None:
-        """Close the descriptor; the memory stays mapped in both processes."""
+        """Close the descriptor, after both processes have mapped the memory."""
         self._hide()
 
     def send(self, data: bytes | memoryview) -> bool:
-        """Send ``data``; return False if either end is closed or the queue is full.
+        """Send ``data``; return False if an end is closed or the queue is full.
 
         Raises :class:`ControllerError` if the message is too long or the memory was overwritten.
         """
@@ -315,15 +313,15 @@ class SharedLink:
     def announce(self) -> None:
         """Wake the worker before a message.
 
-        The method has no effect after this end of the link was closed.
+        The method has no effect after ``close``.
         """
         if self._close.alive:
             self.library.rtsim_link_announce(self.end)
 
     def receive(self, until_ns: int = 0) -> bytes | None:
-        """Return the next message, or None if none arrives in time or this end is closed.
+        """Return the next message, or None if none arrives in time.
 
-        The method waits until the stopwatch shows ``until_ns``, but at most 20 ms.
+        The method waits until ``until_ns`` of the stopwatch, but at most 20 ms.
         """
         if not self._close.alive:
             return None
@@ -362,10 +360,10 @@ class SharedLink:
 
 
 class SharedSteps:
-    """Fast path for the steps of a controller: one call per request and one per answer.
+    """Fast exchange of steps with a controller: one call for a request and one for an answer.
 
-    ``schema`` is the hash of the interface. ``inputs`` and ``outputs`` are the numbers of input and
-    output values. Only the expected answer is read. Any other message stays in the link until
+    ``schema`` is the hash of the interface. ``inputs`` and ``outputs`` are the numbers of values.
+    Only the expected answer is read. Any other message stays in the link until
     :meth:`SharedLink.receive` returns it, so that the caller can report the message.
     """
 
@@ -384,7 +382,7 @@ class SharedSteps:
         self._request, self._answer = library.rtsim_steps_request, library.rtsim_steps_answer
 
     def request(self, sequence: int, tag: Tag, inputs: Vector) -> bool:
-        """Send a request with ``inputs``, shape (m,); return False if it could not be sent."""
+        """Send a request with the inputs (m,); return False if impossible."""
         if len(inputs) != len(self._u):
             return False
         self._u[:] = inputs
@@ -392,9 +390,9 @@ class SharedSteps:
         return sent
 
     def answer(self, patience: float) -> int:
-        """Wait for the answer for ``patience`` s, but at most 20 ms.
+        """Wait for the answer, at most ``patience`` s and at most 20 ms.
 
-        Returns the execution time of the step in ns, or -1 if the expected answer has not arrived.
+        Returns the execution time of the step in ns, or -1 without an answer.
         """
         patience_ns = LOOK_NS if patience > _LOOK_S else int(patience * NS_PER_S)
         took: int = self._answer(self._handle, patience_ns)
@@ -406,7 +404,7 @@ class SharedSteps:
         return self._y.copy()
 
     def stamps(self) -> tuple[int, int, int, int]:
-        """Return the times (ns) of the latest answered step: sent, begun, ended and received."""
+        """Return the times (ns) of the latest step: sent, begun, ended and received."""
         sent, begun, ended, received = self._stamps.tolist()
         return sent, begun, ended, received
 
@@ -440,12 +438,12 @@ _TAG, _SEQUENCE, _AT_ONCE = Tag(0), 1, 0.0
 
 
 class ExchangeWarmUp:
-    """Warm-up that wakes the worker and also exchanges one step over a separate link.
+    """Warm-up that wakes the worker, and exchanges a step over a second link.
 
-    The calling process holds both ends of the separate link. The sizes of the messages follow from
-    ``interface``. The worker receives no message, and the recorded steps of its controller do not
-    change. ``library`` is ``link.so`` of the worker's build. Raises :class:`ControllerError` if the
-    separate link cannot be created.
+    This process has both ends of the second link. The sizes of the messages are those of
+    ``interface``. The worker receives no message, so that its controller does not change.
+    ``library`` is ``link.so`` of the worker's build. Raises ``ControllerError`` if the second link
+    cannot be created.
     """
 
     def __init__(self, link: SharedLink, library: Path, interface: Interface) -> None:
@@ -473,10 +471,9 @@ class ExchangeWarmUp:
         self._inputs, self._log = np.zeros(m), RequestLog(m)
 
     def __call__(self) -> bool:
-        """Wake the worker and run one exchange over the separate link; return True if it succeeded.
+        """Wake the worker and exchange a step over the second link; return True on success.
 
-        After :meth:`close` the call has no effect and returns False, because a run may continue
-        without the controller.
+        After ``close``, the call has no effect.
         """
         if not self._close.alive:
             return False

@@ -1,6 +1,6 @@
-"""Messages between the runtime and a worker, converted to bytes and back, without I/O.
+"""Messages to and from a worker.
 
-A message consists of a little-endian header of 64 bytes and ``count`` float64 values.
+A message consists of a header of 64 bytes and ``count`` float64 values, little-endian.
 :func:`parse` never raises; for malformed bytes it returns :class:`MalformedMessage` with the
 reason.
 """
@@ -29,10 +29,10 @@ OF_ANOTHER_SIZE = 0x7FFF
 class WorkerMessageKind(IntEnum):
     """Kinds of message.
 
-    HELLO: a worker is ready for a run. START contains parameters; READY confirms the
+    HELLO means that a worker is ready for a run. START contains parameters; READY confirms the
     initialisation. STEP contains inputs; ANSWER contains outputs. STOP requests termination; BYE
     confirms it. Only a server for other machines sends FAULT and PING. FAULT contains a text that
-    explains how the worker ended. PING checks that the client is still connected.
+    explains why the worker ended. PING checks that the client is still connected.
     """
 
     HELLO = 1
@@ -51,9 +51,9 @@ class WorkerMessage:
     """A message from a worker.
 
     ``status`` is 0, or ``1 + i`` if element i did not fit its C type, or ``-(1 + i)`` if output i
-    has no exact float64.  In a FAULT, ``status`` is :data:`FROM_ENVIRONMENT` or 0.  ``began_ns`` is
-    the start of the step by the worker's monotonic clock, and ``took_ns`` its execution time, ns.
-    In a HELLO, ``began_ns`` is the process id.
+    has no exact float64. In a FAULT, ``status`` is :data:`FROM_ENVIRONMENT` or 0. ``began_ns`` is
+    the start of the step on the worker's clock, and ``took_ns`` its execution time. In a HELLO,
+    ``began_ns`` is the process id.
     """
 
     kind: WorkerMessageKind
@@ -72,13 +72,13 @@ class WorkerMessage:
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """The reason why received bytes do not form a valid message."""
+    """Why received bytes are no valid message."""
 
     why: str
 
 
 def parse(data: bytes, most: int) -> WorkerMessage | MalformedMessage:
-    """Parse one message with at most ``most`` values (a FAULT message has its own limit)."""
+    """Parse a message with at most ``most`` values."""
     if len(data) < HEADER_BYTES:
         return MalformedMessage(f"it has {len(data)} bytes, a header has {HEADER_BYTES}")
     magic, version, kind, _, status, count, schema, sequence, ns, step, began, took = (
@@ -108,7 +108,6 @@ _MOST_WORDS = 2048
 def text_message(
     kind: WorkerMessageKind, schema: int = 0, text: str = "", status: int = 0
 ) -> bytes:
-    """Return the bytes of a message that contains a text instead of values."""
     words = text.encode()[: 8 * _MOST_WORDS]
     words += bytes(-len(words) % 8)
     head = (MAGIC, VERSION, kind, 0, status, len(words) // 8, schema, 0, -1, 0, 0, 0)
@@ -116,12 +115,12 @@ def text_message(
 
 
 def longest(inputs: int, outputs: int, parameters: int) -> int:
-    """Return the greatest size of a message in bytes for the given numbers of values."""
+    """Return the size (bytes) of the longest message."""
     return HEADER_BYTES + 8 * max(inputs, outputs, parameters)
 
 
 class MessageWriter:
-    """Writer that uses one buffer for all messages, each with at most ``most`` values."""
+    """Write messages with at most ``most`` values into one buffer."""
 
     def __init__(self, most: int, schema: int) -> None:
         self._buffer = bytearray(HEADER_BYTES + 8 * most)
@@ -132,7 +131,7 @@ class MessageWriter:
     def message(
         self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector
     ) -> memoryview:
-        """Return the bytes of a message; they are valid until the next call."""
+        """Return the bytes of a message, which are valid until the next call."""
         count = len(values)
         _HEADER.pack_into(
             self._buffer, 0, MAGIC, VERSION, kind, 0, 0, count,

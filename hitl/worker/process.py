@@ -1,6 +1,6 @@
-"""Start, supervise and end worker processes on this machine.
+"""Start, supervise and end worker processes.
 
-The base class :class:`WorkerProxy` also serves workers on other machines.
+The base class ``WorkerProxy`` is also used for workers on other machines.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ NOWHEN = Tag(-1)
 
 
 class WorkerProxy(ABC):
-    """Base class of a worker that exchanges :mod:`hitl.worker.messages` over a link.
+    """Base class of a worker that exchanges messages over a link.
 
-    A proxy detects the end of the worker and the loss of the link.
+    A proxy detects the end of its worker and the loss of the link.
     """
 
     def __init__(self, interface: Interface, link: Link) -> None:
@@ -63,23 +63,23 @@ class WorkerProxy(ABC):
     @property
     @abstractmethod
     def pid(self) -> int:
-        """The worker's process id; 0 if the process runs on another machine."""
+        """Process id of the worker; 0 on another machine."""
 
     @abstractmethod
     def gone(self) -> bool:
-        """Return True if the worker has ended or has closed the link."""
+        """Return True if the worker has ended or is disconnected."""
 
     def stopped(self) -> bool:
-        """Return True if a signal has stopped the worker; False if the state is unknown."""
+        """Return True if a signal has suspended the worker."""
         return False
 
     @abstractmethod
     def why_gone(self) -> ControllerError:
-        """Return the error that explains why the worker is gone."""
+        """Return the error that explains why the worker has ended."""
 
     @abstractmethod
     def stop(self) -> WorkerEnding:
-        """Request the worker to terminate, ensure that it ends, and return how it ended."""
+        """Ask the worker to end, wait for its end, and return how it ended."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -90,13 +90,12 @@ class WorkerProxy(ABC):
         """Release the process and the link; a second call has no effect."""
 
     def send(self, kind: WorkerMessageKind, sequence: int, tag: Tag, values: Vector) -> bool:
-        """Send a message; return False if the other end is gone or its queue is full."""
         return self.link.send(self._speaker.message(kind, sequence, tag, values))
 
     def receive(self, until_ns: int) -> WorkerMessage | MalformedMessage | None:
-        """Return the next message, or None if none arrives before the stopwatch shows ``until_ns``.
+        """Return the next message, or None if none arrives before ``until_ns`` of the stopwatch.
 
-        Raises :class:`ControllerError` if the worker is gone and its last messages have been read.
+        Raises ``ControllerError`` if the worker is gone.
         """
         while True:
             data = self.link.receive(until_ns)
@@ -110,7 +109,6 @@ class WorkerProxy(ABC):
                 return None
 
     def _read(self, data: bytes) -> WorkerMessage | MalformedMessage:
-        """Parse a message; reject an answer with more values than outputs."""
         heard = parse(data, self._most)
         if isinstance(heard, WorkerMessage) and heard.kind is WorkerMessageKind.ANSWER:
             most = max(self.interface.outputs.size, 1)
@@ -123,10 +121,10 @@ class WorkerProxy(ABC):
     def greeted(
         self, heard: WorkerMessage | MalformedMessage | None, patience: float
     ) -> WorkerMessage:
-        """Return the message ``heard`` if it is a HELLO from a worker with the same interface.
+        """Return the message ``heard`` if it is a HELLO of a worker with the same interface.
 
-        ``patience`` is the timeout in s, for the error message.  Raises :class:`ControllerError`
-        for any other message and for None.
+        ``patience`` is the time (s) for the error message. Raises ``ControllerError`` for any other
+        message, and without a message.
         """
         if heard is None:
             raise ControllerError(f"{self.about} did not send HELLO within {patience:g} s")
@@ -167,19 +165,19 @@ _LEAST_BYTES = 1024
 
 
 class Worker(WorkerProxy):
-    """A worker process on this machine, and its link.
+    """A worker process on this machine.
 
-    The environment variable ``RTSIM_PARENT`` contains the id of this process.  The worker must end
-    when this process ends.
+    The environment variable ``RTSIM_PARENT`` contains the id of the present process. The worker
+    ends when that process ends.
 
     Args:
         interface: Interface of the controller.
-        command: Command that starts the worker; the arguments ``ENDPOINT LIBZMQ`` are appended.
-        patience: Timeout for HELLO, s of the wall clock.
-        shared: Library of the link over shared memory; None selects ZeroMQ.
+        command: Command that starts the worker, to which ``ENDPOINT LIBZMQ`` are added.
+        patience: Longest time to wait for HELLO, s.
+        shared: Library for shared memory; None means ZeroMQ.
 
     Raises:
-        ControllerError: The worker cannot be started, or gives no valid answer.
+        ControllerError: The worker cannot be started, or its answer is invalid.
         Died: The worker ended.
     """
 
@@ -252,10 +250,6 @@ class Worker(WorkerProxy):
         return WorkerEnding(code, _tail(self._out), _tail(self._err), **how)
 
     def stop(self) -> WorkerEnding:
-        """Request the worker to terminate, and kill it if it has not ended after :data:`END_S`.
-
-        Returns how the worker ended.  Raises :class:`Died` if it had ended before.
-        """
         if self._process.poll() is not None:
             raise Died(self.about, self._ending())
         self.send(WorkerMessageKind.STOP, 0, NOWHEN, np.empty(0))
@@ -268,10 +262,6 @@ class Worker(WorkerProxy):
         return self._ending(silent=not self._took_leave())
 
     def _took_leave(self) -> bool:
-        """Return True if BYE arrived.
-
-        Exit status 0 is not enough, since the C code may call exit().
-        """
         until = stopwatch() + LAST_WORDS_NS
         while stopwatch() < until:
             data = self.link.receive(until)

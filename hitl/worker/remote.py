@@ -1,4 +1,4 @@
-"""A worker on another machine or behind a tunnel: client, and server (``rtsim sil serve``)."""
+"""A worker on another machine: client and server (``rtsim sil serve``)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from rtsim.core.tag import NS_PER_S
 
 
 class RemoteWorker(WorkerProxy):
-    """A worker behind the server at ``endpoint``, which starts a process for each run.
+    """A worker at the server ``endpoint``, which starts a process for each run.
 
-    ``patience`` is the timeout for the server's answer, s of the wall clock.  Raises
-    :class:`ControllerError` if no server answers, or if the server rejects the connection.
+    ``patience`` is the longest time (s) to wait for an answer. Raises :class:`ControllerError` if
+    no server answers, or if the server rejects the connection.
     """
 
     def __init__(
@@ -93,7 +93,6 @@ class RemoteWorker(WorkerProxy):
                 return heard
 
     def stop(self) -> WorkerEnding:
-        """Request the worker to terminate, and wait for its BYE; raise an error on a FAULT."""
         self.send(WorkerMessageKind.STOP, 0, NOWHEN, np.empty(0))
         until = stopwatch() + int(2 * END_S * NS_PER_S)
         while True:
@@ -104,7 +103,6 @@ class RemoteWorker(WorkerProxy):
                 return WorkerEnding(0, "", "")
 
     def kill(self) -> None:
-        """Close the link, which makes the server end the worker."""
         self.close()
 
     def close(self) -> None:
@@ -119,7 +117,7 @@ _QUIET_NS = NS_PER_S
 
 
 class Server:
-    """A server that listens at ``endpoint``, runs ``build`` and reports events by ``say(text)``."""
+    """A server at ``endpoint`` that runs the controller ``build``."""
 
     def __init__(
         self,
@@ -138,7 +136,7 @@ class Server:
         self._most = max(build.interface.inputs.size, build.interface.parameters.size)
 
     def serve(self, runs: int | None = None) -> None:
-        """Serve until Ctrl-C, or until ``runs`` runs have ended."""
+        """Serve clients until Ctrl-C, or until ``runs`` runs have ended."""
         while runs is None or self.runs < runs:
             self.look()
 
@@ -215,7 +213,6 @@ class Server:
         self._end()
 
     def _fault(self, error: ControllerError) -> None:
-        """Report to the client why its run ends, and whether the C code is the cause."""
         status = FROM_ENVIRONMENT if error.environment else 0
         schema = self.build.interface.schema
         self._tell(text_message(WorkerMessageKind.FAULT, schema, str(error), status))
@@ -223,7 +220,6 @@ class Server:
         self._end()
 
     def _tell(self, data: bytes) -> bool:
-        """Send ``data`` to the client; if it has disconnected, end its run and return False."""
         if self._listener.send(self._client, data):
             return True
         if self._worker is not None:

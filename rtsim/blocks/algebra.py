@@ -57,7 +57,7 @@ class Memoryless(Block):
             )
 
     def made(self, wires: Wires, text: str, **rest: Any) -> Equations:
-        """Return the equations in ``text``, as statements for signals or for events.
+        """Return equations that assign the expression ``text`` to the output.
 
         In ``text``, ``{i}`` must follow each port name.
         """
@@ -156,9 +156,9 @@ class Product(Memoryless):
 class Expression(Memoryless):
     """A pure function of scalar inputs, ``y = function(a, b, …)``, whose arguments name the inputs.
 
-    An argument ``t`` is the simulated time (s); a function of ``t`` alone is a source. A jump
-    within the function, as in ``1 if a > 2 else 0``, creates no tag and is not located by the
-    solver. Use a LevelCrossing or a Quantiser for jumps.
+    An argument ``t`` is the simulated time (s); a function of ``t`` alone is a source. The solver
+    does not locate a jump within the function, as in ``1 if a > 2 else 0``. Use a LevelCrossing or
+    a Quantiser for jumps.
     """
 
     def __init__(self, function: Function, unit: str = block.ANY) -> None:
@@ -228,8 +228,8 @@ class Saturation(Memoryless):
 class Quantiser(Memoryless):
     """Round ``u`` to the nearest multiple of ``interval``; a value in the middle is rounded up.
 
-    If ``u`` is a signal, ``y`` jumps and creates a tag when ``u`` crosses the middle between two
-    multiples of ``interval``.
+    If ``u`` is a signal, ``y`` jumps whenever ``u`` crosses the middle between two multiples of
+    ``interval``.
     """
 
     interval: float = 1.0

@@ -1,14 +1,14 @@
-"""Base class of blocks, with ports, wires, units and equations (as text).
+"""Base class of blocks: ports, wires, units and equations.
 
 A block gives its equations as Python statements that use the names of its ports, states, memory and
 parameters, and ``t`` (s). A diagram replaces the names, and combines the statements of all blocks
-into functions. The functions run compiled or as plain Python. A block need not declare which output
-depends directly on which input: rtsim finds the dependences in the statements.
+into functions. The functions run compiled or as plain Python. The author of a block need not
+declare which output depends on which input, because rtsim finds the dependences in the statements.
 
-Units are compared as exponents of symbols, so that both ends of a wire agree.  ``"kg m^2/s"`` is
-``{kg: 1, m: 2, s: -1}``.  Derived SI units are expressed in base units, and ``rad`` is dropped.
-All other symbols are kept.  No value is converted.  The unit ``"1"`` is undeclared and matches any
-unit.
+rtsim reports an error if the units at the two ends of a wire differ. ``"kg m^2/s"`` is ``{kg: 1, m:
+2, s: -1}``. Derived SI units are converted to base units, so that ``N`` equals ``kg m/s^2``;
+``rad`` counts as dimensionless. All other symbols are kept. No value is converted. A port with the
+unit ``"1"`` can be connected to a port with any unit.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a block; if ``kind`` or ``size`` is ``None``, any is allowed."""
+    """An input or output of a block; ``None`` allows every ``kind`` or ``size``."""
 
     name: str
     kind: Kind | None = "signal"
@@ -112,16 +112,16 @@ class Port:
 
 @dataclass(frozen=True)
 class When:
-    """Statements that run at an instant at which all events in ``on`` occur.
+    """Statements of a block that run when all events in ``on`` occur at the same instant.
 
-    - ``on``: names of event inputs, guards or timers.
-    - ``do``: statements that set event outputs, states and memory. The statements read the values
-      of signals before the instant (x-), and set the values after the instant (x+).
-    - ``then``: statements that run after all other statements of the same instant. A statement in
-      ``then`` may only write one element of a memory array. The index of the element may be an
-      expression. The assigned value must be a name that the statements in ``do`` have set.
-    - ``rest``: stop-mode statements. If the crossings of the guards in ``on`` accumulate (Zeno),
-      the statements in ``rest`` replace those in ``do``.
+    - ``on`` contains names of event inputs, guards or timers.
+    - The statements in ``do`` set event outputs, states and memory. The statements in ``do`` read
+      the values of signals before the instant (x-), and set the values after the instant (x+).
+    - The statements in ``then`` run after all other statements of the same instant. A statement in
+      ``then`` may only write one element of a memory array. A statement in ``then`` may only assign
+      a value that the statements in ``do`` have computed.
+    - ``rest``: stop-mode statements. If the guards in ``on`` fire infinitely often in a finite time
+      (Zeno), rtsim executes the statements in ``rest`` instead of those in ``do``.
     """
 
     on: tuple[str, ...]
@@ -132,10 +132,10 @@ class When:
 
 @dataclass(frozen=True)
 class InputDelay:
-    """A past value of a scalar signal input (docs/delays.md).
+    """The value of a scalar input at an earlier time (docs/delays.md).
 
-    ``port`` is the input.  ``lag`` and ``before`` are names of parameters of the block: the lag
-    (s), and the value of the input before the run.
+    ``port`` is the input. The parameter named by ``lag`` is the delay (s), and the parameter named
+    by ``before`` is the value of the input before the start of the run.
     """
 
     port: str
@@ -148,7 +148,7 @@ class Equations:
     """The equations of a block.
 
     - ``output`` sets the signal outputs.
-    - ``rate`` sets the derivative ``d_NAME`` of each state NAME.
+    - The assignment to ``d_NAME`` in ``rate`` sets the time derivative of the state NAME.
     - ``guard`` sets each of ``guards``.
     - ``functions`` contains the functions and constant arrays that the equations use.
 
@@ -178,10 +178,10 @@ Wires = Mapping[str, Wire]
 
 
 class Block:
-    """Base class of all blocks, both rtsim's and your own.
+    """Base class of all blocks.
 
-    ``inputs`` and ``outputs`` are fixed. The results of :meth:`carries` and :meth:`equations` can
-    depend on the connected wires. For example, a sum takes its size from the wires.
+    ``inputs`` and ``outputs`` are fixed. The size of an output can depend on the connected wires; a
+    sum, for example, has the size of its inputs.
     """
 
     inputs: tuple[Port, ...] = ()
@@ -193,7 +193,7 @@ class Block:
         return type(self).__name__
 
     def carries(self, wires: Wires) -> dict[str, Wire]:  # noqa: ARG002
-        """Return the wire at each output port; ``wires`` contains the wire at each input port."""
+        """Return the kind, size and unit of each output, for the input wires ``wires``."""
         return {
             port.name: Wire(port.kind, port.size, port.unit)
             for port in self.outputs
@@ -201,11 +201,10 @@ class Block:
         }
 
     def equations(self, wires: Wires) -> Equations:
-        """Return the block's equations; ``wires`` contains the wire at each input port."""
+        """Return the equations of the block for the wires at its input ports, ``wires``."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
-        """Check the numbers and periods of a block that is a dataclass."""
         for declared in fields(self):  # type: ignore[arg-type]
             value, what = getattr(self, declared.name), f"{type(self).__name__}({declared.name}="
             if declared.type == "float" or (declared.type == "float | None" and value is not None):
@@ -239,11 +238,6 @@ Numbers = float | Sequence[float] | np.ndarray
 
 
 def number(value: object, what: str) -> float:
-    """Return ``value`` as a float.
-
-    ``what`` begins the error message, as in ``Gain(gain=``.  Raises :class:`ScenarioError` if
-    ``value`` is not a number.
-    """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, Real) or math.isnan(value):
@@ -263,7 +257,7 @@ def numbers(value: Numbers, what: str = "(") -> tuple[float, ...]:
 
 
 def start(values: tuple[float, ...]) -> float | tuple[float, ...]:
-    """Return ``values`` as a signal's ``initial``: a float or a tuple."""
+    """Return ``values`` in the form of a signal's initial value: a float or a tuple."""
     return values[0] if len(values) == 1 else values
 
 

@@ -42,12 +42,13 @@ class Integrator(Block):
     """An integrator, ``y = initial + integral of u``, with as many elements as ``initial``.
 
     - An event at ``reset`` sets the state to the event's value, or to ``reset_to`` if given.
-    - An event at ``impulse`` adds its value to the state, like a Dirac impulse of this weight at
-      ``u``. If both events occur at one instant, the reset comes first.
-    - ``low`` and ``high`` limit the state.  The state stays at a limit until ``u`` points away from
-      it. The solver locates when the state reaches or leaves a limit.
-    - If ``rest`` is given and the crossings that set the state accumulate (Zeno), the state stays
-      at ``rest``. After the next event at ``reset`` or ``impulse``, the state follows ``u`` again.
+    - An event at ``impulse`` adds its value to the state, as a Dirac impulse of this weight at the
+      input ``u`` does. If a reset and an impulse occur at one instant, the reset comes first.
+    - ``low`` and ``high`` limit the state. A state at a limit stays there until the sign of ``u``
+      moves it back into the allowed range.
+    - With ``rest``, the state stays at the value ``rest`` after infinitely many resets in a finite
+      time (Zeno behaviour, as of a bouncing ball). The next event at ``reset`` or ``impulse`` ends
+      this rest.
     """
 
     initial: Numbers = 0.0
@@ -134,11 +135,6 @@ class Integrator(Block):
     def _resting(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]
     ) -> Equations:
-        """Return the equations of an integrator with the option ``rest``.
-
-        The memory variable ``stands`` is 1 while the state is constant: from the accumulation of
-        crossings until the next reset or impulse.
-        """
         rest = each(self.size, "x{i} = rest") + "\nstands = 1.0"
         return Equations(
             states=states,
@@ -152,11 +148,6 @@ class Integrator(Block):
     def _limited(
         self, states: Signals, parameters: list[Signal], output: str, when: list[When]
     ) -> Equations:
-        """Return the equations of an integrator with limits.
-
-        The memory variable ``at`` is -1 at the low limit, 1 at the high limit, and 0 between the
-        limits. At a limit, the state is constant while ``u`` points beyond the limit.
-        """
         guards, text = [], ["leaves = at * u if at != 0.0 else 1.0"]
         if self.high is not None:
             parameters.append(Signal("high", self.unit, initial=self.high))
@@ -188,16 +179,15 @@ def _released(when: When) -> When:
 
 
 class Differential(Block):
-    """A system of differential equations: a :class:`Model` with one port for each signal.
+    """A ``Model`` of differential equations as a block, with one port for each signal.
 
-    The outputs are the model's outputs or, if the model has none, its states. In the source of the
-    output function, rtsim finds which output depends directly on which input. If the source does
-    not show the dependences, rtsim assumes that each output depends on all inputs.
+    The outputs are the model's outputs or, if the model has none, its states. rtsim reads the
+    source of the output function to find which inputs each output depends on. If rtsim cannot read
+    the source, each output counts as dependent on all inputs.
 
     ``feedthrough`` can then declare the dependences: ``False`` for none, or the inputs of each
-    output, as in ``{"force": ("speed",), "angle": ()}``. An output that is not listed depends on
-    all inputs. Raises :class:`ScenarioError` if an output changes with an undeclared input, or if a
-    block cannot contain the model.
+    output, as in ``{"force": ("speed",), "angle": ()}``. Raises ``ScenarioError`` if an output
+    depends on an input that is declared as independent, or if a block cannot contain the model.
     """
 
     def __init__(
@@ -255,10 +245,6 @@ class Differential(Block):
         )
 
     def _outputs(self, inputs: list[str], outputs: list[str]) -> list[str]:
-        """Return code that calls the output function once per group of outputs with equal inputs.
-
-        In each call, all other inputs have their declared initial values.
-        """
         lines, initial = [], self.model.inputs.initial()
         for k, needed in enumerate(dict.fromkeys(self.direct)):
             given = enumerate(inputs)
@@ -293,10 +279,6 @@ def _direct(model: Model, declared: bool | Mapping[str, Sequence[str]]) -> tuple
 
 
 def _try_out(model: Model, claimed: Sequence[Inputs]) -> None:
-    """Raise :class:`ScenarioError` if an output depends on an input missing in ``claimed``.
-
-    The test uses values near and far from the initial values.
-    """
     plain: Any = getattr(model.output, "py_func", model.output)
     draws = np.random.default_rng(0)
     z, p = np.zeros(0), model.parameters.initial()
@@ -342,14 +324,14 @@ def _helper(function: object) -> object:
 class TransportDelay(Block):
     """Delay a signal: ``y(t) = u(t - delay)``, and ``y = initial`` before ``delay`` s.
 
-    Without ``samples``, the block uses the past of ``u`` in the solver's steps (docs/delays.md).
-    This method requires one of rtsim's own solvers. The output is as accurate as the solver, and a
-    jump of ``u`` stays a jump.
+    Without ``samples``, the delayed value of ``u`` is interpolated from the solver's steps
+    (docs/delays.md). Without ``samples``, the block needs one of rtsim's own solvers.
 
-    With ``samples``, any solver works.  The block takes ``samples`` samples of ``u`` per ``delay``;
-    each sample creates a tag.  ``interpolation`` between samples is ``"cubic"`` or ``"linear"``.
-    If samples are h apart, the error is of order h^4 (cubic) or h^2 (linear).  A jump of ``u``
-    becomes a ramp of length h.
+    With ``samples``, any solver works. With ``samples``, the block samples ``u`` at regular
+    intervals, ``samples`` times per delay. ``interpolation`` between samples is ``"cubic"`` or
+    ``"linear"``. Cubic interpolation between samples has an error of order h^4, linear
+    interpolation of order h^2, for an interval h between samples. With ``samples``, a jump of ``u``
+    becomes a ramp.
     """
 
     inputs = (Port("u"),)
@@ -435,11 +417,11 @@ class StateSpace(Block):
     The matrices have the shapes A (n, n), B (n, m), C (r, n) and D (r, m). Instead of the matrices,
     ``a`` can be an :class:`rtsim.StateSpace`, or a state space or transfer function of
     python-control or ``scipy.signal``. A sampled system reads ``u`` at each multiple of its period,
-    before the changes at this instant (x-). Between these instants, ``y`` is constant.
+    just before the changes at that instant. Between these instants, ``y`` is constant.
 
-    An event at ``impulse`` has m elements, and acts as a Dirac impulse at ``u``: the event adds
-    ``B`` times the value of the event to ``x``. An impulse is allowed only if ``D`` is 0, because
-    the output would otherwise be infinite.
+    An event at ``impulse`` acts as a Dirac impulse at ``u``: the event adds the product of ``B``
+    and its value, of m elements, to the state ``x``. A system with an input ``impulse`` needs ``D =
+    0``, because the output would otherwise be infinite.
     """
 
     def __init__(
@@ -537,11 +519,10 @@ def _unit(signals: Signals, given: str) -> str:
 class TransferFunction(StateSpace):
     """A transfer function ``numerator(s) / denominator(s)``.
 
-    The coefficients begin with the highest power of s. Instead of the numerator, you can give a
-    transfer function of python-control or ``scipy.signal``, continuous or sampled.
+    Coefficients are given from the highest power of s to the lowest. Instead of the numerator, you
+    can give a transfer function of python-control or ``scipy.signal``, continuous or sampled.
 
-    The states are those of the controllable canonical form: the derivative of each state except the
-    last is the next state.  All states start at 0.
+    The states are those of the controllable canonical form. All states start at 0.
     """
 
     def __init__(
@@ -579,7 +560,7 @@ class TransferFunction(StateSpace):
 
 
 def block_of(system: object) -> StateSpace | None:
-    """Return a block for a linear system of rtsim or another package, or else ``None``."""
+    """Return a block for a linear system, or ``None`` for any other object."""
     if is_fraction(system):
         return TransferFunction(system)
     if isinstance(system, LinearSystem) or is_foreign(system):

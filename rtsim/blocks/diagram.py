@@ -9,8 +9,8 @@
     model = d.model()
 
 Blocks can be added in any order, even before their sources.  A diagram can be a block of another
-diagram.  The inner diagram is flattened: it adds no delay, and algebraic loops through it are
-found.
+diagram. A diagram within a diagram adds no delay, and rtsim also finds algebraic loops that pass
+through inner diagrams.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Diagram(WiredBlocks):
         return Drawing(graph(self))
 
     def mermaid(self) -> str:
-        """Return a drawing as Mermaid text for Markdown pages."""
+        """Return the diagram as Mermaid text, which Markdown pages can show as a picture."""
         return self.draw().mermaid
 
     def dot(self) -> str:
-        """Return a drawing as Graphviz text, which ``dot -Tsvg`` turns into a picture."""
+        """Return the diagram as Graphviz text, for the command ``dot -Tsvg``."""
         return self.draw().dot
 
     def _repr_html_(self) -> str:
@@ -58,7 +58,6 @@ class Diagram(WiredBlocks):
 
 
 def graph(diagram: WiredBlocks) -> Graph:
-    """Return the diagram as a graph of its blocks, inputs and outputs; event wires are dashed."""
     outs = tuple(Node(f"out.{name}", (name,), oval=True) for name in diagram.shown)
     edges = tuple(_edges(Scope(diagram), _carried(diagram)))
     return Graph(diagram.name, (*_items(diagram, ""), *outs), edges)

@@ -1,7 +1,6 @@
-"""The blocks and wires of a diagram, and the flattening of nested diagrams.
+"""Flattening of nested diagrams, and the evaluation order of blocks.
 
-A flattened diagram contains only elementary blocks.  Further functions of this module find
-evaluation orders and algebraic loops.  Wires are checked when they are declared.
+A flattened diagram contains only elementary blocks. Wires are checked when they are declared.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ class WiredBlocks:
         return made.name
 
     def output(self, source: str, name: str = "") -> None:
-        """Add an output to the diagram; its default name is that of the source block."""
+        """Add an output to the diagram, by default with the name of the source block."""
         name = name or WireEnd.of(source).block
         if name in self.shown:
             raise ScenarioError(
@@ -142,10 +141,10 @@ class WiredBlocks:
         self.shown[name] = WireEnd.of(source)
 
     def solve(self, source: str, *, initial: float | Sequence[float] = 0.0) -> None:
-        """Declare that rtsim must solve the algebraic loop through the output ``source``.
+        """Declare that rtsim must solve the algebraic loop through the block output ``source``.
 
-        The output becomes an algebraic variable of the model. At 0 s, the search for the value of
-        the output begins at ``initial``: one number, or one number for each element. Raises
+        The output becomes an algebraic variable of the model. The solution begins at the guess
+        ``initial``: one number, or one number for each element of the output. Raises
         :class:`ScenarioError` if a value is not finite, or if the output is declared twice.
         """
         end = WireEnd.of(source)
@@ -170,7 +169,6 @@ class WiredBlocks:
         return _only(end.block, ports, "input")
 
     def source(self, end: WireEnd) -> Place:
-        """Return the block output or the diagram input that ``end`` names."""
         if end.block in self._input_names() and not end.port:
             return "", end.block
         if end.block not in self.blocks:
@@ -220,7 +218,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 def algebraic_loop(path: Sequence[str]) -> ScenarioError:
-    """Return the error for a loop; ``path`` lists its outputs in the direction of the signals."""
+    """Return the error for an algebraic loop through the outputs in ``path``."""
     return ScenarioError(
         f"algebraic loop: {' -> '.join((*path, path[0]))}: each block needs the output of the "
         "block before it at the same instant. Insert an Integrator or a TransferFunction (a small "
@@ -230,10 +228,10 @@ def algebraic_loop(path: Sequence[str]) -> ScenarioError:
 
 
 def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return ``nodes`` in an order in which each node follows the nodes on which it depends.
+    """Return ``nodes`` in an order in which each node comes after the nodes on which it depends.
 
-    If several orders are possible, nodes keep their given order. The result does not contain nodes
-    in a loop, or nodes that depend on a loop. The function :func:`find_loop` finds the loop.
+    The result contains no node that belongs to a loop or depends on a loop. The function
+    :func:`find_loop` finds the loop.
     """
     rank = {node: i for i, node in enumerate(nodes)}
     by_rank = list(rank)
@@ -257,7 +255,7 @@ def evaluation_order(nodes: Iterable[N], needs: Mapping[N, Iterable[N]]) -> list
 
 
 def find_loop(nodes: Sequence[N], ordered: Sequence[N], needs: Mapping[N, Iterable[N]]) -> list[N]:
-    """Return a loop among the nodes that ``ordered`` lacks, in the direction of the signals."""
+    """Return one algebraic loop among the nodes that are missing in ``ordered``."""
     done = set(ordered)
     stuck = {node for node in nodes if node not in done}
     path: list[N] = []
@@ -283,10 +281,9 @@ def reachable(start: Iterable[N], needs: Mapping[N, Iterable[N]]) -> set[N]:
 
 @dataclass
 class FlatBlock:
-    """A block of the flattened diagram.
+    """A block of a flattened diagram.
 
-    ``name`` is an identifier. ``path`` is the name of the block in messages, such as
-    ``cart.spring``.
+    ``name`` is an identifier, and ``path`` is the name in messages, such as ``cart.spring``.
     """
 
     name: str
@@ -302,7 +299,7 @@ class FlatBlock:
 
 @dataclass(frozen=True)
 class Flat:
-    """A flattened diagram; blocks are sorted by name, so that the order of adding has no effect."""
+    """A diagram without nested diagrams, with its blocks sorted by name."""
 
     diagram: WiredBlocks
     inputs: Signals
@@ -340,7 +337,7 @@ class Scope:
                 yield from inner.within()
 
     def resolve(self, end: WireEnd, seen: tuple[tuple[str, str], ...] = ()) -> Place | None:
-        """Return the block output that drives ``end``, across nested diagrams, or ``None``."""
+        """Return the block output that is connected to ``end``, or ``None``."""
         step = (self.prefix, str(end))
         if step in seen:
             raise ScenarioError(
@@ -364,10 +361,10 @@ def identifier(path: str) -> str:
 
 
 def flatten(diagram: WiredBlocks) -> Flat:
-    """Return the flattened diagram.
+    """Return the diagram with all nested diagrams replaced by their blocks.
 
-    Raises :class:`ScenarioError` for an unconnected input, an unknown name, or a wire whose ends do
-    not match.
+    Raises ``ScenarioError`` for an unconnected input, an unknown name, or a wire with different
+    sizes or units at its ends.
     """
     top = Scope(diagram)
     found: dict[str, FlatBlock] = {}
@@ -406,7 +403,6 @@ def flatten(diagram: WiredBlocks) -> Flat:
 
 
 def _check_inputs(flat: Flat, scope: Scope) -> None:
-    """Check the size and unit of a nested diagram's inputs. An input may also carry events."""
     assert scope.outer is not None
     for signal in scope.diagram.signals:
         end = scope.outer.diagram.wires.get((scope.name, signal.name))
@@ -427,7 +423,6 @@ def _shown(top: Scope, name: str, end: WireEnd) -> Place:
 
 
 def _solved(top: Scope) -> dict[Place, tuple[float, ...]]:
-    """Return the block outputs that ``solve`` declares in the diagram and in nested diagrams."""
     out: dict[Place, tuple[float, ...]] = {}
     for scope in (top, *top.within()):
         for end, values in scope.diagram.solved.items():

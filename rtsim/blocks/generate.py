@@ -1,4 +1,4 @@
-"""Generation of a Model from a diagram: the text of its functions, in evaluation order."""
+"""Generate the source text of a model from a block diagram."""
 
 from __future__ import annotations
 
@@ -94,7 +94,6 @@ class Generator:
         """The signals that lines compute, in evaluation order."""
 
     def _open(self, place: Node, values: tuple[float, ...]) -> None:
-        """Make the output at ``place`` an unknown variable, which depends on no other signal."""
         first, size = Signals(*self.unknowns).size, len(values)
         shape = () if size == 1 else (size,)
         unit = self.flat.carried[place].unit or "1"
@@ -105,7 +104,6 @@ class Generator:
         self.lines[place] = []
 
     def _closed(self, of_solved: dict[Node, set[Node]]) -> FunctionBody:
-        """Return the residual function: computed value minus unknown, for each solved output."""
         items: list[list[str]] = []
         for place in self.flat.solved:
             unknown = self.values[place]
@@ -164,7 +162,7 @@ class Generator:
         return [name] if size == 1 else [pattern.format(name, i) for i in range(size)]
 
     def items(self, needed: Iterable[Node]) -> list[list[str]]:
-        """Return the lines that compute ``needed`` and all signals that it needs, in order."""
+        """Return the lines of code that compute the signals ``needed``, in evaluation order."""
         return [self.lines[self.computed[i]] for i in self._behind(needed)]
 
     def _behind(self, needed: Iterable[Node]) -> list[int]:
@@ -320,7 +318,6 @@ class Generator:
 
 
 def _first_of(vector: str, signals: Sequence[Signal], name: str) -> str | None:
-    """Return the expression of a signal's first element, or ``None`` without such a signal."""
     if all(signal.name != name for signal in signals):
         return None
     return f"{vector}[{Signals(*signals).slice(name).start}]"
@@ -333,7 +330,7 @@ Makers = Callable[[Place], list[tuple[PlacedBlock, tuple[str, ...]]]]
 
 
 def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
-    """Raise :class:`ScenarioError` if an event input does not occur at a tick that requires it."""
+    """Raise ``ScenarioError`` if a block needs an event at a tick without event."""
     for port, name in placed.equations.meets.items():
         place, own = placed.flat.sources[port], placed.equations.timers[name]
         if not _meets(place, own, makers):
@@ -346,7 +343,6 @@ def check_meetings(placed: PlacedBlock, makers: Makers) -> None:
 
 
 def _meets(place: Place, own: Timer, makers: Makers) -> bool:
-    """Return whether the event, once it has occurred, occurs at every tick of the timer ``own``."""
     return any(
         all(_at_ticks(placed, cause, own, makers) for cause in on) for placed, on in makers(place)
     )
@@ -395,8 +391,6 @@ def event_node(block: str, clause: int) -> Node:
 
 
 class SignalNodes(Protocol):
-    """The part of a model's generator that :class:`Events` uses."""
-
     flat: Flat
     layout: Layout
     placed: dict[str, PlacedBlock]
@@ -430,7 +424,7 @@ class Events:
             generator.values[name, port] = generator.elements(f"{name}_{port}", size, "{0}_{1}")
 
     def named(self, node: Node) -> str:
-        """Return a name for messages: the block's path and the clause's first event output."""
+        """Return the path of the block and its first event output, for messages."""
         placed, when = self._clause(node)
         outputs = sorted(_sets(when.do) & {port.name for port in placed.flat.block.outputs})
         return ".".join((placed.flat.path, *outputs[:1]))
@@ -440,7 +434,6 @@ class Events:
         return placed, placed.equations.when[int(node[1])]
 
     def add_nodes(self) -> None:
-        """Add each clause to the evaluation order, with the nodes on which the clause depends."""
         for name, placed in self._of.placed.items():
             for i, when in enumerate(placed.equations.when):
                 run = (*statements(when.do), *statements(when.rest))
@@ -455,7 +448,7 @@ class Events:
                 self._of.needs[event_node(name, i)] = needed
 
     def check(self) -> None:
-        """Check that events occur at the instants at which blocks require them."""
+        """Raise ``ScenarioError`` if a block lacks an event that it needs."""
 
         def makers(place: Node) -> list[tuple[PlacedBlock, tuple[str, ...]]]:
             clauses = map(self._clause, self._setters.get(place, ()))
@@ -465,7 +458,7 @@ class Events:
             check_meetings(placed, makers)
 
     def resting(self, guard: int) -> bool:
-        """Return whether a block declares a stop mode (``rest``) for crossings of this guard."""
+        """Return whether the block has a rule for Zeno behaviour of the guard."""
         return any(self._clause(node)[1].rest for node in self._possible("guards", (guard,)))
 
     def _possible(self, source: str, guards: Container[int]) -> list[Node]:
@@ -522,7 +515,6 @@ class Events:
         return f"{block}_{port}_on != 0.0"
 
     def _locals(self, placed: PlacedBlock) -> dict[str, list[str]]:
-        """Return the local variables of each state and memory signal that the clauses set."""
         eq = placed.equations
         changed = set().union(*(_sets(w.do) | _sets(w.rest) for w in eq.when))
         return {

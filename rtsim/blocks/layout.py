@@ -1,4 +1,4 @@
-"""The positions of each block's states, memory, parameters, guards and timers in the model."""
+"""Positions of the blocks' variables in the vectors of the model."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ class PlacedBlock:
     def check_names(self, kinds: Mapping[str, str]) -> None:
         """Check that the equations use only declared names.
 
-        Without the check, a misspelt target of an assignment would become a local variable of the
-        generated function, and the assigned value would be lost. ``kinds`` maps each output to
-        ``"signal"`` or ``"event"``.
+        ``kinds`` maps each output to ``"signal"`` or ``"event"``.
 
         Raises :class:`UnknownName` for an undeclared name. Raises :class:`ModelError` for a
         statement that equations cannot contain. A declared name that begins with ``_`` also raises
@@ -160,7 +158,7 @@ class PlacedBlock:
     def element(
         self, values: Values, suffix: str = "", own: Mapping[str, list[str]] | None = None
     ) -> Element:
-        """Return a function that replaces the names in the block's equations.
+        """Return a function that replaces variable names by elements of vectors.
 
         ``own`` maps names to local variables.  ``suffix`` is appended to the names of temporaries.
         """
@@ -189,11 +187,6 @@ class PlacedBlock:
         return find
 
     def _position(self, name: str, index: ast.expr | None, size: int) -> int | None:
-        """Return the element that ``index`` selects, or ``None`` for a computed index.
-
-        An index outside the signal raises an error, because the index would select an element of
-        another block.
-        """
         try:
             element = 0 if index is None else ast.literal_eval(index)
         except ValueError:
@@ -237,7 +230,7 @@ class PlacedBlock:
 
 @dataclass
 class Layout:
-    """The vectors of the whole model, and the position of each block in them."""
+    """The vectors of the whole model, with the place of each block's variables."""
 
     placed: dict[str, PlacedBlock] = field(default_factory=dict)
     states: list[Signal] = field(default_factory=list)
@@ -294,10 +287,6 @@ class Layout:
 
 
 def _names(block: str, eq: Equations) -> Iterator[tuple[str, str]]:
-    """Yield each state and memory signal of a block with its name in the model.
-
-    A signal that equals the block's output gets the name of the block.
-    """
     shown = plain_values(statements(eq.output)) or {}
     for signal in (*eq.states, *eq.memory):
         same = [

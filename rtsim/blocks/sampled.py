@@ -1,10 +1,10 @@
 """Blocks between signals and events.
 
-This module contains samplers, holds, unit delays, level crossings and PID controllers.
+Samplers, holds, unit delays, level crossings and PID controllers.
 
-A sampler reads the value of its signal before the instant of the sample (x-). A block reacts to an
-event of another block at the instant of the event. A hold turns an event into a signal. The new
-value of the signal is valid after the instant of the event (x+).
+A sampler reads its signal just before the changes at the sampling instant. A block reacts to an
+event of another block at the instant of the event. A hold turns an event into a signal. The output
+of a hold has its new value just after the instant of the event.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rtsim.equations.model import Guard, Timer
 
 
 def timer(period: Duration | Period, offset: Duration = 0) -> Timer:
-    """Return a timer with exact ticks at ``offset + k * period`` (s)."""
+    """Return a timer that ticks exactly at ``offset + k * period`` (s)."""
     return Timer(Period.of(period), declared_ns(offset, "offset"))
 
 
@@ -76,9 +76,10 @@ class Sampler(Block):
 
 @dataclass(frozen=True)
 class LevelCrossing(Block):
-    """An event when ``u`` crosses ``level``, rising (``direction`` 1), falling (-1) or both (0).
+    """Emit an event when ``u`` crosses ``level``.
 
-    The crossing is located to 1 ns.  The event has the value of ``u`` at that time.
+    ``direction`` is 1 for rising crossings, -1 for falling crossings, and 0 for both. The
+    solver locates the crossing to 1 ns. The event has the value of ``u`` at that time.
     """
 
     level: float = 0.0
@@ -148,7 +149,7 @@ class _Held(Block):
 class ZeroOrderHold(_Held):
     """Zero-order hold: the output keeps the value of the last event at ``u``.
 
-    With ``period`` (s), ``u`` is a signal, which the block samples.
+    With ``period`` (s), the block itself samples the signal ``u``.
     """
 
     @property
@@ -162,9 +163,9 @@ class ZeroOrderHold(_Held):
 
 @dataclass(frozen=True)
 class FirstOrderHold(_Held):
-    """Extrapolate linearly from the last two events at ``u``; constant after only one event.
+    """First-order hold: the output is the straight line through the last two events at ``u``.
 
-    With ``period`` (s), ``u`` is a signal, which the block samples.
+    With ``period`` (s), the block itself samples the signal ``u``.
     """
 
     @property
@@ -189,9 +190,9 @@ class FirstOrderHold(_Held):
 class UnitDelay(Block):
     """Delay ``u`` by one period; the output is an event every ``period`` s.
 
-    ``u`` is a signal or an event.  An event must occur at each tick of the block; events between
-    ticks are ignored.  The output does not depend on the input at the same instant, so that this
-    block can close a loop of events.
+    ``u`` is a signal or an event. An event must arrive at each tick of the block; events between
+    two ticks are ignored. A loop of events needs a unit delay, because its output does not depend
+    on the input at the same instant.
     """
 
     period: Duration | Period
@@ -228,9 +229,9 @@ class UnitDelay(Block):
 class PID(Block):
     """A PID controller: ``y = kp u + ki integral(u) + kd u'``, limited to ``low`` … ``high``.
 
-    ``u'`` is the derivative of ``u`` after a first-order filter with the time constant ``1 /
-    filter`` (s).  While the output is limited, back-calculation prevents integrator wind-up.  Its
-    gain is ``tracking`` (1/s), by default ``ki / kp``, or ``abs(ki)`` if ``kp`` is 0.
+    In the derivative term, a first-order filter with the time constant ``1 / filter`` (s) smooths
+    the derivative of ``u``. While the output is limited, back-calculation prevents integrator
+    wind-up. Its gain is ``tracking`` (1/s), by default ``ki / kp``, or ``abs(ki)`` if ``kp`` is 0.
     """
 
     kp: float = 1.0
@@ -275,7 +276,7 @@ class PID(Block):
 
 @dataclass(frozen=True)
 class SampledPID(PID):
-    """A :class:`PID` that is computed every ``period`` s; its output is held in between.
+    """A PID controller with the sampling period ``period`` (s).
 
     The block reads ``u`` as x-. The integral uses the forward Euler method.  The filter of the
     derivative uses backward Euler, which is stable for any period.

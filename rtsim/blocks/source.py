@@ -1,7 +1,7 @@
-"""The source text of generated functions, and the statements from which it is made.
+"""Source text of generated functions.
 
-Compile time grows faster than the length of a function.  Long functions are therefore split into
-several functions, called pieces.
+A long function takes disproportionately long to compile, so generated functions are split into
+short ones.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]) -> str:
     """Return the source text of the function ``name``, whose body is the lines in ``items``.
 
-    A long function is split into several functions. All lines of one entry in ``items`` stay in
-    the same function. The vector ``w`` passes numbers to later functions.
+    A long function is split into several functions, which pass numbers to each other in the vector
+    ``w``. All lines of one entry of ``items`` stay in one function.
     """
     pieces = _pieces(items)
     if len(pieces) == 1:
@@ -60,8 +60,6 @@ def function(name: str, arguments: str, doc: str, items: Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class FunctionBody:
-    """The content of a function: the indices of the needed signals, and the function's lines."""
-
     name: str
     out: str
     doc: str
@@ -72,7 +70,6 @@ class FunctionBody:
 def functions(
     arguments: str, doc: str, signals: Sequence[Sequence[str]], bodies: Sequence[FunctionBody]
 ) -> list[str]:
-    """Return the text of each function; long functions share the code that computes signals."""
     wholes = [[*(signals[i] for i in body.needed), *body.rest] for body in bodies]
     if all(sum(map(len, whole)) <= LINES for whole in wholes):
         return [
@@ -98,8 +95,6 @@ def functions(
 
 
 class _Shared:
-    """Pieces of code that compute signals, and the vector that passes values between the pieces."""
-
     def __init__(
         self,
         signals: Sequence[Sequence[str]],
@@ -168,11 +163,10 @@ def indented(lines: Sequence[str]) -> list[str]:
 
 
 def module(text: str, names: Mapping[str, Any]) -> ModuleType:
-    """Return a module with the source ``text`` and the global variables ``names``.
+    """Return a module that executes the source ``text``, with the global variables ``names``.
 
-    The text is also written to a file in the cache folder, so that numba can cache the machine code
-    and a debugger can show the lines.  The file is never executed.  If writing fails, each
-    process compiles the model again.
+    The text is also stored in the cache folder, where numba and debuggers find it. The file is
+    never executed.
     """
     key = hashlib.sha256(text.encode())
     key.update(source_hash(*(part for item in sorted(names.items()) for part in item)).encode())
@@ -191,7 +185,6 @@ def module(text: str, names: Mapping[str, Any]) -> ModuleType:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write ``text`` only if the file differs, because numba's cache compares the file's date."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return
@@ -212,8 +205,6 @@ Element = Callable[[str, ast.expr | None], ast.expr | None]
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement; ``sets`` and ``reads`` contain names without indices."""
-
     tree: ast.stmt
     sets: frozenset[str]
     """The names that the statement sets, including the arguments of a call without a result."""
@@ -260,11 +251,10 @@ _BRANCHES = (ast.If, ast.For, ast.While, ast.Break, ast.Continue)
 
 
 def check_form(statement: Statement, branches: bool) -> None:
-    """Raise :class:`ModelError` for a statement that equations cannot contain.
+    """Raise ``ModelError`` for a Python statement that equations cannot contain.
 
-    Equations consist of assignments and calls and, if ``branches`` are allowed, of ``if``, ``for``
-    and ``while``. Other statements are rejected, because they would define names or leave the
-    generated function.
+    Equations consist of assignments and calls, and with ``branches=True`` also of ``if``, ``for``
+    and ``while``.
     """
     for node in ast.walk(statement.tree):
         problem = ""
@@ -290,7 +280,7 @@ def _is_foreign_target(node: ast.AST) -> bool:
 
 
 def needed_for(names: Iterable[str], of: Sequence[Statement]) -> tuple[list[Statement], set[str]]:
-    """Return the statements on which ``names`` depend, in order, and all names read there."""
+    """Return the statements that compute ``names``, and all names that they read."""
     wanted, out = set(names), []
     for statement in reversed(of):
         if statement.sets & wanted:
@@ -318,7 +308,6 @@ class _Renamer(ast.NodeTransformer):
 
 
 def renamed(statement: Statement, element: Element) -> str:
-    """Return the text of a statement, with names and elements replaced by ``element``."""
     return ast.unparse(_Renamer(element).visit(_copy(statement.tree)))
 
 
@@ -338,12 +327,12 @@ def _copy(node: ast.AST) -> ast.AST:
 
 @lru_cache(maxsize=65536)
 def expression(text: str) -> ast.expr:
-    """Return ``text`` as a syntax tree; callers share the tree and must not change it."""
+    """Parse ``text`` as an expression; callers must not change the returned syntax tree."""
     return ast.parse(text, mode="eval").body
 
 
 def plain_values(of: Sequence[Statement]) -> Mapping[str, ast.expr] | None:
-    """Return ``{target: value}`` if all statements copy names or elements, else ``None``."""
+    """Return ``{target: value}`` if each statement copies a value, else ``None``."""
     out: dict[str, ast.expr] = {}
     for statement in of:
         tree = statement.tree

@@ -1,4 +1,7 @@
-"""Sources, which are blocks without inputs.  Each jump or bend of a source occurs at a tag."""
+"""Sources of signals and events.
+
+The solver stops at each jump or bend of a source.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class Source(Block):
         return (Port("y", unit=self.unit),)
 
     def numbers(self, **values: float) -> Signals:
-        """Return one parameter for each name in ``values``, in the unit of the output."""
+        """Convert the numbers in ``values`` to parameters in the unit of the output."""
         return Signals(*(Signal(name, self.unit, initial=v) for name, v in values.items()))
 
 
@@ -85,7 +88,7 @@ class Step(Source):
 
 @dataclass(frozen=True)
 class Ramp(Source):
-    """A ramp: ``initial`` up to ``time`` s, then a rise by ``slope`` per second."""
+    """Stay at ``initial`` until ``time`` s, then rise by ``slope`` per second."""
 
     slope: float = 1.0
     time: Duration = 0
@@ -108,7 +111,7 @@ class Ramp(Source):
 
 @dataclass(frozen=True)
 class Sine(Source):
-    """A sine: ``bias + amplitude * sin(2 pi frequency t + phase)``.
+    """A sine wave: ``bias + amplitude * sin(2 pi frequency t + phase)``.
 
     ``frequency`` is in Hz and ``phase`` in rad.
     """
@@ -171,10 +174,10 @@ class SquareClock(Source):
 
 
 class Waveform(Source):
-    """A periodic signal through ``samples`` that are ``step`` s apart.
+    """A periodic signal given by ``samples`` at intervals of ``step`` s.
 
-    ``interpolation`` is ``"linear"`` or ``"hermite"``.  The Hermite curve is smooth: its slope at a
-    sample is that of the line between the two neighbouring samples.
+    ``interpolation`` is ``"linear"`` or ``"hermite"``. A Hermite curve through the samples is
+    smooth: its slope at a sample is the slope between the two neighbouring samples.
     """
 
     def __init__(
@@ -221,12 +224,11 @@ class Waveform(Source):
 
 @dataclass(frozen=True)
 class Noise(Source):
-    """Band-limited white noise: N(mean, deviation^2 / period), drawn every ``period`` s and held.
+    """Band-limited white noise: a normally distributed number is drawn every ``period`` s and held.
 
     ``deviation`` is the square root of the two-sided spectral density, in the unit of the output
-    times s^(1/2).  The spectrum is flat up to about a third of ``1 / period`` Hz.  The random
-    stream is named after the plant and the block, so the numbers do not depend on the solver's
-    steps.
+    times s^(1/2). The spectrum is flat up to about a third of ``1 / period`` Hz. The random numbers
+    do not depend on the solver's steps.
     """
 
     deviation: float = 1.0
@@ -256,8 +258,6 @@ class Noise(Source):
 
 
 class _Events(Block):
-    """Base class of blocks with one event output ``y``, whose events all have the same value."""
-
     value: float
     unit: str
 

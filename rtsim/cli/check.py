@@ -51,9 +51,9 @@ _CSV = (
     type=_path,
     multiple=True,
     metavar="PATH",
-    help="Also write a traceability matrix (.html or .csv): requirements over runs; repeatable. "
-    "Each run is checked against the requirements of all runs, as far as it has their signals. A "
-    "requirement then needs one run that exercises it, not each.",
+    help="Also write a traceability matrix (.html or .csv) of all requirements and runs; "
+    "repeatable. Each run is checked against the requirements of all runs for which it has the "
+    "signals. One run that exercises a requirement is then enough.",
 )
 @json_option
 @reports_errors
@@ -73,8 +73,7 @@ def check(
       rtsim check runs/*.mcap --require requirements.toml --matrix matrix.html
       rtsim check cart.mcap --require 'SPEED: always abs(cart.v) < 2 m/s'
 
-    Exit status: 0 if each requirement holds on each run, 1 if a requirement is violated, 2 if a
-    requirement is undecided.
+    Exit status: 0 if all requirements hold, 1 if one is violated, 2 if one is undecided.
     """
     given = gather(requirements)
     if matrix:
@@ -130,10 +129,6 @@ def _asked(path: Path, given: Sequence[Requirement]) -> Sequence[Requirement]:
 def _checked(
     path: Path, asked: Sequence[Requirement], every: Sequence[Requirement]
 ) -> tuple[list[RequirementResult], dict[Requirement, str]]:
-    """Check a run, and return why some requirements of other runs do not apply to it.
-
-    ``asked`` contains the requirements of this run, and ``every`` the requirements of all runs.
-    """
     from rtsim.record.reading import Recording
     from rtsim.requirements.verdict import check as check_requirements
 
@@ -202,7 +197,6 @@ Runs = Mapping[str, "Sequence[RequirementResult]"]
 
 
 def print_requirements(results: Sequence[RequirementResult], title: str = "Requirements") -> None:
-    """Print a table with the verdict of each requirement, if there are requirements."""
     if not results:
         return
     from rich.markup import escape  # a run without a table starts without rich
@@ -237,7 +231,7 @@ def requirement_table(runs: Runs) -> tuple[tuple[Column, ...], list[list[str]]]:
 
 
 def notes_of(results: Iterable[RequirementResult]) -> list[str]:
-    """Return a note for each formula that is checked at the start of the run only."""
+    """Return a note for each requirement that applies only to the start of a run."""
     return list(dict.fromkeys(f"note: {one.note}" for one in results if one.note))
 
 
@@ -248,7 +242,7 @@ def _margin(one: RequirementResult) -> str:
 
 
 def requirements_to_json(results: Sequence[RequirementResult]) -> dict[str, Any]:
-    """Return the requirements of a run as plain data; empty for a run without requirements."""
+    """Return the requirements of a run and their verdicts as plain data."""
     return {"requirements": [one.to_json() for one in results]} if results else {}
 
 
@@ -267,8 +261,8 @@ def junit_xml(
 ) -> str:
     """Return a JUnit document with one suite for each recording.
 
-    ``elsewhere`` contains the requirements that at least one run exercises. A test case of such a
-    requirement is skipped, not an error, if its run does not exercise the requirement.
+    ``elsewhere`` contains the requirements that at least one of the runs exercises. A requirement
+    that this run does not exercise is a skipped test case if another run exercises the requirement.
     """
     from rtsim.record.reports.junit import finished, new_document
 
@@ -288,10 +282,10 @@ def requirement_suite(
     *,
     traced: bool = False,
 ) -> None:
-    """Add a suite with a test case for each requirement on one run to a JUnit document.
+    """Add a suite with one test case for each requirement of a run to a JUnit document.
 
-    ``elsewhere`` contains the requirements that this run need not exercise.
-    If ``traced``, each test case has properties for traceability, which Jenkins' schema rejects.
+    ``elsewhere`` contains the requirements that another run exercises. With ``traced``, test cases
+    have properties for traceability, which Jenkins does not accept.
     """
     from rtsim.record.reports.junit import Suite
 

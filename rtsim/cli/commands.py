@@ -1,7 +1,7 @@
-"""Import commands only when they are used, and write safely to standard output.
+"""Load each command at its first use, and survive a closed pipe.
 
-Late imports keep ``--help`` fast. If the reader of standard output closes the pipe (``head``), the
-command continues without output and exits with its own status. Any other failed write is an error.
+Late imports keep ``--help`` fast. If a program such as ``head`` closes the pipe, the command
+continues without output. Any other failed write is an error.
 """
 
 from __future__ import annotations
@@ -32,11 +32,7 @@ class OutputError(RtsimError):
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output that drops further text after a failed write.
-
-    The class uses the interpreter's own buffer and file, which write each byte exactly once even
-    if a signal interrupts the write.
-    """
+    """Standard output that discards all text after a failed write."""
 
     lost = ""
     """Cause of a failed write.
@@ -75,7 +71,7 @@ def _complaint(why: str) -> str:
 
 
 def reader_gone() -> bool:
-    """Return True if the reader of standard output has closed the pipe.
+    """Return True if the program that reads standard output has closed the pipe.
 
     Endless output can then stop.
     """
@@ -84,7 +80,7 @@ def reader_gone() -> bool:
 
 @contextmanager
 def minded_output() -> Iterator[None]:
-    """Context in which a failed write to standard output ends the program with status 2."""
+    """Context manager that ends the program with status 2 if standard output cannot be written."""
     if sys.stdout is None:
         _end("standard output is closed; redirect it to a file or to /dev/null")
     before = sys.stdout
@@ -119,9 +115,9 @@ def _end(why: str) -> NoReturn:
 
 
 class Commands(click.Group):
-    """Group of commands, each of which is given as the text ``module:command``.
+    """A group of commands whose modules are imported when the commands are used.
 
-    ``known()`` returns a mapping of name to ``module:command``, in the order of the help.
+    The function ``known`` returns a dict from command names to texts ``module:command``.
     """
 
     def __init__(self, *, known: Callable[[], Mapping[str, str]], **options: Any) -> None:
@@ -166,9 +162,9 @@ class Commands(click.Group):
 
 
 def load_command(name: str, target: str) -> click.Command:
-    """Return the command at ``module:name``.
+    """Import and return the command at ``module:name``.
 
-    Raises :class:`RtsimError`, with the name of the package, if the command cannot be imported.
+    Raises ``RtsimError`` with the name of the package if the import fails.
     """
     module, _, attribute = target.partition(":")
     try:
@@ -195,7 +191,6 @@ def help_of(target: str) -> str:
 
 
 def docstring_of(target: str) -> str:
-    """Return the docstring of ``module:function`` from its source, without importing the module."""
     module, _, name = target.partition(":")
     spec = importlib.util.find_spec(module)
     loader: Any = None if spec is None else spec.loader

@@ -1,8 +1,7 @@
 """Error messages, JSON output and exit statuses of all commands.
 
-The exit status is 0 for success and 1 if a check failed (a comparison fails, a replay differs,
-``--strict`` is not met). The exit status is 2 if the command could not do its work, and 130 if it
-was interrupted.
+Exit status 0 means success, and 1 means that a check failed, as in a comparison or a replay. Exit
+status 2 means that the command could not do its work, and 130 that the user interrupted it.
 """
 
 from __future__ import annotations
@@ -35,11 +34,6 @@ from rtsim.core.raised import (
 
 
 def _json_text(data: Any, indent: str = "") -> str:
-    """Return ``data`` as strict JSON text, indented by ``indent``.
-
-    A list of numbers takes one line. Other lists and objects take one line for each entry. Raises
-    :class:`ValueError` for NaN and infinity.
-    """
     deeper = indent + "  "
     if isinstance(data, dict) and data:
         lines = [f"{deeper}{json.dumps(str(k))}: {_json_text(v, deeper)}" for k, v in data.items()]
@@ -63,15 +57,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON o
 
 
 def show_json(data: object) -> None:
-    """Print strict JSON. Numbers that are not finite become text ("nan", "inf")."""
+    """Print ``data`` as JSON; numbers that are not finite become text ("nan", "inf")."""
     click.echo(_json_text(_finite(data)))
 
 
 def show_result(data: Mapping[str, object], status: int = 0, why: str | None = None) -> None:
-    """Print ``data`` as JSON, with the three keys that every result of a command has.
-
-    ``status`` is the exit status of the command. ``why`` is the reason if the status is not 0.
-    """
+    """Print the result of a command as JSON, with its exit status and the reason for the status."""
     show_json(with_outcome(data, status, why))
 
 
@@ -80,8 +71,8 @@ def with_outcome(
 ) -> dict[str, object]:
     """Return ``data`` with the keys ``outcome``, ``exit_status`` and ``why`` (docs/verdicts.md).
 
-    If ``data`` contains an ``outcome`` other than ``passed``, this outcome is kept. Otherwise
-    ``status`` determines the outcome.
+    An outcome in ``data`` other than ``passed`` is kept. Otherwise, ``status`` determines the
+    outcome.
     """
     outcome = data.get("outcome", "passed")
     if outcome == "passed":  # --strict, or a command without a result, may change the status
@@ -91,9 +82,9 @@ def with_outcome(
 
 
 def show_json_rows(name: str, rows: Iterable[object], rest: Mapping[str, object]) -> None:
-    """Print a JSON object row by row, because all rows together can be larger than memory.
+    """Print a JSON object row by row, because all rows together may exceed the available memory.
 
-    The list ``rows`` is the first entry of the object, with the key ``name``. ``rest`` are the
+    The list of rows has the key ``name`` and is the first entry of the object. ``rest`` are the
     other entries.
     """
     deeper = " " * 4
@@ -162,7 +153,7 @@ def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None
 
 
 def explain(error: Exception) -> str:
-    """Return the message for ``error``, which states whether rtsim or the user's code failed."""
+    """Return an error message that states whether rtsim or the user's code failed."""
     if isinstance(error, RtsimError):
         return _shortened("\n".join([str(error), *getattr(error, "__notes__", [])]))
     hint = "RTSIM_TRACEBACK=1 shows the full stack"
@@ -191,9 +182,9 @@ def seconds(ns: int) -> str:
 
 
 def sigterm_interrupts() -> AbstractContextManager[None]:
-    """Context in which Ctrl-C, SIGTERM and SIGHUP raise :class:`~rtsim.core.raised.Interrupted`.
+    """Context manager in which Ctrl-C, SIGTERM and SIGHUP raise ``rtsim.core.raised.Interrupted``.
 
-    After such a signal, a run completes its recording before the command ends. The context must be
-    entered in the main thread.
+    After such a signal, a run completes its recording before the command ends. Only the main thread
+    may enter the context.
     """
     return on_signals(interrupt)

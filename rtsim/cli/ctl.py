@@ -1,4 +1,4 @@
-"""Observe and command a run in progress (``rtsim ctl``), and create key files (``rtsim keys``)."""
+"""Commands for a run in progress (``rtsim ctl``) and for key files (``rtsim keys``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GROUP_OPTIONS = {"help_option_names": ["-h", "--help"]}
     "which",
     default="",
     metavar="RUN",
-    help="Run that the command addresses: its process number, the beginning of its scenario's "
+    help="Run to control: its process number, the beginning of its scenario's "
     "name, or tcp://HOST:PORT.  [default: the only run]",
 )
 @option(
@@ -54,10 +54,9 @@ def ctl(ctx: click.Context, which: str, keys: Path | None) -> None:
 
 
 def _command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., At | None]], Any]:
-    """Return a decorator that adds a function to ``ctl`` as a command.
+    """Return a decorator that adds a function as a subcommand of ``rtsim ctl``.
 
-    The function gets the run in progress. If the function returns the tag at which the command
-    takes effect, the tag is printed.
+    The function gets the run in progress.
     """
 
     def add(function: Callable[..., At | None]) -> Any:
@@ -198,8 +197,8 @@ def get(run: Run, names: tuple[str, ...], as_json: bool) -> None:
 def set_value(run: Run, target: str, value: tuple[str, ...]) -> At:
     """Set a parameter or the value of a source, as in 'rtsim ctl set f16.mass 9000 kg'.
 
-    The unit is optional. If given, the unit must be the declared one ('rtsim ctl parameters' lists
-    units), because values are not converted.
+    The unit is optional. A unit is optional; rtsim rejects a unit other than the declared one,
+    because values are not converted.
     """
     numbers, unit = _measured(value)
     return run.set(target, numbers, unit)
@@ -209,7 +208,7 @@ def set_value(run: Run, target: str, value: tuple[str, ...]) -> At:
 @click.argument("topic", shell_complete=_known(lambda run: list(run.about["topics"])))
 @click.argument("value", nargs=-1, required=True)
 def inject(run: Run, topic: str, value: tuple[str, ...]) -> At:
-    """Send a message in place of a topic's sender, as in 'rtsim ctl inject autopilot 0.1 0.5'."""
+    """Send a message on a topic, as in 'rtsim ctl inject autopilot 0.1 0.5'."""
     return run.inject(topic, _numbers(value))
 
 
@@ -284,7 +283,7 @@ def step(run: Run, tags: int | None, task: str | None, duration: float | None) -
 @_command(context_settings=_NUMBERS)
 @click.argument("rate")
 def rate(run: Run, rate: str) -> At:
-    """Set the pace: simulated seconds per second (0.1 is slow motion), or max.
+    """Set the simulated seconds per wall-clock second (0.1: slow motion), or max.
 
     \b
     Examples:
@@ -305,7 +304,7 @@ def fault(run: Run, name: str, do: str) -> At:
 @_command()
 @click.argument("text")
 def mark(run: Run, text: str) -> At:
-    """Record a text as an event at the next tag, as in "rtsim ctl mark 'gust here'"."""
+    """Record a text as an event at the present time, as in "rtsim ctl mark 'gust here'"."""
     return run.mark(text)
 
 
@@ -343,8 +342,7 @@ def _numbers(texts: tuple[str, ...]) -> Any:
 def keys(file: Path) -> None:
     """Make CURVE keys: FILE for the server, FILE.client for the client.
 
-    For a connection over tcp://, keep FILE on the machine of the run or worker, and copy
-    FILE.client to the machine of the client.
+    For a connection to another machine (tcp://), copy FILE.client to that machine.
 
     \b
     Examples:

@@ -35,11 +35,10 @@ if TYPE_CHECKING:
 def draw(
     scenario: str, settings: tuple[str, ...], path: Path | None, force: bool, as_json: bool
 ) -> None:
-    """Draw the components of SCENARIO, their wires and latencies; nothing is run.
+    """Draw the components of SCENARIO and the messages between them, without running SCENARIO.
 
     SCENARIO can also be a recording (.mcap). A box shows the step or the period of a component. An
-    arrow shows the names of the signals and the latency of their messages. Dashed arrows are
-    events.
+    arrow shows the signals of a message and the latency of the message. Dashed arrows are events.
 
     \b
     Examples:
@@ -136,15 +135,15 @@ _LOOPS = (
     "start",
     default="",
     metavar="COMPONENT[.SIGNAL]",
-    help="Signal at which the loop is cut.  [default: each message that the plant reads]",
+    help="Signal at which the loop is opened.  [default: each message that the plant reads]",
 )
 @click.option(
     "--to",
     "end",
     default="",
     metavar="COMPONENT.SIGNAL",
-    help="Signal at which the open loop that starts at --from ends. With --to, the command prints "
-    "the poles of this open loop, but no margins.",
+    help="End of the open loop that begins at the signal --from. With --to, the command prints "
+    "the poles of this open loop and no margins.",
 )
 @click.option(
     "--slow",
@@ -173,11 +172,11 @@ def linearise(
     plain: bool,
     as_json: bool,
 ) -> None:
-    """Print poles and damping of a plant, and the gain and delay margins of its loops.
+    """Print poles and damping of a plant, and the gain and delay margins of its control loops.
 
-    The operating point is taken from a run, at the time T. Margins apply to the sampled loop with
-    all its latencies. For the margins, the loop is opened at one signal while the other loops stay
-    closed (docs/linear.md).
+    The plant is linearised at its state at the time T of a run. The margins take the sampling and
+    all latencies into account. Each margin is computed with the loop opened at one signal, while
+    all other loops stay closed (docs/linear.md).
 
     \b
     Examples:

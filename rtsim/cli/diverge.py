@@ -1,4 +1,4 @@
-"""``rtsim diverge``: find the first difference of two runs, and the inputs that caused it."""
+"""``rtsim diverge``: find the first difference between two runs, and its cause."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ def diverge(
     show_all: bool,
     as_json: bool,
 ) -> None:
-    """Find the first difference of recordings A and B. Without B, run A again and compare.
+    """Find the first difference between the recordings A and B. Without B, run A again and compare.
 
-    Prints the signal or message that differs, its inputs in both runs, and the last tag at which
-    everything agreed. Checkpoints next to the recordings shorten the search (docs/diverge.md).
+    The command prints the first signal or message that differs, its inputs in both runs, and the
+    last time at which both runs agreed. Checkpoints beside the recordings make the search faster
+    (docs/diverge.md).
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``rtsim doctor``: measure which loop rate this machine can sustain, and suggest improvements."""
+"""``rtsim doctor``: measure the fastest loop rate that this machine can sustain."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from rtsim.timing.scheduling import SchedulingRequest
 @json_option
 @reports_errors
 def doctor(seconds: float, realtime: bool, as_json: bool) -> None:
-    """Measure the wake-up latency of this machine and the loop rate that it can sustain.
+    """Measure the fastest loop rate that this machine can sustain.
 
     \b
     Examples:
       rtsim doctor
       rtsim doctor --seconds 60 --realtime
 
-    Exit status: 0, or 2 if the measurement is too short to decide.
+    Exit status: 0, or 2 if more measurements are needed for a result.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     # The bar is drawn only between measurements, because a refresh thread would disturb them.

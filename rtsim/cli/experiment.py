@@ -49,7 +49,9 @@ _path = click.Path(path_type=Path)
     metavar="FOLDER",
     help="Folder of recordings and results.  [default: FILE without its suffix]",
 )
-@click.option("--participant", metavar="NAME", help="Fly the trials of NAME that are left.")
+@click.option(
+    "--participant", metavar="NAME", help="Fly the remaining trials of the participant NAME."
+)
 @click.option(
     "--trials",
     type=click.IntRange(1),
@@ -67,7 +69,7 @@ _path = click.Path(path_type=Path)
     "--table",
     type=_path,
     metavar="PATH",
-    help="Write one row for each finished trial: .csv or .parquet.",
+    help="Table to write, with one row for each finished trial (.csv or .parquet).",
 )
 @option("--force", help="Overwrite an existing --table.")
 @json_option
@@ -89,8 +91,8 @@ def experiment(
     """Fly the trials of the experiment in FILE, ask the questions, and collect one table.
 
     Without --participant and --table, print the order of the trials and the progress. A session
-    continues where the last one ended; no recording and no result is overwritten. The answers can
-    be typed, or come from standard input, one line each.
+    continues after the last finished trial; no recording and no result is overwritten. Type the
+    answers, or pass them on standard input, one answer a line.
 
     \b
     Examples:
@@ -127,7 +129,7 @@ def experiment(
 
 
 class TrialRunner:
-    """Runner of the trials of one session, with a person at a window or with a scripted pilot."""
+    """Run the trials of one session with a person at a window, or with a scripted pilot."""
 
     def __init__(
         self, folder: ExperimentFolder, window: Window, scripted: bool, quiet: bool
@@ -181,7 +183,6 @@ Ask = Callable[[tuple[Question, ...]], dict[str, Answer]]
 def _session(
     runner: TrialRunner, participant: str, most: int | None, ask: Ask
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Fly the remaining trials; return their results, and whether a trial was ended early."""
     folder = runner.folder
     left = folder.left(participant)[:most]
     _check_tasks(runner, left)
@@ -228,7 +229,6 @@ def _session(
 
 
 def _check_tasks(runner: TrialRunner, trials: list[Trial]) -> None:
-    """Raise :class:`ScenarioError` if the file of a task has changed since a finished trial."""
     flown = [entry for _, result in runner.folder.results() for entry in result.get("settings", ())]
     known = {str(e).partition("#")[0]: str(e) for e in flown if str(e).startswith("task=")}
     for trial in trials:
@@ -251,7 +251,6 @@ def _marks(path: Path) -> int:
 
 
 def _answers(questions: tuple[Question, ...]) -> dict[str, Answer]:
-    """Ask the questions on the terminal, or read one line for each from standard input."""
     return {q.name: _answer(q) for q in questions}
 
 

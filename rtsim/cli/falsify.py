@@ -1,4 +1,4 @@
-"""``rtsim falsify``: search for inputs and values with which a run violates a requirement."""
+"""``rtsim falsify``: search for a run that violates a requirement."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ from rtsim.studies.workers import Where
     "factors",
     multiple=True,
     metavar="NAME=TEXT",
-    help="Value to vary: a parameter, an initial value or an argument of the scenario, such as "
-    "cart.x=range:-1,1 or latency=range:0,0.2; repeatable.",
+    help="Value to vary: a parameter, an initial value, a latency, a number of a fault or an "
+    "argument of the scenario, such as cart.x=range:-1,1, pull.compute=range:0,0.2 or "
+    "stuck.at=range:0,5; repeatable.",
 )
 @option("--require", help="Requirement NAME: FORMULA, or a requirement file (.toml); repeatable.")
 @click.option(
@@ -70,6 +71,7 @@ from rtsim.studies.workers import Where
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @option("--until", help="End of each run, simulated s.  [default: the scenario's own]")
 @option("--set", help="Set a value that is equal in all runs; repeatable.")
+@option("--faults", help="Fault file to apply to each run (docs/faults.md); repeatable.")
 @click.option("--all", "every", is_flag=True, help="Continue after the first violation.")
 @click.option(
     "-o",
@@ -82,7 +84,7 @@ from rtsim.studies.workers import Where
     "--latency", hidden=True, expose_value=False, callback=lambda *given: _no_latency(given[-1])
 )
 @click.option(
-    "--no-shrink", is_flag=True, help="Do not look for a smaller run with the same violation."
+    "--no-shrink", is_flag=True, help="Do not simplify the run that violates the requirement."
 )
 @click.option(
     "--save",
@@ -109,6 +111,7 @@ def falsify(
     seed: int,
     until: str | None,
     settings: tuple[str, ...],
+    faults: tuple[Path, ...],
     every: bool,
     folder: Path | None,
     no_shrink: bool,
@@ -117,21 +120,23 @@ def falsify(
     where: Where,
     as_json: bool,
 ) -> None:
-    """Search for inputs and values with which a run of SCENARIO violates a requirement.
+    """Search for inputs and parameter values that make SCENARIO violate a requirement.
 
-    The search ends after the first violation, or when the number of runs or the time is reached. A
-    search without a violation does not prove that none exists. A run with a violation is made
-    smaller, and saved in a file for 'rtsim run --counterexample' and in a test for pytest.
+    The search ends at the first violation, or at the limit of runs or time. A search that finds no
+    violation is not a proof that none exists. rtsim simplifies a violating run, and saves it in a
+    file for 'rtsim run --counterexample' and in a pytest test.
 
     \b
     Examples:
       rtsim falsify cart.py:cart --requirement SPEED --input command=pieces:4,-1,1
       rtsim falsify cart.py:cart --require 'FAST: always abs(cart.v) < 2 m/s' \\
           --input command.wanted=linear:5,-1,1,rate=2 --factor cart.x=range:-1,1 --time 60s
+      rtsim falsify cart.py:cart --requirement SPEED --faults faults.toml \\
+          --factor stuck.at=range:0,5
 
     Exit status: 1 if a requirement is violated or a run ended at a guard that declares a failure; 0
-    if the search found no violation; 2 if the search could not decide the requirement; 130 if
-    interrupted.
+    if the search found no violation; 2 if the search could not decide the requirement, because no
+    run exercises it, or because a run leaves it undecided or has no results; 130 if interrupted.
     """
     if path is not None:
         _check_free(path, force)
@@ -145,7 +150,7 @@ def falsify(
                 factors=varied,
                 settings={n: value_of(t) for n, t in parse_settings(settings).items()},
                 method=method, runs=runs, seconds=_seconds(seconds), seed=seed, until=until,
-                stop=not every, folder=folder, where=where,
+                stop=not every, faults=faults, folder=folder, where=where,
                 progress=StudyProgress(line, first_ns=0),
             )  # fmt: skip
         except KeyboardInterrupt as interrupt:
@@ -183,7 +188,6 @@ def falsify(
 
 
 def _no_latency(given: str | None) -> None:
-    """Reject the option ``--latency`` of other commands, which a search cannot vary."""
     if given is not None:
         raise click.UsageError(
             "falsify has no --latency; type --factor NAME.compute=range:0,0.2 to vary the latency "
@@ -192,8 +196,6 @@ def _no_latency(given: str | None) -> None:
 
 
 class _Files(NamedTuple):
-    """The counterexample file and the test that were written, or why they were not."""
-
     files: tuple[Path, ...] = ()
     problem: str = ""
 
@@ -211,7 +213,6 @@ def _saved(found: Counterexample, small: Shrunk | None, path: Path | None) -> _F
 
 
 def _test_of(file: Path) -> Path:
-    """Return the path of the test beside a counterexample file; Python can import its name."""
     name = re.sub(r"\W", "_", file.name.removesuffix(SUFFIX).removesuffix(".toml"))
     return file.with_name(f"test_{name}.py")
 

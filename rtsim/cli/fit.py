@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rtsim.cli.common import json_option, reports_errors, show_result, sigterm_interrupts
+from rtsim.cli.common import NO, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.options import option, parse_settings
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import RecordingError
@@ -63,13 +63,17 @@ def _ranges(texts: tuple[str, ...]) -> dict[str, str]:
     "inputs",
     multiple=True,
     metavar="NAME",
-    help="Value of a source that takes its measured values; repeatable.",
+    help="Value of a source that follows the measurement of the same name; repeatable.",
 )
-@option("--set", help="Set a value that is equal in all runs; repeatable.")
+@option(
+    "--set",
+    help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
+)
 @option("--until", help="End of each run, simulated s.  [default: the last measurement]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of each run.")
 @option("--output", help="HTML page with the residuals of each signal.")
 @option("--force")
+@click.option("--strict", is_flag=True, help="Exit with status 1 after any warning.")
 @json_option
 @reports_errors
 def fit(
@@ -83,20 +87,22 @@ def fit(
     seed: int,
     path: Path | None,
     force: bool,
+    strict: bool,
     as_json: bool,
 ) -> None:
-    """Fit values of SCENARIO to measurements, by least squares over many runs.
+    """Fit parameters of SCENARIO to measurements by the method of least squares.
 
     The intervals assume that the model is correct and that the noise of each signal is independent.
     The command warns if the data do not determine a value, if a value reaches its range, and if the
-    residuals are correlated.
+    residuals are correlated.  With --strict, a warning changes the exit status from 0 to 1.
 
     \b
     Examples:
       rtsim fit motor.py --to bench.csv --vary motor.friction --vary motor.gain=range:1,10
       rtsim fit motor.py --to bench.csv --vary motor.gain --input drive.voltage -o fit.html
 
-    Exit status: 0 if the data determine all values, 1 if not, 2 if the fit did not converge.
+    Exit status: 0 if the data determine all values, 1 if some values remain undetermined, 2 if the
+        fit did not converge.
     """
     if path is not None:
         if path.suffix != ".html":
@@ -108,25 +114,26 @@ def fit(
         found = search(
             scenario, source, _ranges(vary), signals=signals, inputs=inputs,
             settings={name: value_of(text) for name, text in parse_settings(settings).items()},
-            until=None if until is None else float(until), seed=seed,
+            until=until, seed=seed,
         )  # fmt: skip
     if path is not None:
         from rtsim.studies.report.fit_page import write_fit_page
 
         write_fit_page(path, f"{scenario} fitted to {source.name}", found)
+    status = found.status or (NO if strict and found.warnings else 0)
     if as_json:
         page = None if path is None else str(path)
-        show_result({**found.to_json(), "page": page}, found.status, _why(found))
+        show_result({**found.to_json(), "page": page}, status, _why(found))
     else:
         _print(found)
         if path is not None:
             click.echo(f"page: {path}")
-    if found.status:
-        raise SystemExit(found.status)
+    if status:
+        raise SystemExit(status)
 
 
-def _why(found: Fit) -> str | None:
-    return None if not found.status else "; ".join((*found.warnings, found.why))
+def _why(found: Fit) -> str:
+    return "; ".join(found.warnings if found.converged else (*found.warnings, found.why))
 
 
 def _print(found: Fit) -> None:
@@ -136,6 +143,8 @@ def _print(found: Fit) -> None:
     )
     for name, noise in found.noise.items():
         click.echo(f"noise of {name}: {noise:.3g}")
+    if found.unused:
+        click.echo(f"not used: {', '.join(found.unused)}")
     for sentence in found.warnings:
         click.echo(f"warning: {sentence}")
     if not found.converged:

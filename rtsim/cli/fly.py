@@ -1,4 +1,4 @@
-"""``rtsim fly``, ``tasks`` and ``measure``: fly a scenario by hand, with or without a task."""
+"""``rtsim fly``, ``tasks`` and ``measure``: fly a scenario by hand, if desired with a task."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def fly(
 ) -> None:
     """Fly SCENARIO by hand: f16, quadcopter, aerosonde, betaflight, or FILE.py.
 
-    FILE.py must declare an external input that a person controls.
+    If SCENARIO is a FILE.py, the scenario in the file must declare an external input.
 
     Use a stick, a gamepad, or keyboard and mouse; F1 in the window shows the keys. Closing the
-    window does not end the run; 'rtsim view' opens a new window. Esc in a window, or Ctrl-C, ends
-    the run. 'rtsim replay' repeats the recording bit for bit.
+    window does not end the run; 'rtsim view' opens a new window. Esc or Ctrl-C ends the run. 'rtsim
+    replay' repeats the recorded run with exactly the same numbers.
 
     \b
     Examples:
@@ -93,8 +93,8 @@ def fly(
       rtsim fly betaflight
       rtsim fly f16 --headless --frames pictures --until 5
 
-    Exit status: 0, 1 if a requirement is violated or --strict is not met, 2 for an error or an
-    undecided requirement, 130 if the run was interrupted.
+    Exit status: 0 for success, 1 if a requirement is violated or --strict is not met, 2 for an
+        error or an undecided requirement, 130 after an interruption.
     """
     flyable = FLYABLES.get(options.scenario, Flyable(options.scenario))
     settings = task_settings(flyable, options.settings, task, latency)
@@ -121,7 +121,7 @@ def fly(
 def task_settings(
     flyable: Flyable, settings: tuple[str, ...], task: str | None, latency: str | None
 ) -> tuple[str, ...]:
-    """Add the scenario's arguments ``task`` and ``latency`` to ``settings``, and return the result.
+    """Return the scenario's arguments ``settings`` with ``task`` and ``latency`` added.
 
     Raises :class:`ScenarioError` if the scenario does not have these arguments.
     """
@@ -151,7 +151,7 @@ def task_settings(
 
 
 def measured(path: Path | None) -> tuple[Findings | None, str]:
-    """Return the measures of the task in the recording ``path``, or the reason for their absence.
+    """Return the pilot's measures for the task in a recording, or why there are none.
 
     Without a recording or a task, the result is ``(None, "")``.
     """
@@ -175,10 +175,11 @@ def _print_flight(
 
 
 def external_input_of(scenario: Scenario) -> str:
-    """Return the name of the scenario's only external input, which a stick can control.
+    """Return the name of the only external input of a scenario, which a joystick can control.
 
-    Each signal of the input must be a scalar with limits low < high. Raises :class:`ScenarioError`
-    for any other signal, or if the scenario does not have exactly one external input.
+    Each signal of the input must be a scalar with a lower and an upper limit. Raises
+    ``ScenarioError`` if no joystick can control the input, or if the scenario does not have exactly
+    one external input.
     """
     external_inputs = scenario.of(ExternalInputComponent)
     if len(external_inputs) != 1:
@@ -195,7 +196,6 @@ def external_input_of(scenario: Scenario) -> str:
 
 
 def _check_moved(signal: Signal, name: str) -> None:
-    """Raise :class:`ScenarioError` if ``signal`` is an array, or has no range low < high."""
     if signal.shape:
         raise ScenarioError(
             f"{name} is an array of {signal.size} elements, but a stick can move only scalar "
@@ -282,8 +282,8 @@ def tasks(as_json: bool) -> None:
 def measure_command(recording: Path, as_json: bool) -> None:
     """Print how well the pilot in RECORDING did the task.
 
-    Depending on the task, the measures include errors, the crossover, the phase margin and
-    parameters of the pilot.
+    The measures depend on the task; examples are the tracking error, the crossover frequency and
+    the phase margin.
 
     \b
     Examples:

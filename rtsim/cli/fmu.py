@@ -42,7 +42,13 @@ for _command in (info, check, run):
 @fmu.command()
 @click.argument("scenario", shell_complete=scenario_names)
 @_plant
-@click.option("--fmi", "version", default="3.0", show_default=True, help="Version: 2.0 or 3.0.")
+@click.option(
+    "--fmi",
+    "version",
+    default="3.0",
+    show_default=True,
+    help="Version of the FMI standard: 2.0 or 3.0.",
+)
 @_systems
 @option("--set")
 @option("--output", required=True, help="FMU to write, with the suffix .fmu.")
@@ -59,10 +65,10 @@ def export(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write a plant or the whole loop of SCENARIO as an FMU, which needs no Python.
+    """Write a plant or the complete loop of SCENARIO as an FMU that runs without Python.
 
-    The FMU contains compiled code for Linux, Windows and macOS on x86-64 and ARM64. A plant can be
-    used for Model Exchange and Co-Simulation, a loop for Co-Simulation.
+    The FMU contains compiled code for Linux, Windows and macOS on x86-64 and ARM64. A plant
+    supports Model Exchange and Co-Simulation; a loop supports Co-Simulation.
 
     \b
     Examples:
@@ -115,9 +121,10 @@ def export_c(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Write a plant or the whole loop of SCENARIO as a C header and a shared library.
+    """Write a plant or the complete loop of SCENARIO as a C header and a shared library.
 
-    The library needs no Python. Without --system, it is made for this system.
+    The library needs no Python. Without --system, the library is for this computer's operating
+    system.
 
     \b
     Examples:

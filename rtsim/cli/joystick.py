@@ -53,7 +53,7 @@ _ASKED = {
 
 
 def bar(position: float, width: int = _BAR) -> str:
-    """Return a line of ``width`` characters with a mark at ``position``, -1 to 1."""
+    """Return a bar of ``width`` characters that marks ``position`` on a scale from -1 to 1."""
     at = round((max(-1.0, min(1.0, position)) + 1.0) / 2.0 * (width - 1))
     cells = ["─"] * width
     cells[width // 2] = "┼"
@@ -70,9 +70,10 @@ def listing(
     live: bool = False,
     mapping: DeviceMapping | None = None,
 ) -> RenderableType:
-    """Return a screen with all devices; with ``live``, the screen also shows the keys.
+    """Return a text screen with all joysticks and gamepads.
 
-    With ``mapping``, the screen also shows what each control does.
+    With ``mapping``, the screen shows the use of each control; with ``live``, it also shows the
+    keys.
     """
     parts: list[RenderableType] = [
         device(one, width, {} if mapping is None else uses(mapping, one)) for one in found
@@ -245,8 +246,8 @@ def joystick(
 def calibrate(scenario: str, path: Path, force: bool) -> None:
     """Measure the axes of a device and write a mapping file for 'rtsim fly --mapping FILE.toml'.
 
-    The command asks you to move a control for each signal of the scenario's stick. The command
-    measures the axis, its end positions, and its noise at rest.
+    The command asks you to move one control for each input signal of the scenario. From these
+    movements, the command measures each axis, its end positions, and its noise at rest.
 
     \b
     Examples:
@@ -274,7 +275,7 @@ def calibrate(scenario: str, path: Path, force: bool) -> None:
 def stick_of(scenario: str) -> Signals:
     """Return the signals of ``scenario`` that a person controls.
 
-    Raises :class:`ScenarioError` if there is not exactly one external input that a stick can move.
+    Raises ``ScenarioError`` if a scenario does not have exactly one external input for a joystick.
     """
     from rtsim.cli.fly import external_input_of
     from rtsim.pilot.views import FLYABLES, Flyable
@@ -289,7 +290,7 @@ def stick_of(scenario: str) -> Signals:
 
 @contextmanager
 def open_devices() -> Iterator[Devices]:
-    """Context that opens SDL with a hidden window and yields its devices."""
+    """Context manager that yields the joysticks and gamepads."""
     from rtsim.pilot.viewer.window import close_window, open_window
 
     open_window("rtsim joystick", hidden=True, size=(16, 16))
@@ -306,7 +307,7 @@ def open_devices() -> Iterator[Devices]:
 def watch(
     devices: Devices, read: Read, console: Console, mapping: DeviceMapping | None = None
 ) -> None:
-    """Show the positions of all devices and the uses of their controls until a key is pressed."""
+    """Show the positions and functions of all controls until a key is pressed."""
     news: list[str] = []
 
     def frame() -> RenderableType:
@@ -330,18 +331,14 @@ def watch(
 
 
 def calibrated_values(stick: Signals) -> Signals:
-    """Return the signals of ``stick`` that can be calibrated.
-
-    A signal can be calibrated if an axis moves the signal, or if the signal has no default mapping.
-    A switch, such as the autopilot switch, has only keys and therefore no axis to calibrate.
-    """
+    """Return the input signals that an axis of a joystick can control."""
     tables = own_tables(stick)
     axes = {"joystick", "gamepad"}
     return Signals(*(s for s in stick if s.name not in tables or axes & tables[s.name].keys()))
 
 
 def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Path) -> str:
-    """Calibrate step by step, write the file ``path``, and return the results as text lines."""
+    """Calibrate the axes in a dialog, and write the mapping file ``path``."""
     values = calibrated_values(stick)
     calibration, said, looks = Calibration(values), "", 0
     with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -365,7 +362,7 @@ def ask(devices: Devices, read: Read, console: Console, stick: Signals, path: Pa
 
 
 def write(calibration: Calibration, stick: Signals, path: Path) -> str:
-    """Write the mapping file, check that it can be read, and return its contents as text lines.
+    """Write and check the mapping file, and return its contents as lines of text.
 
     Raises :class:`NoJoystick` if no signal was calibrated.
     """

@@ -1,4 +1,7 @@
-"""The command ``rtsim`` and its subcommands. A subcommand is imported when it is used."""
+"""The command group ``rtsim``.
+
+The command group ``rtsim``, which imports a subcommand when the subcommand is used.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def known_commands() -> dict[str, str]:
 )
 @click.version_option(__version__, prog_name="rtsim")
 def main() -> None:
-    """Real-time and hardware-in-the-loop simulation: one scenario from model to board.
+    """Real-time and hardware-in-the-loop simulation of models, controllers and boards.
 
     \b
     Examples:

@@ -16,9 +16,9 @@ from rtsim.core.errors import ScenarioError
 
 
 def option(name: str, **changes: Any) -> Callable[[F], F]:
-    """Return the option ``name`` of :data:`SHARED`; ``changes`` replace or add attributes.
+    """Return the shared option ``name``; ``changes`` replace its attributes.
 
-    For example, ``help`` can describe what the option means for one command.
+    For example, a command can give the option a help text of its own.
     """
     flags, attributes = SHARED[name]
     return click.option(*flags, **{**attributes, **changes})
@@ -36,8 +36,8 @@ def with_options_as(
 ) -> F:
     """Add ``options`` to ``command``, and pass their values to the command as one object.
 
-    The command receives the object in its parameter ``argument``. The object is an instance of the
-    dataclass ``into``, which has a field for each option.
+    The command receives the object in its parameter ``argument``. The dataclass ``into`` has one
+    field for each option.
     """
     names = [one.name for one in fields(into) if one.metadata.get("typed", True)]
 
@@ -79,10 +79,11 @@ def setting_names(
     param: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Return completions ``NAME=`` of ``--set`` for the scenario that was typed before this option.
+    """Return shell completions ``NAME=`` for the option ``--set``.
 
-    The completions are the scenario's arguments and the values of its components. A scenario in a
-    file has no completions, because completion must not execute the file.
+    The completions are the arguments of the scenario on the command line and the values of its
+    components. rtsim offers no completions for a scenario in a file, because a completion must not
+    execute the file.
     """
     from rtsim.core.errors import RtsimError
     from rtsim.scenario.loading import find_maker, known_scenarios, load_scenario
@@ -111,8 +112,8 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {
             "multiple": True,
             "metavar": "NAME=VALUE",
-            "help": "Set an argument of the scenario (case=15) or a value of a component "
-            "(f16.cg=0.3); repeatable.",
+            "help": "Set an argument of the scenario (case=15), a value of a component "
+            "(f16.cg=0.3) or a number of a fault (stuck.at=2.5); repeatable.",
             "shell_complete": setting_names,
         },
     ),
@@ -146,8 +147,8 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {
             "type": click.Path(path_type=Path, dir_okay=False),
             "metavar": "FILE",
-            "help": "Use the values, inputs, requirement, seed and end of the run in this file "
-            "(docs/counterexamples.md). Typed values replace those of the file.",
+            "help": "Repeat the run in this counterexample file (docs/counterexamples.md). "
+            "Options on the command line replace values of the file.",
         },
     ),
     "--until": (
@@ -213,8 +214,8 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--trust",),
         {
             "is_flag": True,
-            "help": "Run the code that the recording or checkpoint names, in whichever folder it "
-            "is stored (docs/trust.md).",
+            "help": "Permit the code that the recording or checkpoint names, even outside the "
+            "current project (docs/trust.md).",
         },
     ),
 }
@@ -222,7 +223,7 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 
 def trust_option(command: F) -> F:
-    """Decorate a command that builds C code: add ``--trust``."""
+    """Add the option ``--trust`` to a command that builds C code."""
 
     @wraps(command)
     def asked(trust: bool, **options: Any) -> Any:

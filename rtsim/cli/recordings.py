@@ -55,9 +55,9 @@ def tolerances(
 ) -> dict[str, Tolerance | tuple[float, float]]:
     """Return the tolerances by pattern, from ``--abs``, ``--rel`` and ``--tol GLOB=ABS[,REL]``.
 
-    ``--abs`` and ``--rel`` apply to ``"*"``. If a pattern occurs twice, the last tolerance applies.
-    Raises :class:`ScenarioError` for a malformed ``--tol``, and for a tolerance that is negative or
-    not finite.
+    ``--abs`` and ``--rel`` apply to ``"*"``. Of two tolerances for the same pattern, the last
+    one applies. Raises ``ScenarioError`` for a malformed tolerance, and for one that is
+    negative or not finite.
     """
     out: dict[str, Tolerance | tuple[float, float]] = {}
     if absolute or relative:
@@ -137,8 +137,8 @@ def compare(
     """Compare recording B with baseline A, signal by signal.
 
     A value passes if |B - A| <= max(ABS, REL*|A|). Without tolerances, every bit must be equal.
-    If A or B is a run that was continued from a checkpoint, the comparison begins at the time of
-    the checkpoint.
+    If a recorded run was continued from a checkpoint, the comparison begins at the time of the
+    checkpoint.
 
     \b
     Examples:
@@ -233,7 +233,7 @@ _COLUMNS = (
 def print_comparison(
     verdict: Comparison, show_all: bool, names: Sequence[str] = ("the first", "the second")
 ) -> None:
-    """Print the compared signals, how the runs ended, the omitted signals, and the result.
+    """Print the result of a comparison: compared and omitted signals, and the ends of both runs.
 
     ``names`` are the names of the two recordings. The last line states the result.
     """
@@ -267,9 +267,10 @@ def _print_undecided(verdict: Comparison) -> None:
 
 
 def print_signals(verdict: Comparison, show_all: bool) -> None:
-    """Print a table of the failing signals, the worst first.
+    """Print a table of the signals that differ too much, sorted by their difference.
 
-    If all signals pass, print the signals that have a remark. With ``show_all``, print all signals.
+    If no signal differs too much, print the signals that have a remark. With ``show_all``, print
+    all signals.
     """
     out = console()
     remarked = [r for r in verdict.worst_first() if r.remark]
@@ -308,10 +309,10 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
 @json_option
 @reports_errors
 def report(recordings: tuple[Path, ...], output: Path | None, after: str, as_json: bool) -> None:
-    """Write a self-contained HTML page about RECORDING: views, messages, timing.
+    """Write an HTML page about RECORDING, with plots, messages and timing.
 
-    With several RECORDINGS, the page overlays the views of all runs, and shows how the later runs
-    differ from the first run.
+    With several RECORDINGS, the plots show all runs, and tables show the differences from the first
+    run.
 
     \b
     Examples:
@@ -341,7 +342,6 @@ def report(recordings: tuple[Path, ...], output: Path | None, after: str, as_jso
 def _report_of(
     recordings: list[Recording], target: Path, line: ProgressLine, after: str
 ) -> dict[str, Any]:
-    """Write the page of one recording; return the averages of its discrete-event outputs."""
     from rtsim.models.piloting.task import task_section
     from rtsim.record import measured
     from rtsim.record.reports.run_page import write_report
@@ -414,17 +414,28 @@ def say_cut_off(*recordings: Recording) -> None:
     "[default: all signals]",
 )
 @click.option("--messages", metavar="PORT", help="Write all messages of PORT instead of signals.")
-@click.option("--from", "first", default="0", show_default=True, metavar="T", help="First time, s.")
-@click.option("--to", "last", metavar="T", help="Last time, s.  [default: the end]")
+@click.option(
+    "--from",
+    "first",
+    default="0",
+    show_default=True,
+    metavar="T",
+    help="First time in the table, s.",
+)
+@click.option("--to", "last", metavar="T", help="Last time in the table, s.  [default: the end]")
 @click.option("--rate", type=float, metavar="HZ", help="Rows per second.  [default: recorded rows]")
 @click.option(
     "--side",
     type=click.Choice(["plus", "minus"]),
     default="plus",
     show_default=True,
-    help="Where a signal jumps, write its value after the jump (plus) or before the jump (minus).",
+    help="Value to write at a jump of a signal: after the jump (plus) or before it (minus).",
 )
-@click.option("--own", is_flag=True, help="Leave a value empty where its component has no row.")
+@click.option(
+    "--own",
+    is_flag=True,
+    help="Leave the value of a signal empty at times at which its component has no row.",
+)
 @option("--force")
 @json_option
 @reports_errors
@@ -538,7 +549,7 @@ _MESSAGE_COLUMNS = (
 def messages(
     recording: Path, topic: str, inputs: bool, changes: bool, limit: int, as_json: bool
 ) -> None:
-    """Show when each message of RECORDING was initiated, completed, and arrived (in s).
+    """Show the time (s) at which each message in RECORDING was started, completed and received.
 
     \b
     Examples:
@@ -575,7 +586,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class FoundMessages:
-    """The messages that match a pattern, read in pieces because they can be larger than memory."""
+    """Messages that match a pattern, read in parts to save memory."""
 
     topics: Sequence[_Topic]
 
@@ -583,8 +594,8 @@ class FoundMessages:
     def of(cls, recording: Recording, pattern: str, inputs: bool, changes: bool) -> FoundMessages:
         """Find the messages whose topic matches ``pattern``.
 
-        ``inputs`` includes the requests of controllers. ``changes`` omits each message whose
-        payload equals the previous payload. Raises :class:`UnknownName` if no topic matches.
+        ``inputs`` includes the requests of controllers. With ``changes``, omit each message with
+        the same payload as the previous message. Raises :class:`UnknownName` if no topic matches.
         """
         topics = [n.removeprefix(_PREFIX) for n in recording.tracks if n.startswith(_PREFIX)]
         chosen = [
@@ -599,7 +610,7 @@ class FoundMessages:
         return sum(topic.count for topic in self.topics)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the messages ordered by the tags at which they were initiated."""
+        """Yield the messages in the order in which they were initiated."""
         for _, row in heapq.merge(*(t.rows() for t in self.topics), key=_by_key):
             yield row
 
@@ -611,7 +622,7 @@ Key: TypeAlias = tuple[int | str, ...]
 class _Topic:
     """The messages of one topic.
 
-    ``shown`` is the mask of the listed messages; ``None`` lists all.
+    ``shown`` marks the listed messages, and ``None`` means all.
     """
 
     name: str
@@ -627,11 +638,6 @@ class _Topic:
         return len(self.track) if self.shown is None else int(self.shown.sum())
 
     def rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """Yield the messages in the order of initiation, each with its sort key.
-
-        Messages are recorded in the order of completion. The method therefore yields a message only
-        after it has read all messages that were initiated earlier.
-        """
         least = self._least()
         waiting: list[tuple[Key, dict[str, Any]]] = []
         at = 0
@@ -654,7 +660,6 @@ class _Topic:
         return key, row
 
     def _least(self) -> list[Key]:
-        """Return, for each piece of the track, the smallest sort key from this piece on."""
         columns = [self.track.integers.index(k) for k in (*_ORDER, "sequence")]
         out: list[Key] = []
         for piece in self.track.pieces(_PIECE):

@@ -1,7 +1,4 @@
-"""``rtsim replay`` and ``rtsim overrun-replay``: repeat a recorded run, or only its overruns.
-
-``rtsim replay`` checks the repeated run, shows the recording, or continues the run live.
-"""
+"""Commands that repeat a recorded run, or only its overruns."""
 
 from __future__ import annotations
 
@@ -47,9 +44,10 @@ def watch(
 ) -> None:
     """Show a recording in a window, and print a summary.
 
-    ``times`` contains the first and the last time in ns. With ``None``, playback starts at the
-    beginning or stops at the end of the recording. ``pace`` is the rate. A negative rate plays
-    backwards from the end. Raises :class:`ScenarioError` for a rate or a time out of range.
+    ``times`` contains the first and the last recorded time to show, in ns. ``None`` in place of a
+    time means the beginning or the end of the recording. ``pace`` is the rate. With a negative
+    rate, the recording is played backwards from its end. Raises :class:`ScenarioError` for a rate
+    or a time out of range.
     """
     playback = Playback(recorded)
     within = _within(playback, times, recorded.source)
@@ -153,8 +151,8 @@ _AMPLIFIED = (
 @click.option(
     "--then",
     type=click.Choice(["run"]),
-    help="Replay up to --to, or up to --from if --to is not given. Then continue the run with live "
-    "devices and external controllers.",
+    help="Continue the run after the replayed part, with live devices and external controllers. "
+    "The replayed part ends at --to, or at --from without --to.",
 )
 @option(
     "--pace",
@@ -191,11 +189,11 @@ def replay(
     window: Window | None,
     as_json: bool,
 ) -> None:
-    """Run RECORDING again and check that every state and message is equal, bit for bit.
+    """Run RECORDING again and check that all states and messages are equal.
 
-    If the fingerprint (packages, processor, sources) differs from the recorded one, replay prints
-    the differences and compares values with a tolerance instead. With --view, the scenario is not
-    run again: a window shows the recording. The default is then --pace 1.
+    If the packages, the processor or the sources have changed since the recording, replay compares
+    values with a tolerance. With --view, the scenario is not run again: a window shows the
+    recording. The default is then --pace 1.
 
     \b
     Examples:
@@ -204,7 +202,7 @@ def replay(
       rtsim replay runs/f16-001.mcap --to 12.5 --then run -o what_if.mcap
       rtsim replay runs/f16-001.mcap --view
 
-    The requirements of the recorded run are checked again on the replayed run.
+    The requirements of the recorded run are checked again.
 
     Exit status: 0 if the replay agrees and each requirement holds; 1 if the replay differs or a
     requirement is violated; otherwise 2 if the comparison or a requirement is undecided, for
@@ -242,9 +240,9 @@ def replay(
 
 @dataclass(frozen=True)
 class Checked(Judged):
-    """The result of a replay: the comparison and the requirements.
+    """The result of a replay: the comparison with the recording, and the requirements.
 
-    ``verdict`` is set if values were compared with a tolerance.
+    If values were compared with a tolerance, ``verdict`` is the result of this comparison.
     """
 
     result: dict[str, Any]
@@ -304,10 +302,10 @@ def check(
 ) -> Checked:
     """Run ``recorded`` again and compare the two runs.
 
-    ``times`` contains the first and the last time in ns. ``None`` stands for the beginning or the
-    end of the recording. ``absolute`` and ``relative`` are tolerances. If both tolerances are 0,
-    the runs are compared bit for bit, unless the fingerprint differs. Raises :class:`ScenarioError`
-    for a time outside the recording.
+    ``times`` contains the first and the last time to compare, in ns. ``None`` in place of a time
+    means the beginning or the end of the recording. ``absolute`` and ``relative`` are tolerances.
+    With both tolerances 0, the runs are compared bit for bit if packages, processor and sources are
+    unchanged. Raises :class:`ScenarioError` for a time outside the recording.
     """
     first, last = times
     _check_times(recorded, first, last)
@@ -359,10 +357,6 @@ def check(
 
 
 def _ended_like(again: Recording, ending: RunEnding) -> Recording:
-    """Return ``again``; if it reached the recorded end, copy the recorded reason for the end.
-
-    A replay does not repeat the command to quit, so a run that a pilot ended would look incomplete.
-    """
     if again.footer is None or again.footer.get("ended") != ending.reached_ns:
         return again
     return replace(again, footer={**again.footer, "reason": ending.reason})
@@ -444,11 +438,11 @@ def _print_tolerance(checked: Checked, verdict: Comparison) -> None:
 def take_over(
     recorded: Recording, times: list[int | None], options: RunOptions, as_json: bool
 ) -> None:
-    """Continue a recorded run live from a time within it; exit with the status of the new run.
+    """Continue a recorded run live, and exit with the status of the new run.
 
     ``times`` are ``--from`` and ``--to`` in ns. The run continues live from ``--to``, or from
-    ``--from`` if ``--to`` is missing. If ``--from`` and ``--to`` are given, the part between the
-    two times is first replayed at the new pace. ``options`` apply to the continued run.
+    ``--from`` if ``--to`` is missing. With ``--from`` and ``--to``, first replay the part of the
+    recording between the two times at the new speed. ``options`` apply to the continued run.
     """
     first, last = times
     at = last if last is not None else first
@@ -501,11 +495,11 @@ def take_over(
 def overrun_replay(
     recording: Path, path: Path, first: str, last: str | None, force: bool, as_json: bool
 ) -> None:
-    """Write a fault file that reproduces the overruns of RECORDING (docs/realtime.md).
+    """Write a fault file that reproduces the overruns of a recorded run (docs/realtime.md).
 
-    RECORDING is the recording of a paced run. For each frame that made the loop late, the command
-    writes a fault into the file: a stall, a slow job or a late wake-up. The last line printed is
-    the command that runs the scenario with these faults.
+    RECORDING must contain a run in real time. For each overrun, the file contains a stall, a slow
+    job or a late wake-up. The command also prints the command line that repeats the run with the
+    fault file.
 
     \b
     Examples:
@@ -552,7 +546,7 @@ def overrun_replay(
 
 
 def command(recorded: Recording, path: Path) -> str:
-    """Return the command line that runs the recorded scenario with the fault file ``path``."""
+    """Return the command line that repeats the recorded run with the fault file ``path``."""
     header = recorded.header
     origin = header["scenario"].get("origin") or {}
     pace = "1" if header["pace"] == "max" else header["pace"]
@@ -571,7 +565,7 @@ def _decimal(ns: int) -> str:
 
 
 def others_of(recorded: Recording) -> list[str]:
-    """Return the names of the recorded faults that are not timing faults.
+    """Return the names of recorded faults that do not concern the timing.
 
     The written fault file omits them.
     """

@@ -1,4 +1,4 @@
-"""``rtsim run``: run a scenario, paced or as fast as possible, and record it."""
+"""``rtsim run``: run a scenario in real time or as fast as possible, and record the run."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def run(
 ) -> None:
     """Run SCENARIO: a name ('rtsim scenarios' lists them) or FILE.py[:FUNCTION].
 
-    The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. The option --view
-    shows the run in a window, --web on a page in the browser, and --flightgear in FlightGear. With
-    each of these options, the defaults are --pace 1 and --overrun slip:100000. Closing the window
-    does not end the run; 'rtsim view' opens a new window.
+    The recording is written to runs/NAME-NNN.mcap, or to the file given with -o. --view shows the
+    run in a window, --web in the browser, and --flightgear in FlightGear. With each of these
+    options, the defaults are --pace 1 and --overrun slip:100000. Closing the window does not end
+    the run; 'rtsim view' opens a new window.
 
     \b
     Examples:
@@ -86,8 +86,8 @@ def run(
       rtsim run tank.py:leaking --pace 1 --view
       rtsim run --from flight@10.000.checkpoint
 
-    Exit status: 0 if the run is complete, 1 if a requirement is violated or --strict is not met,
-    2 for an error or an undecided requirement, 130 if the run was interrupted.
+    Exit status: 0 if the run is complete, 1 if a requirement is violated or --strict is not met, 2
+        for an error or an undecided requirement, 130 after an interruption.
     """
     viewed = viewer(window, quiet, outside)
     if viewed is not None or options.web is not None:
@@ -123,7 +123,7 @@ def go_on(
     viewed: Viewed | None,
     as_json: bool,
 ) -> None:
-    """Continue the run from the checkpoint ``start``, and exit with its status."""
+    """Continue a run from the checkpoint ``start``, and exit with the status of the run."""
     given = {
         "SCENARIO": options.scenario,
         "--seed": options.seed is not None,

@@ -72,7 +72,7 @@ VIEWED_S = "60"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The checkpoints that the options of a command request."""
+    """The checkpoints that the user requests with options of a command."""
 
     every: str | None
     at: tuple[str, ...]
@@ -84,7 +84,7 @@ class Wanted:
     """True if the run has a window, whose user can go back even without ``--rewind``."""
 
     def past(self, start: Checkpoint | None) -> CheckpointHistory:
-        """Return the store of checkpoints to which the run can go back."""
+        """Return the checkpoints to which the run can be reset."""
         if self.viewed:
             asked = self.rewind is not None
             return CheckpointHistory(
@@ -95,10 +95,10 @@ class Wanted:
     def taking(
         self, recording: Path | None, past: CheckpointHistory, start: Checkpoint | None
     ) -> CheckpointSchedule | None:
-        """Return the schedule of checkpoints for the segment that continues from ``start``.
+        """Return when to take checkpoints in a run that continues from the checkpoint ``start``.
 
-        ``recording`` is the file of this segment. Returns ``None`` if no checkpoint can be
-        requested. Raises :class:`ScenarioError` if checkpoint files are requested without a
+        ``recording`` is the file of this segment. The result is ``None`` if no option requests
+        checkpoints. Raises ``ScenarioError`` if checkpoint files are requested for a run without a
         recording.
         """
         if recording is not None:
@@ -116,7 +116,7 @@ class Wanted:
 
 
 def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
-    """Save ``checkpoint`` next to ``recording``, so that the recording can refer to the file."""
+    """Save a checkpoint in a file beside ``recording``, which refers to that file."""
     if checkpoint.source != "memory" or recording is None:
         return checkpoint
     path = checkpoint.save(path_beside(recording, checkpoint.ns))
@@ -125,16 +125,16 @@ def in_a_file(checkpoint: Checkpoint, recording: Path | None) -> Checkpoint:
 
 @dataclass(frozen=True)
 class GoingOn:
-    """A checkpoint and the scenario that continues from it."""
+    """A checkpoint and the scenario to continue from the checkpoint."""
 
     checkpoint: Checkpoint
     scenario: Scenario
 
     @classmethod
     def open(cls, checkpoint: Checkpoint, force: bool) -> GoingOn:
-        """Load the scenario of ``checkpoint``.
+        """Load the scenario of a checkpoint file.
 
-        Prints a note on stderr if results may differ in the last bits on this machine.
+        The method prints a note if results on this machine may differ in the last bits.
         """
         from rtsim.record.fingerprint import differences, fingerprint
         from rtsim.runs.resume import live_scenario
@@ -148,7 +148,7 @@ class GoingOn:
 
     @property
     def reference(self) -> str:
-        """Name of the scenario to continue, from the checkpoint or from ``--scenario``."""
+        """Name of the scenario, from the checkpoint file or from ``--scenario``."""
         return str(self.scenario.origin["reference"])
 
     def number(self, key: str) -> int:
@@ -162,7 +162,7 @@ class GoingOn:
             ) from None
 
     def until(self, asked: str | None) -> str:
-        """Return the end of the run in s. The default is the end of the saved run."""
+        """Return the end time of the run (s), by default the end of the saved run."""
         return f"{self.number('until')}/{NS_PER_S}" if asked is None else asked
 
 
@@ -176,7 +176,7 @@ continues in slow motion for a long time before the policy ends it.
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of a run as they were typed."""
+    """The options of a run, as typed by the user."""
 
     scenario: str = ""
     pace: str = MAX
@@ -233,14 +233,14 @@ class RunOptions:
 
     @property
     def reachable(self) -> bool:
-        """True if clients can observe or command the run while it is in progress."""
+        """True if other programs can observe or control the run."""
         viewed = self.plotjuggler or self.foxglove
         kept = self.rewind is not None or self.web is not None
         return bool(self.control or self.bind or viewed or kept)
 
     @contextmanager
     def gateway(self, scenario: Scenario, path: Path | None) -> Iterator[Inbox | None]:
-        """Open the gateway and yield its inbox, or yield ``None`` if no option needs a gateway."""
+        """Context manager that yields the inbox of the gateway, or ``None`` without one."""
         if not self.reachable:
             yield None
             return
@@ -317,7 +317,8 @@ _OPTIONS = (
         "--junit",
         type=click.Path(path_type=Path),
         metavar="PATH",
-        help="Also write JUnit XML: a test case for the end of the run and for each requirement.",
+        help="Also write a JUnit XML file with test cases for the end of the run and for each "
+        "requirement.",
     ),
     option("--force", help="Overwrite an existing recording."),
     click.option(
@@ -336,7 +337,8 @@ _OPTIONS = (
     click.option(
         "--realtime",
         is_flag=True,
-        help="Ask the system for SCHED_FIFO, locked memory and a CPU reserved for the loop.",
+        help="Request real-time scheduling from the system: SCHED_FIFO, locked memory and a CPU "
+        "for the loop.",
     ),
     option("--plain"),
     click.option("--checked", is_flag=True, help="Check every array index in compiled functions."),
@@ -389,20 +391,18 @@ _OPTIONS = (
 
 
 def run_options(command: F) -> F:
-    """Add the argument and the options of a run to ``command``, as the argument ``options``."""
     return _with_options(command, click.argument("scenario", shell_complete=scenario_names))
 
 
 def optional_run_options(command: F) -> F:
-    """Add the options of ``run_options`` with an optional SCENARIO (default: empty)."""
     argument = click.argument("scenario", required=False, default="", shell_complete=scenario_names)
     return _with_options(command, argument)
 
 
 def person_options(command: F) -> F:
-    """Add options to ``command`` for a run that a person controls; see :func:`run_options`.
+    """Add the options of a run that a person controls to ``command``.
 
-    The run is in real time, and time lost in a stall is not caught up.
+    Such a run is in real time, and does not make up for time lost in a stall.
     """
     argument = click.argument("scenario", shell_complete=scenario_names)
     return _with_options(command, argument, "1.0", FOR_A_PERSON)
@@ -450,10 +450,10 @@ def parse_latencies(
 ) -> dict[str, str | MeasuredLatency]:
     """Return the latency of each controller from ``("0.005",)`` or ``("autopilot=0.005",)``.
 
-    ``known`` are the names of the controllers. A value without a name applies to all controllers.
-    With ``of_all=False``, a value without a controller's name is an error if the scenario has
-    several controllers. Raises :class:`ScenarioError` for a value that is not a latency, and
-    :class:`UnknownName` for an unknown controller.
+    A value without a controller's name applies to all controllers. With ``of_all=False``, a
+    value for a scenario with several controllers needs the name of a controller. ``known``
+    contains the names of the controllers. Raises ``ScenarioError`` for a value that is not a
+    latency, and ``UnknownName`` for an unknown controller.
     """
     out: dict[str, str | MeasuredLatency] = {}
     for value in values:
@@ -469,7 +469,7 @@ def parse_latencies(
 
 
 def allowed(given: Given) -> dict[str, Allowed]:
-    """Return the latencies in the form that :meth:`Scenario.allow` accepts."""
+    """Return the latencies in the form that the method ``Scenario.allow`` accepts."""
     return {n: v if isinstance(v, str) else v.model for n, v in given.items()}
 
 
@@ -478,14 +478,14 @@ def latencies_to_json(given: Given) -> dict[str, object]:
 
 
 def print_latencies(given: Given) -> None:
-    """Print one line for each latency that was measured in a recording."""
+    """Print one line for each latency that the recording contains."""
     for name, latency in given.items():
         if not isinstance(latency, str):
             click.echo(f"latency of {name}: {latency.in_words}")
 
 
 def note_too_long(scenario: Scenario, given: Given) -> None:
-    """Print a note on stderr if a constant latency exceeds the period of its controller."""
+    """Print a note if a constant latency is longer than the period of the controller."""
     long = []
     for name in given:
         controller = scenario.controller_component(name, f"{name} is not a controller")
@@ -502,7 +502,6 @@ def note_too_long(scenario: Scenario, given: Given) -> None:
 
 
 def _split(value: str, known: Sequence[str], of_all: bool) -> tuple[list[str], str]:
-    """Split ``NAME=LATENCY`` into names and latency. The name of a file can contain ``=``."""
     name, equals, latency = value.partition("=")
     if equals and name.strip().isidentifier():
         if name.strip() not in known:
@@ -541,7 +540,6 @@ def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
 
 
 def _recording(text: str) -> tuple[Path, str]:
-    """Split ``RUN[:CONTROLLER]``. The name of a file can contain colons."""
     path, colon, controller = text.rpartition(":")
     if colon and path and controller.isidentifier() and not Path(text).is_file():
         return Path(path), controller

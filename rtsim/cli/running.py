@@ -1,9 +1,9 @@
-"""Run a scenario for a command, segment by segment, and summarise the run."""
+"""Run a scenario for a command, and print a summary of the run."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -53,11 +53,12 @@ if TYPE_CHECKING:
 
 
 def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunResult:
-    """Run all segments of a run; return the last result, which contains the earlier ones.
+    """Run all segments of a run, and return the result of the whole run.
 
-    The recorder in ``request`` records the first segment. Later recorders are entered into
-    ``stack``. A later segment begins at the rate at which the previous segment ended. Raises the
-    error that ends the run. If only the recording fails, no error is raised.
+    The recorder in ``request`` records the first segment; each later segment has a recording of its
+    own. Later recorders are entered into ``stack``. A new segment begins with the speed that the
+    previous segment had at its end. Raises the error that ends the run. A failed recording does not
+    raise an error.
     """
     past = wanted.past(request.start)
     recorder = request.output.recorder
@@ -96,10 +97,10 @@ def _path(recorder: Recorder | None) -> Path | None:
 def open_recorder(
     path: Path | None, name: str, overwrite: bool = False, writer: str = WRITER
 ) -> FileRecorder:
-    """Return a recorder for ``path``, or for the first free file ``runs/name-001.mcap`` and so on.
+    """Return a recorder for ``path``, by default the first unused ``runs/name-001.mcap``.
 
-    ``writer`` is the module of the writing process. Raises :class:`ScenarioError` if the folder
-    cannot be created.
+    ``writer`` is the module of the process that writes the file. Raises :class:`ScenarioError` if
+    the folder cannot be created.
     """
     if path is not None:
         return FileRecorder(path, stopwatch, overwrite=overwrite, writer=writer)
@@ -112,7 +113,11 @@ def open_recorder(
 
 
 def load_run(
-    scenario: str, settings: tuple[str, ...], example: Path | None, seed: int | None
+    scenario: str,
+    settings: tuple[str, ...],
+    example: Path | None,
+    seed: int | None,
+    faults: Sequence[Path] = (),
 ) -> tuple[Scenario, int]:
     """Load the scenario of a run.
 
@@ -121,20 +126,23 @@ def load_run(
         settings: Texts ``NAME=VALUE`` of ``--set``.
         example: Counterexample file of the run, or None.
         seed: Number of ``--seed``, or None.
+        faults: Fault files of ``--faults``.
 
     Returns:
-        The scenario, and the seed: ``seed``, or that of the counterexample, or 0.
+        The scenario and its seed.
     """
     if example is None:
-        return load_scenario(scenario, parse_settings(settings)), seed or 0
+        made = load_scenario(scenario, parse_settings(settings), lambda new: new.faults(*faults))
+        return made, seed or 0
     from rtsim.studies.counterexample import Counterexample  # slow to load
 
     found = Counterexample.open(example)
-    return found.make(scenario, parse_settings(settings)), found.seed if seed is None else seed
+    made = found.make(scenario, parse_settings(settings), faults)
+    return made, found.seed if seed is None else seed
 
 
 def next_recorder(first: Path, writer: str) -> FileRecorder:
-    """Return a recorder for the next segment: the first free file ``run.2.mcap`` and so on."""
+    """Return a recorder for the next segment of a run, with a file name such as ``run.2.mcap``."""
     name = f"{first.stem}.{{}}{first.suffix}"
     return _first_free(first.parent, name.format, 2, writer)
 
@@ -166,13 +174,14 @@ def run_command(
     going_on: GoingOn | None = None,
     watch: Watch | None = None,
 ) -> RunSummary:
-    """Load the scenario, run it, record it, and return the summary of the run.
+    """Load and run a scenario, record the run, and return its summary.
 
     Args:
         quiet: True to print no progress.
         prepare: Function that changes the scenario before the recording starts.
-        going_on: Checkpoint to continue from. The scenario and the seed of the checkpoint replace
-            the values in ``options``. If ``options`` has no end, the end of the saved run is used.
+        going_on: Checkpoint to continue from. The scenario and the seed of a checkpoint take
+            precedence over the options. If the options contain no end time, a continued run ends at
+            the end time of the saved run.
         watch: Function that opens a display, and returns a publisher of states for the display and
             an inbox that replaces the gateway's inbox.
     """
@@ -184,9 +193,9 @@ def run_command(
         try:
             if going_on is None:
                 scenario, seed = load_run(
-                    options.scenario, options.settings, options.counterexample, options.seed
-                )
-                scenario.faults(*options.faults)
+                    options.scenario, options.settings, options.counterexample, options.seed,
+                    options.faults,
+                )  # fmt: skip
             else:
                 scenario, seed = going_on.scenario, going_on.number("seed")
             scenario.require_all(*options.requirements)
@@ -239,7 +248,6 @@ def run_command(
 
 
 def _continuing(options: RunOptions, going_on: GoingOn) -> RunOptions:
-    """Return ``options`` with the checkpoint's scenario, compilation and default end."""
     compile = compilation_of(going_on.checkpoint.header)
     return replace(
         options,
@@ -259,7 +267,7 @@ _NO_TIMING = (
 
 
 def print_strict(results: Iterable[RunResult]) -> None:
-    """Print a note if a segment did not follow the wall clock."""
+    """Print a note if a part of the run did not keep up with the wall clock."""
     if not all(result.certificate.paced for result in results):
         click.echo(_NO_TIMING)
 
@@ -286,16 +294,25 @@ def print_reported(result: RunResult) -> None:
         click.echo(f"{more} more such events are in the recording")
 
 
-def print_waiting(result: RunResult) -> None:
-    """Print one line for each medium on which messages still waited at the end of the run."""
+def print_media(result: RunResult) -> None:
+    """Print the messages that media lost, and those that still waited at the end of the run."""
+    for medium, reasons in result.lost_messages.items():
+        for reason, senders in reasons.items():
+            count = sum(senders.values())
+            what = "1 message was lost" if count == 1 else f"{count} messages were lost"
+            click.echo(f"{medium}: {what} because {reason}: {_each(senders)}")
     for medium, senders in result.waiting.items():
-        count, each = sum(senders.values()), ", ".join(f"{n} {c}" for n, c in senders.items())
+        count = sum(senders.values())
         behind = max(senders.values()) > 1
         what = "1 message waited" if count == 1 else f"{count} messages waited"
         click.echo(
-            f"{medium}: {what} at the end of the run and cannot be recorded: {each}"
-            + ("; rtsim bus load SCENARIO prints the load of a CAN bus" if behind else "")
+            f"{medium}: {what} at the end of the run and cannot be recorded: {_each(senders)}"
+            + ("; rtsim bus load SCENARIO prints the load of each medium" if behind else "")
         )
+
+
+def _each(senders: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in senders.items())
 
 
 def reported_to_json(result: RunResult) -> list[dict[str, Any]]:
@@ -322,7 +339,7 @@ COLUMNS = (
 
 
 def note_lines(scenario: Scenario) -> None:
-    """Print a note on stderr if the scenario has faults on a line to a board but uses no board."""
+    """Print a note if a scenario without a board declares faults on the line to a board."""
     names = [f.name for f in scenario.declared_faults if f.kind.level == "line"]
     if names:
         text = (
@@ -350,7 +367,7 @@ def faults_to_json(schedule: Schedule | None) -> dict[str, Any]:
 
 
 def print_faults(schedule: Schedule | None) -> None:
-    """Print a table with the activations of each fault, and notes on faults that never acted."""
+    """Print a table of the faults and their activations."""
     if schedule is None:
         return
     counts = schedule.counts
@@ -390,7 +407,7 @@ class RunSummary:
     """Warnings of the command itself. With ``--strict`` they fail like warnings of the run."""
 
     def show_json(self, **more: object) -> None:
-        """Print the summary and the command's further entries ``more`` as JSON."""
+        """Print the summary and the additional entries ``more`` as JSON."""
         show_result({**self.to_json(), **more}, self.status, self.why)
 
     def to_json(self) -> dict[str, Any]:
@@ -418,6 +435,7 @@ class RunSummary:
             **requirements_to_json(result.requirements),
             "recording": None if result.path is None else str(result.path),
             **({"waiting": result.waiting} if result.waiting else {}),
+            **({"lost_messages": result.lost_messages} if result.lost_messages else {}),
             **({"reported": reported_to_json(result)} if result.reported else {}),
             **({"checkpoints": saved} if saved else {}),
             **(strict_to_json(result) if self.options.strict else {}),
@@ -439,7 +457,7 @@ class RunSummary:
         )
 
     def print(self, more: Callable[[], None] | None = None) -> None:
-        """Print the summary as text; ``more`` prints further lines before the list of files."""
+        """Print the summary as text; ``more`` prints additional lines before the list of files."""
         result = self.result
         for segment in result.earlier:
             click.echo(self._headline(segment))
@@ -450,13 +468,15 @@ class RunSummary:
         elif self.options.verbose:
             click.echo(f"engine: {result.certificate.engine}")
         print_reported(result)
-        print_waiting(result)
+        print_media(result)
         print_processors(result)
         if more is not None:
             more()
         if self.options.strict:
             print_strict(result.segments)
         print_faults(result.system.faults)
+        for note in dict.fromkeys(n for one in result.segments for n in one.notes_of_controllers()):
+            click.echo(f"note: {note}")
         print_requirements(result.requirements)
         if self.inbox is not None and self.inbox.trouble:
             click.echo(f"remote control was lost during the run: {self.inbox.trouble}")
@@ -471,7 +491,7 @@ class RunSummary:
 
     @property
     def lost(self) -> RecordingError | None:
-        """Error of the first incomplete recording, or ``None`` if all recordings are complete."""
+        """The error of the first incomplete recording, or ``None``."""
         return next((one.lost for one in self.result.segments if one.lost is not None), None)
 
     def _reason_for_early_end(self, result: RunResult) -> str:
@@ -484,11 +504,6 @@ class RunSummary:
 
     @property
     def _cut_short(self) -> bool:
-        """True if the run was stopped before the end given with ``--until``.
-
-        Without ``--until``, a run can also end regularly by the command ``quit`` or the pilot's key
-        Esc.
-        """
         reason = self.result.reason
         return reason == "interrupted" or (reason == "quit" and self.options.until is not None)
 
@@ -530,7 +545,7 @@ class RunSummary:
         return list(dict.fromkeys([*found, *self.doubts])) if self.options.strict else []
 
     def write_junit(self, path: Path | None) -> None:
-        """Write the end of the run and its requirements to ``path`` as JUnit XML, unless None."""
+        """Write the result and the requirements of the run to a JUnit file."""
         if path is None:
             return
         from rtsim.record.reports.junit import Suite, finished, new_document
@@ -561,7 +576,7 @@ class RunSummary:
         write_whole(path, finished(root))
 
     def exit(self) -> None:
-        """Exit the process with the run's exit status, unless it is 0."""
+        """Exit the process with the run's exit status if the status is not 0."""
         if self.lost is not None:
             click.secho(f"Error: {explain(self.lost)}", err=True, fg="red")
         if self._warnings_refused_by_strict:
@@ -586,10 +601,7 @@ def _print_files(result: RunResult) -> None:
 
 
 def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
-    """Return the final outputs of discrete-event components by component and name.
-
-    An output is a number, or a list for an array.
-    """
+    """Return the final output values of discrete-event components, by component and name."""
     out: dict[str, dict[str, Any]] = {}
     for task in system.tasks:
         port = system.ports.get(task.name)
@@ -603,7 +615,6 @@ def outputs_at_end(system: System) -> dict[str, dict[str, Any]]:
 
 
 def print_outputs(system: System) -> None:
-    """Print a table with the final value of each output, if there are outputs."""
     rows = [
         (part, name, " ".join(f"{v:g}" for v in (value if isinstance(value, list) else [value])))
         for part, outputs in outputs_at_end(system).items()

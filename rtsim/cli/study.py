@@ -1,4 +1,4 @@
-"""``rtsim study``: run a study, show its results, and repeat one of its runs."""
+"""``rtsim study``: run a study, show its results, or repeat one of its runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from rtsim.timing.scheduling import SchedulingRequest
 
 @dataclass(frozen=True)
 class Composed:
-    """The options that compose a study, as they were typed."""
+    """The command-line options that define a study, as typed by the user."""
 
     factors: tuple[str, ...] = ()
     design: str | None = None
@@ -63,11 +63,12 @@ class Composed:
     keep: tuple[str, ...] = ()
     histories: tuple[str, ...] = ()
     stop: str | None = None
+    faults: tuple[Path, ...] = ()
 
     def study(self, scenario: str, design: Design | None = None) -> Study:
-        """Return the study of the file, or a new study if it has none, changed by the options.
+        """Return the study that the file and the options define.
 
-        ``design`` replaces the design of the file, and also its rule for an early stop.
+        An option for the design replaces the design of the file and its rule for an early stop.
         """
         found = find_study(scenario)
         changes: dict[str, Any] = {
@@ -82,6 +83,8 @@ class Composed:
             given["keep"] = self.keep
         if self.requirements:
             given["requirements"] = self._required(() if found is None else found.required)
+        if self.faults:
+            given["faults"] = (*(() if found is None else found.injected), *self.faults)
         if self.histories:
             before = () if found is None else tuple(found.histories)
             given["histories"] = tuple(dict.fromkeys((*before, *self.histories)))
@@ -96,7 +99,6 @@ class Composed:
         return Study(**changes) if found is None else replace(found, **changes)
 
     def _required(self, before: Sequence[Required]) -> tuple[Required, ...]:
-        """Return ``before``, extended and partly replaced by the options' requirements."""
         typed = requirements_of(tuple(dict.fromkeys(self.requirements)))
         own = {one.name: one for one in typed}
         if len(own) < len(typed):
@@ -133,7 +135,8 @@ _MOST_RUNS = click.option(
 _STOP = click.option(
     "--stop",
     metavar="TEXT",
-    help="Stop the study early if an interval is narrow. With peak:0.01,looks=100 200, the study "
+    help="Stop the study early if a confidence interval is narrow. With peak:0.01,looks=100 200, "
+    "the study "
     "stops after 100 or 200 runs if the half-width of the interval of peak is at most 0.01.",
 )
 _COMPOSING = (
@@ -143,7 +146,8 @@ _COMPOSING = (
         multiple=True,
         metavar="NAME=TEXT",
         help="Vary a value: NAME=norm:2,0.1 (a distribution of scipy.stats), NAME=range:1,3 or "
-        "NAME=values:1,2,5; repeatable.",
+        "NAME=values:1,2,5. NAME is an argument of the scenario, a value of a component (f16.cg) "
+        "or a number of a fault (stuck.at); repeatable.",
     ),
     _DESIGN,
     _RUNS,
@@ -162,9 +166,10 @@ _COMPOSING = (
         help="Requirement on a result, such as 'peak<0.5', '0.9<end<1.0' or 'NAME=peak<0.5', or "
         "'NAME: FORMULA' in temporal logic, or a requirement file (.toml). "
         "Without NAME, the requirement has the name of its result. The requirement replaces a "
-        "requirement of the file with the same name; repeatable.",
+        "requirement of the same name in the study of the file; repeatable.",
     ),
     option("--set", help="Set a value that is equal in all runs; repeatable."),
+    option("--faults", help="Fault file to apply to each run (docs/faults.md); repeatable."),
     option(
         "--seed",
         type=int,
@@ -181,7 +186,7 @@ _COMPOSING = (
         "--keep",
         multiple=True,
         metavar="WHICH",
-        help="Keep recordings: failures, extremes (of each result), or a share of the runs such "
+        help="Runs to record: failures, extremes (of each result), or a fraction of all runs such "
         "as 0.01; repeatable.",
     ),
     click.option(
@@ -197,12 +202,10 @@ _COMPOSING = (
 
 
 def composing_options(command: F) -> F:
-    """Add the options that define a study to ``command``, as the argument ``composed``."""
     return with_options_as(Composed, "composed", command, _COMPOSING)
 
 
 def search_options(command: F) -> F:
-    """Add the options of a search to ``command``, as the argument ``composed``."""
     others = [one for one in _COMPOSING if one not in (_DESIGN, _RUNS, _STOP)]
     return with_options_as(Composed, "composed", command, [_MOST_RUNS, *others])
 
@@ -268,7 +271,7 @@ def run_again(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Repeat run K of the study in FOLDER, and compare the new digest with the stored digest.
+    """Repeat run K of the study in FOLDER, and check that the results are identical.
 
     --view shows the run in a window, with --pace 1 unless you give another pace. Neither changes
     the digest.
@@ -304,7 +307,6 @@ def run_again(
 
 
 def _pace(pace: str, window: Window | None) -> Pace:
-    """Return the typed pace. In a run with a window, rtsim does not catch up after a stall."""
     if window is None:
         return Pace.of(pace)
     here = window.served is None
@@ -461,7 +463,6 @@ def _extremes(one: dict[str, Any]) -> str:
 
 
 def _examples(folder: Folder, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """For each state except ok and failed, return the first run and the cause of its state."""
     told = ("ok", "failed")
     wanted = [state for state, many in found["states"].items() if many and state not in told]
     if not wanted:
@@ -480,15 +481,14 @@ _new_folder = click.option(
 _strict = click.option(
     "--strict",
     is_flag=True,
-    help="Exit with status 1 if a run misses a requirement or ended at a guard that declares a "
-    "failure, and with status 2 if the study is undecided: no run was compared with a requirement, "
-    "or a search found no miss.",
+    help="Exit with status 1 if a run violates a requirement or ends with a declared failure, and "
+    "with status 2 if the study is undecided.",
 )
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def study() -> None:
-    """Run one scenario many times: Monte Carlo, designs of experiments, sensitivity analysis.
+    """Run a scenario many times, for Monte Carlo, design and sensitivity studies.
 
     \b
     Examples:
@@ -517,11 +517,11 @@ def start(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Start a study of SCENARIO, which is a name or FILE.py[:FUNCTION] with a function study().
+    """Run a study of SCENARIO: a name, or FILE.py[:FUNCTION] with a function study().
 
-    The options change the study of the file, or define a study if the file has none. The command
-    ends when each run has a row in the folder FOLDER/results. The programs pandas, polars and
-    DuckDB read this folder as one Parquet table.
+    The options change the study that the file defines, or define a new study. The results of all
+    runs are one table in the folder FOLDER/results. pandas, polars and DuckDB can read this folder
+    as a Parquet table.
 
     \b
     Examples:
@@ -530,9 +530,9 @@ def start(
           --result 'peak=max_abs:plant.x,after=2' --require 'peak<0.5'
       rtsim study start tank.py --design saltelli:base=256 --workers 4
 
-    Exit status: 0 if every run has its results; 1 if a run raised an error or a result is not a
-    number; 2 if runs are missing, were lost or took too long; 130 if interrupted. With --strict,
-    the exit status is 0 if the study passed, 1 if it failed, and 2 if it is undecided.
+    Exit status: 0 if all runs have results; 1 if a run failed; 2 if runs are missing or took too
+    long; 130 after an interruption. With --strict, the exit status is 0 if the study passed, 1 if
+    it failed, and 2 if the result is undecided.
     """
     made = begin(scenario, composed.study(scenario), folder, where)
     _carry_out(made, where, strict, as_json, named=True)
@@ -544,26 +544,26 @@ def start(
 @click.option(
     "--requirement",
     metavar="NAME",
-    help="Requirement whose margin the search minimises: one of --require, of the study or of the "
-    "scenario.  [default: the only requirement]",
+    help="Name of the requirement whose margin the search minimises.  [default: the only "
+    "requirement]",
 )
 @click.option(
     "--population",
     type=int,
     default=0,
-    help="Runs of each generation.  [default: 5 for each factor, at least 20]",
+    help="Number of runs in each generation.  [default: 5 for each factor, at least 20]",
 )
 @click.option(
     "--within",
     type=float,
     default=0.998,
     show_default=True,
-    help="Share of each distribution, around its median, in which the search chooses values.",
+    help="Fraction of each distribution, around the median, from which the search takes values.",
 )
 @click.option(
     "--stop-at-failure",
     is_flag=True,
-    help="End after the first generation in which a run misses the requirement.",
+    help="End the search after the first generation with a run that violates the requirement.",
 )
 @search_options
 @where_options
@@ -582,10 +582,10 @@ def search(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Search for the worst case of SCENARIO: the smallest margin of one requirement.
+    """Search for the run of SCENARIO with the smallest margin of one requirement.
 
-    Differential evolution chooses the factors of each generation of runs from the margins of the
-    earlier runs. Runs that miss the requirement can exist even if the search finds none.
+    The method is differential evolution, which chooses the factors of the next runs from the
+    margins of earlier runs. A search that finds no violation is not a proof that none exists.
 
     \b
     Examples:
@@ -595,8 +595,8 @@ def search(
 
     Exit status: 0 if the search has ended; 1 if a run raised an error or a result is not a number;
     2 if runs are missing, were lost or took too long, or if no run decides the requirement; 130 if
-    interrupted. With --strict, a missed requirement gives the exit status 1, and a search without a
-    miss gives 2.
+    interrupted. With --strict, the exit status is 1 if a requirement was violated, and 2 if no
+    violation was found.
     """
     study = composed.study(scenario, MonteCarlo())
     names = required_names(scenario, study) if requirement is None else [requirement]
@@ -619,7 +619,7 @@ def search(
 @reports_errors
 @trust_options
 def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
-    """Continue the study in FOLDER with the missing runs.
+    """Run the missing runs of the study in FOLDER.
 
     \b
     Examples:
@@ -632,7 +632,6 @@ def resume(folder: Path, where: Where, strict: bool, as_json: bool) -> None:
 def _carry_out(
     folder: Folder, where: Where, strict: bool, as_json: bool, named: bool = False
 ) -> None:
-    """Carry out the missing runs, and show the results.  See :func:`carry_out` for ``named``."""
     line = StudyProgress(
         TerminalLine() if sys.stderr.isatty() and not as_json else None, first_ns=0
     )
@@ -661,7 +660,7 @@ def _carry_out(
 @json_option
 @reports_errors
 def show(folder: Path, of: str | None, strict: bool, as_json: bool) -> None:
-    """Show the results of the study in FOLDER so far: estimates, pass rates, failed runs.
+    """Show the results of the study in FOLDER: estimates, pass rates and failed runs.
 
     \b
     Examples:
@@ -727,9 +726,8 @@ def report(folder: Path, output: Path | None, strict: bool, as_json: bool) -> No
       rtsim study report tank-study
       rtsim study report tank-study -o tank.html --json
 
-    The page has the results so far: pass rates, distributions, time histories, the influence of the
-    factors, convergence, and the worst runs with the commands that repeat them. The exit status is
-    the same as for 'rtsim study show'.
+    The page shows pass rates, distributions, plots over time, the influence of the factors, and the
+        worst runs.
     """
     opened = Folder.open(folder)
     target = output or folder / "report.html"
@@ -753,10 +751,6 @@ def _name(summary: Summary) -> str:
 
 
 def _status(summary: Summary, folder: Path, strict: bool) -> tuple[int, str | None]:
-    """Return the exit status of a study, and the reason if it is not 0.
-
-    With ``strict`` the status also includes missed requirements and undecided outcomes.
-    """
     reasons = [one for one in summary.reasons() if strict or not one.strict]
     outcome = Outcome.of_all(one.outcome for one in reasons) if reasons else Outcome.PASSED
     for one in reasons:

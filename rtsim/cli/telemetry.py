@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 def _address(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
-    """Check the address early, because click may have read the scenario's name as the address."""
     if value:
         try:
             read_address(value)
@@ -91,10 +90,10 @@ def check_telemetry(
     rates: Sequence[str],
     origins: Sequence[str] = (),
 ) -> None:
-    """Check the telemetry options before a scenario is loaded.
+    """Check the options for PlotJuggler and Foxglove before the scenario is loaded.
 
-    Raises :class:`ScenarioError` for options that exclude each other, and for an address that
-    cannot be served.
+    Raises ``ScenarioError`` for options that exclude each other, and for an address that rtsim
+    cannot use.
     """
     if foxglove:
         check_foxglove(foxglove, unencrypted)
@@ -121,7 +120,7 @@ def check_telemetry(
 def header_for_viewers(
     scenario: Scenario, rates: Sequence[str], origins: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the gateway's data for viewers: scene, views, rates and allowed origins."""
+    """Return the data that viewers need at their start: scene, views, rates and allowed origins."""
     from rtsim.gateway.publishing import MOST_VIEWS, read_rates
 
     required = [one.to_plain() for one in scenario.requirements]
@@ -136,7 +135,7 @@ def header_for_viewers(
 
 
 def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
-    """Return each tool's message counts and the number of lost samples; empty without telemetry."""
+    """Return the numbers of sent messages and lost samples, by program."""
     found: Mapping[str, Any] = getattr(inbox, "telemetry", {})
     if not found:
         return {}
@@ -144,7 +143,7 @@ def telemetry_to_json(inbox: Inbox | None) -> dict[str, Any]:
 
 
 def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
-    """Return one line with the counts of messages and the number ``looks`` of dropped samples."""
+    """Return one line of text with the numbers of sent messages and lost samples."""
     told = [
         f"{name}: {counts['sent']} messages sent, {counts['lost']} lost"
         + (f", then {counts['failure']}" if "failure" in counts else "")
@@ -165,8 +164,9 @@ def telemetry_line(found: Mapping[str, ViewerCounts], looks: int = 0) -> str:
 def web(shown: str, port: int | None, keys: Path | None, control: bool) -> None:
     """Show a run in progress, or a recording, on a page in the browser.
 
-    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run). The
-    command prints the address of the page, which only a browser on this machine can open.
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT; it can be omitted if only
+    one run is in progress. The command prints the address of the page; only browsers on this
+    machine can open the page.
 
     \b
     Examples:
@@ -208,7 +208,6 @@ _WAIT_S = 3600.0
 
 
 def _port(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:  # noqa: ARG001
-    """Return the port; raise an error if ``value`` is other text, such as a scenario's name."""
     if value is None:
         return None
     if not value.isdecimal() or not 0 <= int(value) < 65536:
@@ -234,7 +233,7 @@ web_option = click.option(
 
 @contextmanager
 def web_page(port: int | None, control: bool, inbox: PipedInbox) -> Iterator[None]:
-    """Context with a web page of this process's run; without a page if ``port`` is ``None``."""
+    """Context manager that serves a web page of the run in this process."""
     if port is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Print tables with complete names in the terminal, and read single keys from the keyboard."""
+"""Tables for the terminal, and single key presses."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _PAGE = 1000
 class Column:
     """A column of a table.
 
-    ``number`` aligns the column right. ``fold`` breaks long cells into lines. With ``drop`` > 0, a
-    narrow terminal omits the column; columns with the highest value are omitted first.
+    ``number`` aligns the column right. ``fold`` breaks long cells into lines. On a narrow
+    terminal, columns with the highest ``drop`` are omitted first.
     """
 
     name: str
@@ -66,10 +66,10 @@ def print_table(
 def print_long_table(
     out: Console, title: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]
 ) -> None:
-    """Print a table like :func:`print_table`, for any number of rows.
+    """Print a table of any length in little memory.
 
-    The rows are printed page by page, and only one page is in memory. The column headings are
-    printed once. On a later page, a column is wider if a cell needs the space.
+    The column headings are printed once. A column can become wider from one part of the table to
+    the next.
     """
     pages = _pages(rows)
     page = next(pages)
@@ -93,7 +93,6 @@ def _pages(rows: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
 def _print_page(
     out: Console, columns: Sequence[Column], widths: Sequence[int], rows: Sequence[Sequence[str]]
 ) -> None:
-    """Print each row on one line, without column headings.  A narrower terminal wraps the line."""
     gap = " " * _GAP
     lines = [
         gap.join(
@@ -132,7 +131,6 @@ def fitted(
 
 
 def _width(column: Column, cells: Sequence[str], readable: int = _READABLE) -> int:
-    """Return the least width at which no cell is cut off. Folded cells break between words."""
     from rich.cells import cell_len
 
     pieces = [word for cell in cells for word in cell.split()] if column.fold else cells

@@ -74,14 +74,14 @@ class Dashboard:
 
     @property
     def rate(self) -> float:
-        """Simulated seconds per second of wall time, measured over the last second."""
+        """Ratio of simulated time to wall-clock time during the last second."""
         if len(self._passed) < 2:
             return math.nan
         (wall, ns), (wall_now, ns_now) = self._passed[0], self._passed[-1]
         return (ns_now - ns) / (wall_now - wall) if wall_now > wall else math.nan
 
     def scroll(self, rows: int) -> None:
-        """Scroll down by ``rows`` signals, or up if ``rows`` is negative."""
+        """Scroll down by ``rows`` lines, or up if ``rows`` is negative."""
         self.scrolled = min(max(0, self.scrolled + rows), max(0, len(self._units) - 1))
 
     def to_json(self) -> dict[str, Any]:
@@ -97,8 +97,8 @@ class Dashboard:
     def frame(self, width: int, height: int | None = None, said: str = "") -> RenderableType:
         """Return the screen, ``width`` columns wide and at most ``height`` lines high.
 
-        ``said`` is the answer to the last command. If ``height`` is None, the screen contains all
-        signals, but neither the answer nor the keys.
+        ``said`` is the answer to the user's last command. If ``height`` is ``None``, the text
+        contains all signals without the answer and the keys.
         """
         if self._glance is None:
             return Text("waiting for the run")
@@ -185,7 +185,7 @@ def _duration(us: int | None) -> str:
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """Return one bar character for each class. Every count above 0 has a visible bar."""
+    """Return counts as a bar chart of one line, with a visible bar for each count above 0."""
     most = max(counts, default=0)
     return "".join(
         " " if not count else _BARS[max(0, math.ceil(count * len(_BARS) / most) - 1)]
@@ -194,7 +194,7 @@ def histogram(counts: Sequence[int]) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return ``values`` as bars scaled from least to greatest, with gaps for NaN and infinity."""
+    """Return ``values`` as a line of bars, with gaps for NaN and infinity."""
     finite = [v for v in values if math.isfinite(v)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     span = high - low
@@ -252,9 +252,10 @@ _LEFT = "closed this screen; the run continues"
 def top(
     which: str, wanted: tuple[str, ...], rate: float, keys: Path | None, once: bool, as_json: bool
 ) -> None:
-    """Watch a run in progress: rate, slack, overruns, latency by link, signals.
+    """Watch a run in progress: speed, slack time, overruns, latencies and signals.
 
-    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT; it can be omitted if only
+    one run is in progress.
 
     \b
     Examples:
@@ -288,7 +289,6 @@ def top(
 
 
 def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
-    """Return the signals that match ``wanted``, or all (those in views first), up to a limit."""
     known = list(run.signals)
     names = []
     for pattern in wanted:
@@ -300,10 +300,10 @@ def _chosen(run: Run, wanted: tuple[str, ...]) -> list[str]:
 
 
 def in_views(known: Sequence[str], views: object) -> list[str]:
-    """Return all names in ``known``, beginning with the names that occur in ``views`` (plain data).
+    """Return the names in ``known``, first those that the views show.
 
-    If a view contains an array, the result contains the elements, such as ``f16.position_0``.
-    Invalid views are omitted.
+    For an array in a view, the result contains the elements, such as ``f16.position_0``. Invalid
+    views are omitted.
     """
     found: dict[str, None] = {}
     for plain in views if isinstance(views, list) else ():
@@ -315,7 +315,7 @@ def in_views(known: Sequence[str], views: object) -> list[str]:
 
 
 class Screen:
-    """Interactive screen of a run in progress, which handles keys."""
+    """Interactive text screen of a run in progress."""
 
     def __init__(self, run: Run, shown: Dashboard, names: list[str], every_s: float) -> None:
         self._run, self._shown, self._names, self._every_s = run, shown, names, every_s
@@ -342,7 +342,7 @@ class Screen:
         }  # fmt: skip
 
     def show(self) -> str:
-        """Show the screen until the user leaves or the run ends; return the reason."""
+        """Show the screen until the user leaves it or the run ends; return the reason."""
         console = Console(highlight=False)
         try:
             with (

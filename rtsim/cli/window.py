@@ -1,4 +1,4 @@
-"""The window of a run (options, viewer process, FlightGear, summary) and ``rtsim view``."""
+"""Windows of a run and the command ``rtsim view``."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ def view_options(command: F) -> F:
 
 
 class Viewable(click.Command):
-    """Command whose option ``--view`` accepts an optional view or an address ``tcp://HOST:PORT``."""
+    """A command whose option ``--view`` has an optional value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """If an address or a viewpoint follows ``--view``, use it as the value of the option."""
+        """Parse the arguments; the word after ``--view`` is its value if it is a view."""
         joined: list[str] = []
         for word in args:
             if joined and joined[-1] == "--view" and (is_place(word) or is_viewpoint(word)):
@@ -150,7 +150,7 @@ class Viewable(click.Command):
 
 
 def place_options(command: F, view: str = "") -> F:
-    """Add the options of local and remote windows to ``command``, as the argument ``window``.
+    """Add the options for local and remote windows to ``command``.
 
     The command must have the class :class:`Viewable`. ``view`` is the default of ``--view``. If
     ``--view`` is empty, ``window`` is ``None``.
@@ -192,11 +192,10 @@ def place_options(command: F, view: str = "") -> F:
 
 
 def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Return where the windows are, and the views of the windows on this machine.
+    """Return the place of the windows, and the views of the windows on this machine.
 
-    The first result is :data:`HERE` for windows on this machine, an address for windows on other
-    machines, or "" if there is no window. Raises :class:`ScenarioError` for an unknown view, for a
-    repeated view, and for an address together with another ``--view``.
+    The place is ``HERE`` for windows on this machine, an address for windows elsewhere, and ""
+    without windows.
     """
     views = tuple(one for one in given if one != HERE and not is_place(one))
     for one in views:
@@ -218,10 +217,6 @@ def _places(given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 def _served(view: str, keys: Path | None) -> tuple[str, Path] | None:
-    """Return address and key file for windows on other machines, or ``None`` for this machine.
-
-    A client at the address can control and end the run, so a loopback address needs keys too.
-    """
     if view in ("", HERE):
         if keys is not None:
             raise ScenarioError(
@@ -259,9 +254,9 @@ def viewer(
 class Viewed:
     """The viewer of a run, for :func:`rtsim.cli.running.run_command`.
 
-    ``stick`` is a function that returns the name of the external input which the viewer controls.
-    If only FlightGear shows the run, ``window`` is ``None``. Raises :class:`ScenarioError` if the
-    packages of a window on this machine are missing.
+    ``stick`` returns the name of the external input that the viewer controls. If only FlightGear
+    shows the run, ``window`` is ``None``. Raises :class:`ScenarioError` if the packages of a window
+    on this machine are missing.
     """
 
     def __init__(
@@ -344,7 +339,6 @@ class Viewed:
 
 @contextmanager
 def _entered(scenario: str, shared: Path) -> Iterator[None]:
-    """Context during which ``rtsim view`` can find the run."""
     try:
         entry = enter(RegisteredRun(os.getpid(), os.getpid(), scenario, str(shared)), VIEWED)
     except (RtsimError, OSError) as error:
@@ -358,11 +352,9 @@ def _entered(scenario: str, shared: Path) -> Iterator[None]:
 
 
 def safe_values(scenario: Scenario, stick: str, mapping: Path | None) -> Vector:
-    """Return the values (n,) of the signals of ``stick`` after the window has closed.
+    """Return the values (n,) that the signals of ``stick`` take after the window was closed.
 
-    The values come from the file ``mapping``. If ``mapping`` is ``None``, as for a window on
-    another machine, the values come from rtsim's own mapping. Raises :class:`RtsimError` for an
-    invalid mapping.
+    The values come from the file ``mapping``. Raises :class:`RtsimError` for an invalid mapping.
     """
     part = scenario.of(ExternalInputComponent).get(stick)
     if part is None:
@@ -386,7 +378,7 @@ def _size(text: str) -> str:
 
 
 def is_place(word: str) -> bool:
-    """Return True if ``word`` is meant as an address, even without ``tcp://``."""
+    """Return True if ``word`` is an address, with or without ``tcp://``."""
     return _PLACE.fullmatch(word) is not None
 
 
@@ -406,7 +398,7 @@ def _folder(frames: Path | None) -> Path | None:
 
 
 def told_of(figures: dict[str, Any]) -> list[str]:
-    """Return the summary of a window: frames, and the reason for an early end."""
+    """Return how many frames a window has drawn, and why it ended early."""
     lines = [f"window: {figures['frames']} frames, {figures['frames_dropped']} dropped"]
     return [*lines, *what_became_of(figures)]
 
@@ -431,8 +423,6 @@ def what_became_of(figures: dict[str, Any]) -> list[str]:
 
 
 def flightgear_options(command: F) -> F:
-    """Add the options of FlightGear to ``command``, as the argument ``outside``."""
-
     @wraps(command)
     def given(flightgear: str | None, flightgear_version: str, **options: Any) -> Any:
         version = int(flightgear_version)
@@ -449,8 +439,8 @@ def flightgear_options(command: F) -> F:
         click.option(
             "--flightgear",
             metavar="HOST[:PORT]",
-            help="Show the outside view in FlightGear, which runs on HOST with "
-            "--fdm=null --native-fdm=socket,in,60,,5500,udp.",
+            help="Show the outside view in FlightGear on HOST, started with --fdm=null "
+            "--native-fdm=socket,in,60,,5500,udp.",
         ),
         click.option(
             "--flightgear-version",
@@ -465,7 +455,7 @@ def flightgear_options(command: F) -> F:
 
 @dataclass
 class OutsideWindow:
-    """FlightGear as a viewer of a run, and the numbers of packets that were sent to it."""
+    """FlightGear as a viewer of a run, with the number of sent packets."""
 
     address: Address
     version: int
@@ -474,7 +464,7 @@ class OutsideWindow:
 
     @contextmanager
     def showing(self, scenario: Scenario, shared: Path) -> Iterator[None]:
-        """Context in which a process sends the run's states to FlightGear."""
+        """Context manager that sends the states of a run to FlightGear, in a separate process."""
         from rtsim.pilot.flightgear import outside_body
 
         plants = {
@@ -519,9 +509,9 @@ def view(
 ) -> None:
     """Open a window of RUN, which was started with --view or by 'rtsim fly'.
 
-    RUN is a process number, the name of a scenario, or tcp://HOST:PORT (default: the only run).
-    Only the window that was opened first controls the stick. A second window only shows the run,
-    until the first window is closed.
+    RUN is a process number, the name of a scenario, or tcp://HOST:PORT; it can be omitted if only
+    one run is in progress. Only the first window of a run controls the stick. Other windows only
+    show the run while the first window is open.
 
     \b
     Examples:

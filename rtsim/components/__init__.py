@@ -21,24 +21,37 @@ if TYPE_CHECKING:
         TruncatedNormal,
         Uniform,
     )
+    from rtsim.components.networks import MEDIA, read_networks
+    from rtsim.components.networks.ethernet import Ethernet, EthernetLink
+    from rtsim.components.networks.lin import LinBus
+    from rtsim.components.networks.time_division import TimeDivision
+    from rtsim.components.networks.wireless import GilbertElliott, WirelessChannel
 
 __all__ = [
+    "MEDIA",
     "CanBus",
     "ControllerProtocol",
     "Duplicate",
     "Empirical",
+    "Ethernet",
+    "EthernetLink",
     "Fixed",
     "Frame",
     "FrameCodec",
     "FrameError",
     "Gamma",
+    "GilbertElliott",
+    "LinBus",
     "Loss",
     "PythonController",
     "Reorder",
     "SerialLine",
+    "TimeDivision",
     "TruncatedNormal",
     "Uniform",
+    "WirelessChannel",
     "read_frames",
+    "read_networks",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,7 +1,7 @@
 """The compute latency of a controller: seconds, a latency model, or measured delays.
 
-Named models, as in ``--latency gamma:2,0.001``, are in :data:`LATENCY_MODELS`.  Other packages add
-models by the entry point ``rtsim.latency_models`` (docs/extending.md).
+Named models, as in ``--latency gamma:2,0.001``, are in :data:`LATENCY_MODELS`. Other packages add
+latency models through the entry point ``rtsim.latency_models`` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ Allowed = Duration | Empirical
 
 
 def allowing(latency: Allowed) -> LatencyModel:
-    """Return the latency model for seconds, for a text ``NAME:VALUES`` or for measured delays."""
+    """Return the latency model for seconds, for a text ``NAME:VALUES``, or for measured delays."""
     if isinstance(latency, str) and names_a_model(latency):
         return read_latency_model(latency)
     return latency if isinstance(latency, Empirical) else Fixed(latency)
@@ -116,7 +116,7 @@ def latency_of(name: str, latency: Latencies) -> Allowed | None:
 
 
 def latency_in_words(latency: Latencies) -> str:
-    """Return ``latency`` as text, such as ``0.02 s``, with controller names if latencies differ."""
+    """Return a latency as text, such as ``0.02 s``."""
     if latency is None or latency == {}:
         return "as declared"
     if isinstance(latency, Mapping):
@@ -137,7 +137,7 @@ def to_plain(latency: Allowed) -> str | dict[str, object]:
 
 
 def from_plain(data: object) -> Allowed:
-    """Convert the plain data from :func:`to_plain` back to a latency.
+    """Return a latency from the data of ``to_plain``.
 
     Invalid data raises :class:`LatencyError`.
     """
@@ -146,7 +146,8 @@ def from_plain(data: object) -> Allowed:
     samples = data.get("samples") if isinstance(data, Mapping) else None
     if not isinstance(samples, list) or not all(type(s) is int for s in samples):
         raise LatencyError(
-            "the latency in the header is neither a text nor a list of samples in ns"
+            "the latency in the header of the file is neither a text nor a list of samples in ns; "
+            "record the run again"
         )
     assert isinstance(data, Mapping)
     return Empirical(tuple(samples), str(data.get("source", "")))

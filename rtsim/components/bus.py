@@ -1,8 +1,8 @@
-"""The message bus, which carries messages between components with three time stamps.
+"""The message bus, which carries messages between components.
 
-The stamps are ``initiated`` (the sender sampled its inputs), ``completed`` (the sender finished its
-computation) and ``arrival`` (the message takes effect).  The bus holds messages in transit and
-delivers them in one total order.
+A message has three times: ``initiated`` (the sender sampled its inputs), ``completed`` (the sender
+finished its computation) and ``arrival`` (the message takes effect). The bus delivers the messages
+in a defined order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rtsim.components.latency import ZERO, LatencyModel, draw, latency_state, put_latency_back
-from rtsim.components.medium import MediumQueue, Parcel, SharedTransport, shared
+from rtsim.components.medium import (
+    Delivery,
+    Outcome,
+    Parcel,
+    RunningMedium,
+    SharedTransport,
+    shared,
+)
 from rtsim.core.errors import ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
@@ -27,7 +34,7 @@ DELIVERED, LOST, COPY = 0, 1, 2
 
 
 class Message(NamedTuple):
-    """One message, or one copy of a message."""
+    """A message, or one copy of it."""
 
     topic: str
     source: str
@@ -39,7 +46,7 @@ class Message(NamedTuple):
     status: int = DELIVERED
 
     def stamps(self) -> tuple[int, ...]:
-        """Return the message's integers in the recording, ordered as in :data:`STAMPS`."""
+        """Return the times and numbers of the message for the recording."""
         return (self.sequence, *self.initiated, *self.completed, *self.arrival, self.status)
 
 
@@ -58,7 +65,7 @@ LOST_ARRIVAL = Tag(-1, 0)
 
 @dataclass(frozen=True)
 class Topic:
-    """Name, sender, signals and transport latency of messages of one kind."""
+    """Messages of one kind: name, sender, signals and transport latency."""
 
     name: str
     source: str
@@ -69,7 +76,7 @@ class Topic:
 
     @cached_property
     def stream(self) -> str:
-        """Name of the random stream from which the transport latency is drawn."""
+        """Name of the random stream for the transport latency."""
         return f"transport/{self.name}"
 
     @cached_property
@@ -83,7 +90,7 @@ class Topic:
 
 
 class Bus:
-    """The topics of a run and the messages in transit."""
+    """The topics of a run, and the messages in transit."""
 
     def __init__(self, streams: RandomStreams) -> None:
         self._streams = streams
@@ -91,10 +98,10 @@ class Bus:
         self._sequence: dict[str, int] = {}
         self._last_arrival: dict[str, Tag] = {}
         self._flight: list[tuple[Tag, str, str, int, int, Message]] = []
-        self._media: dict[str, MediumQueue] = {}
-        """Queues of the media of the run, by name."""
-        self._on: dict[str, tuple[SharedTransport, MediumQueue]] = {}
-        """Transports on media and the queues of their media, by topic."""
+        self._media: dict[str, RunningMedium] = {}
+        """The media of the run, by name."""
+        self._on: dict[str, tuple[SharedTransport, RunningMedium]] = {}
+        """Transports on media and their media, by topic."""
 
     def add(self, topic: Topic) -> None:
         if topic.name in self.topics:
@@ -118,16 +125,18 @@ class Bus:
                     f"and {medium!r}; declare it once, or give the two media different names"
                 )
         medium.check([*others, (topic.name, transport)])
-        queue = self._media.setdefault(medium.name, MediumQueue(medium.name))
         carrier = transport.carrier(topic.signals, topic.name)
-        queue.add(topic.name, carrier, topic.signals.initial())
-        self._on[topic.name] = transport, queue
+        if medium.name not in self._media:
+            self._media[medium.name] = medium.start(self._streams)
+        running = self._media[medium.name]
+        running.add(topic.name, carrier, topic.signals.initial())
+        self._on[topic.name] = transport, running
 
     def send(self, name: str, initiated: Tag, completed: Tag, payload: Vector) -> list[Message]:
-        """Send a message with a copy of ``payload`` (n,) and return the messages to record.
+        """Send a message with a copy of ``payload`` (n,); return the messages to record.
 
-        The result contains the message and its copies, or the lost message. A message that waits
-        for a medium is returned later by :meth:`transmit`. An impossible delay raises
+        The result contains the message and its copies, or the lost message. If the message must
+        wait for a medium, ``transmit`` returns it later. An impossible delay raises
         :class:`LatencyError`.
         """
         topic = self.topics[name]
@@ -171,42 +180,51 @@ class Bus:
 
     @property
     def next_transmission_ns(self) -> int:
-        """Time at which a medium is next free for a waiting message, ns."""
+        """Time of the next decision of a medium, such as the begin of a transmission, ns."""
         if not self._media:  # asked for at each tag, mostly without a medium
             return NEVER.ns
-        return min(queue.next_ns for queue in self._media.values())
+        return min(medium.next_ns for medium in self._media.values())
 
     def transmit(self, ns: int) -> list[Message]:
-        """Begin the transmissions that are due at ``ns``, and return the messages to record.
+        """Let the media decide what is due at ``ns``, and return the messages to record.
 
-        Call this method after the instant.  The returned messages contain their arrival times.
+        Call this method after the instant.  The returned messages contain their arrival times, or
+        are lost.
         """
-        begun: list[Message] = []
-        for queue in self._media.values():
-            found = queue.decide(ns) if queue.next_ns <= ns else None
-            if found is None:
-                continue
-            parcel, arrival, payload = found
-            payload.setflags(write=False)
-            message = Message(
-                parcel.topic, self.topics[parcel.topic].source, parcel.sequence, parcel.initiated,
-                parcel.completed, arrival, payload, COPY if parcel.copy else DELIVERED,
-            )  # fmt: skip
-            self._put(message, parcel.copy)
-            begun.append(message)
-        return begun
+        found: list[Message] = []
+        for medium in self._media.values():
+            if medium.next_ns <= ns:
+                found += [self._carried(outcome) for outcome in medium.decide(ns)]
+        return found
+
+    def _carried(self, outcome: Outcome) -> Message:
+        parcel = outcome.parcel
+        source = self.topics[parcel.topic].source
+        stamps = parcel.topic, source, parcel.sequence, parcel.initiated, parcel.completed
+        if not isinstance(outcome, Delivery):
+            parcel.sent.setflags(write=False)
+            return Message(*stamps, LOST_ARRIVAL, parcel.sent, LOST)
+        outcome.payload.setflags(write=False)
+        status = COPY if parcel.copy else DELIVERED
+        message = Message(*stamps, outcome.arrival, outcome.payload, status)
+        self._put(message, parcel.copy)
+        return message
 
     def waiting(self, ns: int) -> dict[str, dict[str, int]]:
         """Return the number of waiting messages at ``ns``, by medium and topic."""
-        found = {name: queue.waiting(ns) for name, queue in self._media.items()}
+        found = {name: medium.waiting(ns) for name, medium in self._media.items()}
         return {name: senders for name, senders in found.items() if senders}
 
+    def lost_on_media(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Return the number of messages that media lost, by medium, reason and topic."""
+        return {name: medium.lost for name, medium in self._media.items() if medium.lost}
+
     def on_medium(self, name: str) -> bool:
-        """Return whether messages of topic ``name`` wait for a medium."""
+        """Return whether messages of a topic use a medium."""
         return name in self._on
 
     def inject(self, name: str, tag: Tag, payload: Vector) -> Message:
-        """Add the message of a command; the message arrives at ``tag`` without latency or loss."""
+        """Add the message of a command, which arrives at ``tag``."""
         topic = self.topics[name]
         sequence = self._sequence[name]
         self._sequence[name] = sequence + 1
@@ -233,26 +251,26 @@ class Bus:
 
     @property
     def next_ns(self) -> int:
-        """Time of the earliest arrival, ns; :data:`NEVER` if no message is in transit."""
+        """Time (ns) of the earliest arrival, or ``NEVER``."""
         return self._flight[0][0].ns if self._flight else NEVER.ns
 
     def due(self, tag: Tag) -> list[Message]:
-        """Remove and return the messages that arrive at ``tag``, sorted by source and sequence."""
+        """Remove and return the messages that arrive at ``tag``, in order."""
         out: list[Message] = []
         while self._flight and self._flight[0][0] <= tag:
             out.append(heapq.heappop(self._flight)[-1])
         return out
 
     def position(self, name: str) -> tuple[int, Tag]:
-        """Return the next sequence number and the last arrival of topic ``name``."""
+        """Return the next sequence number and the last arrival of a topic."""
         return self._sequence[name], self._last_arrival[name]
 
     def adopt_position(self, name: str, sequence: int, last_arrival: Tag) -> None:
-        """Set the ``position`` of a topic, after other code has sent messages of the topic."""
+        """Set the position of a topic, after compiled code has sent messages."""
         self._sequence[name], self._last_arrival[name] = sequence, last_arrival
 
     def arrivals_except(self, names: Set[str]) -> list[int]:
-        """Return the first arrival (ns) on topics not in ``names``: a list of one or no element."""
+        """Return the first arrival (ns) on topics that are not in ``names``, as a list."""
         return [min(ns)] if (ns := [e[0].ns for e in self._flight if e[2] not in names]) else []
 
     def take(self, names: Set[str]) -> list[Message]:
@@ -262,12 +280,12 @@ class Bus:
         return [e[-1] for e in sorted(taken, key=lambda e: e[:5])]
 
     def put(self, messages: Iterable[Message]) -> None:
-        """Add ``messages`` to the messages in transit; second copies of messages are forbidden."""
+        """Add ``messages``, which must not contain second copies, to the messages in transit."""
         for message in messages:
             self._put(message)
 
     def save(self) -> dict[str, Any]:
-        """Return messages in transit and counters as plain data."""
+        """Return the messages in transit and the counters as plain data."""
         flight = [
             {
                 "topic": m.topic,
@@ -287,7 +305,7 @@ class Bus:
             "sequence": dict(self._sequence),
             "last_arrival": {k: list(v) for k, v in self._last_arrival.items()},
             "flight": flight,
-            **({"media": {n: q.save() for n, q in self._media.items()}} if self._media else {}),
+            **({"media": {n: m.save() for n, m in self._media.items()}} if self._media else {}),
             **({"transports": kept} if kept else {}),
         }
 
@@ -297,8 +315,8 @@ class Bus:
         self._flight = []
         for name, topic in self.topics.items():
             put_latency_back(topic.transport, saved.get("transports", {}).get(name, {}))
-        for name, queue in self._media.items():
-            queue.restore(saved["media"][name])
+        for name, medium in self._media.items():
+            medium.restore(saved["media"][name])
         for row in saved["flight"]:
             payload = np.array(row["payload"], dtype=np.float64)
             payload.flags.writeable = False

@@ -1,8 +1,8 @@
 """Model of a CAN bus, whose frames compete for transmission by their identifiers.
 
-The model covers classical CAN (ISO 11898-1) without CAN FD.  The transmission time of a frame
-includes its stuff bits, either exactly or in the worst case.  A frame arrives when its end-of-frame
-field ends.  The bus is free again after three further bits, the intermission.
+The model covers classical CAN (ISO 11898-1) without CAN FD. The transmission time of a frame
+includes its stuff bits. A frame arrives at the end of its end-of-frame field. The bus is free again
+three bits later.
 """
 
 from __future__ import annotations
@@ -11,14 +11,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
+from rtsim.components.framed import Framed, Names, names_of
 from rtsim.components.frames.contract import FrameCodec, hexadecimal
-from rtsim.components.medium import Carrier, SharedTransport, Transmission
-from rtsim.components.ports import check_units
-from rtsim.core.errors import ScenarioError, UnknownName
+from rtsim.components.lines import Lines
+from rtsim.components.medium import (
+    Carrier,
+    Hop,
+    MediumLine,
+    PeriodicSender,
+    SenderLoad,
+    SharedTransport,
+    Transmission,
+    duration_ns,
+)
+from rtsim.core.errors import ScenarioError
+from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
-from rtsim.core.tag import NS_PER_S
 
 EXACT, WORST = STUFFING = ("exact", "worst")
 INTERMISSION = 3
@@ -29,6 +37,7 @@ ERROR_FRAME = 20
 """Bits of an error frame: two successive error flags (6 + 6) and a delimiter (8)."""
 MOST_BYTES = 8
 _POLYNOMIAL = 0x4599
+_WIRE = MediumLine(repeats=True)
 
 
 def crc15(bits: int, count: int) -> int:
@@ -40,7 +49,7 @@ def crc15(bits: int, count: int) -> int:
 
 
 def stuffed_part(identifier: int, extended: bool, data: bytes) -> tuple[int, int]:
-    """Return the bits from the start of the frame to the end of its CRC, and their number.
+    """Return the bits from the start of a frame to its CRC, and their number.
 
     The result contains no stuff bits.
     """
@@ -57,7 +66,7 @@ def stuffed_part(identifier: int, extended: bool, data: bytes) -> tuple[int, int
 
 
 def stuff_bits(bits: int, count: int) -> int:
-    """Return the number of stuff bits in ``count`` bits: one after each run of five equal bits."""
+    """Return the number of stuff bits: one after each run of five equal bits."""
     added, run, last = 0, 0, -1
     for at in range(count - 1, -1, -1):
         bit = bits >> at & 1
@@ -68,21 +77,19 @@ def stuff_bits(bits: int, count: int) -> int:
 
 
 def frame_bits(identifier: int, extended: bool, data: bytes) -> int:
-    """Return the number of bits of a frame, including its stuff bits."""
     bits, count = stuffed_part(identifier, extended, data)
     return count + stuff_bits(bits, count) + TAIL
 
 
 def worst_frame_bits(extended: bool, length: int) -> int:
-    """Return the maximum number of bits of a frame of ``length`` bytes, including stuff bits."""
     count = (54 if extended else 34) + 8 * length
     return count + (count - 1) // 4 + TAIL
 
 
 def arbitration(identifier: int, extended: bool) -> tuple[int, int, int]:
-    """Return the key by which frames are sorted in an arbitration; the smallest key wins.
+    """Return the key of a frame in the arbitration; the smallest key wins.
 
-    A short identifier wins against a long one that begins with the same 11 bits.
+    A short identifier wins against a long one with the same first 11 bits.
     """
     if extended:
         return identifier >> 18, 1, identifier & 0x3FFFF
@@ -91,10 +98,9 @@ def arbitration(identifier: int, extended: bool) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class CanBus:
-    """A CAN bus of ``bitrate`` bit/s; frames on buses of the same ``name`` share one bus.
+    """A CAN bus of ``bitrate`` bit/s; buses with the same ``name`` are one bus.
 
-    With ``stuffing="exact"``, the stuff bits of each frame are counted; ``"worst"`` assumes the
-    maximum for the length of the frame.
+    With ``stuffing="exact"``, stuff bits are counted; with ``"worst"``, their maximum is assumed.
 
     Example:
         body = CanBus(500_000, "body")
@@ -104,6 +110,7 @@ class CanBus:
     bitrate: int
     name: str = "can"
     stuffing: str = EXACT
+    kind: ClassVar[str] = "Bus"
 
     def __post_init__(self) -> None:
         if not isinstance(self.bitrate, int) or not 1_000 <= self.bitrate <= 1_000_000:
@@ -124,10 +131,10 @@ class CanBus:
         length: int = MOST_BYTES,
         extended: bool = False,
     ) -> CanFrame:
-        """Return the transport of messages that are sent as frames on this bus.
+        """Return the transport of messages that are frames on this bus.
 
-        A codec rounds values to the bits of the frame.  Without a codec, values arrive unchanged,
-        and the frame has the maximum number of stuff bits.
+        A codec rounds values to the raw numbers in the frame. Without a codec, values are
+        unchanged, and the number of stuff bits is the maximum.
 
         Args:
             of: Codec of the frame, such as a message of a DBC file, or only the identifier.
@@ -137,11 +144,14 @@ class CanBus:
         """
         if isinstance(of, int):
             return CanFrame(self, of, extended, length)
-        names = tuple(sorted((signals or {}).items()))
-        return CanFrame(self, of.identifier, of.extended, of.length, of, names)
+        codec = of.identifier, of.extended, of.length, of
+        return CanFrame(self, *codec, names_of(signals))
+
+    def start(self, streams: RandomStreams) -> Lines:  # noqa: ARG002
+        return Lines(self.name)
 
     def check(self, topics: Iterable[tuple[str, SharedTransport]]) -> None:
-        """Raise :class:`ScenarioError` if two senders use the same identifier."""
+        """Raise ``ScenarioError`` if two senders have the same identifier."""
         known: dict[tuple[int, int, int], str] = {}
         for topic, frame in topics:
             assert isinstance(frame, CanFrame)
@@ -155,11 +165,30 @@ class CanBus:
 
     def ns(self, bits: int) -> int:
         """Return the duration of ``bits``, rounded up to a whole ns."""
-        return -(-bits * NS_PER_S // self.bitrate)
+        return duration_ns(bits, self.bitrate)
+
+    def load(self, senders: Iterable[PeriodicSender]) -> list[SenderLoad]:
+        """Return the load of periodic frames, with the largest number of stuff bits.
+
+        The rows are in the order of priority.
+        """
+        frames = [
+            PeriodicFrame(one.sender, one.transport, one.period_ns)
+            for one in senders
+            if isinstance(one.transport, CanFrame)
+        ]
+        latencies = worst_latencies(frames)
+        return [
+            SenderLoad(
+                one.sender, one.frame.label, one.frame.worst_bits, one.period_ns, one.load,
+                latencies[one.sender],
+            )
+            for one in sorted(frames, key=lambda one: one.frame.priority)
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class CanFrame:
+class CanFrame(Framed):
     """Latency model of messages that are sent as frames with one identifier on ``bus``."""
 
     bus: CanBus
@@ -167,10 +196,8 @@ class CanFrame:
     extended: bool = False
     length: int = MOST_BYTES
     codec: FrameCodec | None = None
-    names: tuple[tuple[str, str], ...] = ()
-    """Pairs of a signal of the message and a signal of the frame, where their names differ."""
+    names: Names = ()
     ordered: bool = field(default=True, init=False)
-    _delays: ClassVar[tuple[int, ...]] = (0,)
 
     def __post_init__(self) -> None:
         most = 2**29 if self.extended else 2**11
@@ -192,68 +219,34 @@ class CanFrame:
 
     @property
     def worst_bits(self) -> int:
-        """Maximum number of bits of the frame, with stuff bits and without the intermission."""
+        """Maximum number of bits of the frame, with stuff bits."""
         return worst_frame_bits(self.extended, self.length)
 
-    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
-        """Return ``(0,)``, because a completed CAN frame is ready for the bus without a delay."""
-        return self._delays
+    @property
+    def priority(self) -> tuple[int, int, int]:
+        return arbitration(self.identifier, self.extended)
+
+    @property
+    def label(self) -> str:
+        """The identifier and the name of the frame."""
+        name = "" if self.codec is None else self.codec.name
+        return f"{hexadecimal(self.identifier, self.extended)} {name}".strip()
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:
-        if self.codec is None:
-            return self._opaque(signals, topic)
-        codec = self.codec
-        where = self._positions(signals, codec, topic)
-        whole = codec.signals.initial()
+        content = self.content(signals, topic, "CAN", self.length)
+        exact = self.bus.stuffing == EXACT
 
-        def carry(payload: Vector) -> Transmission:
-            values, found = whole.copy(), np.full(whole.size, np.nan)
-            values[where] = payload
-            data = codec.encode(values)
-            codec.decode(data, found)
-            worst = self.bus.stuffing == WORST
-            bits = self.worst_bits if worst else frame_bits(self.identifier, self.extended, data)
-            return self._transmission(bits, found[where])
+        def carry(values: Vector) -> Transmission:
+            data, payload = content(values)
+            bits = self.worst_bits
+            if exact and data is not None:
+                bits = frame_bits(self.identifier, self.extended, data)
+            takes, whole = self.bus.ns(bits), self.bus.ns(bits + INTERMISSION)
+            failed = self.bus.ns(bits + ERROR_FRAME + INTERMISSION)
+            hop = Hop(takes, whole - takes, failed, line=_WIRE)
+            return Transmission(self.priority, (hop,), payload)
 
         return carry
-
-    def _opaque(self, signals: Signals, topic: str) -> Carrier:
-        if signals.size and not self.length:
-            raise ScenarioError(
-                f"messages of {topic} have {signals.size} values, but their CAN frame has no data; "
-                "give its length= in bytes"
-            )
-        return lambda payload: self._transmission(self.worst_bits, payload.copy())
-
-    def _transmission(self, bits: int, payload: Vector) -> Transmission:
-        takes, whole = self.bus.ns(bits), self.bus.ns(bits + INTERMISSION)
-        failed = self.bus.ns(bits + ERROR_FRAME + INTERMISSION)
-        priority = arbitration(self.identifier, self.extended)
-        return Transmission(priority, takes, whole - takes, failed, payload)
-
-    def _positions(self, signals: Signals, codec: FrameCodec, topic: str) -> list[int]:
-        names = dict(self.names)
-        for given in names:
-            if given not in signals:
-                raise UnknownName("signal", given, signals.names, f"messages of {topic}")
-        out: list[int] = []
-        for signal in signals:
-            name = names.get(signal.name, signal.name)
-            if name not in codec.signals:
-                raise UnknownName(
-                    "signal", name, codec.signals.names,
-                    f"frame {codec.name}, which carries messages of {topic} (if the frame has "
-                    "another name for the signal, give it in signals=)",
-                )  # fmt: skip
-            check_units(f"{topic}.{signal.name}", signal, codec.signals[name], codec.name)
-            here = codec.signals.slice(name)
-            if here.stop - here.start != signal.size:
-                raise ScenarioError(
-                    f"{topic}.{signal.name} has {signal.size} elements, but {name} of frame "
-                    f"{codec.name} has {here.stop - here.start}"
-                )
-            out += range(here.start, here.stop)
-        return out
 
     def __repr__(self) -> str:
         told = hexadecimal(self.identifier, self.extended)
@@ -264,7 +257,7 @@ class CanFrame:
 
 
 class PeriodicFrame(NamedTuple):
-    """A sender's frame, which becomes ready for its bus every ``period_ns``."""
+    """A frame that a sender sends every ``period_ns``."""
 
     sender: str
     frame: CanFrame
@@ -272,20 +265,20 @@ class PeriodicFrame(NamedTuple):
 
     @property
     def taken_ns(self) -> int:
-        """Longest time for which one frame occupies the bus, including the intermission, ns."""
+        """Longest time (ns) for which a frame occupies the bus."""
         return self.frame.bus.ns(self.frame.worst_bits + INTERMISSION)
 
     @property
     def load(self) -> float:
-        """Largest share of time for which this frame occupies the bus."""
+        """Largest fraction of time for which the frame occupies the bus."""
         return self.taken_ns / self.period_ns
 
 
 def worst_latencies(frames: Sequence[PeriodicFrame]) -> dict[str, int | None]:
-    """Map each sender to the worst-case latency of its frame on one bus, in ns.
+    """Return the longest latency (ns) of each sender's frame on a bus.
 
-    The latency lasts from the time at which the frame is ready until its arrival. A latency is None
-    if the bus cannot carry the frame together with all frames of higher priority.
+    The latency lasts from the completion of a frame until its arrival. The latency is None if the
+    bus cannot carry the frame together with all frames of higher priority.
     """
     ordered = sorted(frames, key=lambda f: arbitration(f.frame.identifier, f.frame.extended))
     out: dict[str, int | None] = {}

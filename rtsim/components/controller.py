@@ -1,8 +1,8 @@
-"""The interface of all controllers, and a controller whose law is a Python function.
+"""The interface of controllers, and controllers in Python.
 
-The executive samples the inputs of a controller at a tag, sends them, and receives the answer when
-it is due.  The trace does not depend on the process or device that computes the answer.  Optional
-methods of controllers are in :mod:`rtsim.components.protocols`.
+A run samples the inputs of a controller, sends them, and receives the answer when it is due. The
+results do not depend on where the answer is computed. Optional methods of controllers are in
+:mod:`rtsim.components.protocols`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LAW = Arguments("t, u, s, p, y", "y", changes="s, y", does="updates s and fills
 
 
 class ControllerProtocol(Protocol):
-    """Interface of every controller; a controller has at most one pending request."""
+    """Interface of controllers; a controller has at most one pending request."""
 
     @property
     def inputs(self) -> Signals: ...
@@ -51,17 +51,17 @@ class ControllerProtocol(Protocol):
 
     @property
     def outside(self) -> bool:
-        """True if another process or a device computes the answers, in varying time."""
+        """True if another process or a device computes the answers."""
         ...
 
     def send(self, tag: Tag, inputs: Vector) -> None:
-        """Start a step with ``inputs`` (m,), sampled at ``tag``; this method must not block."""
+        """Start a step with ``inputs`` (m,), without waiting for the answer."""
         ...
 
     def receive(self, tag: Tag, patience: float) -> Vector | None:
-        """Return the answer (n,) to the request of ``tag``, or ``None`` if no answer has arrived.
+        """Return the answer (n,) to the request of ``tag``, or ``None`` if it has not arrived.
 
-        ``patience`` is the timeout in s of wall-clock time.
+        ``patience`` is the longest time (s) to wait.
         """
         ...
 
@@ -71,9 +71,9 @@ class ControllerProtocol(Protocol):
 class PythonController:
     """A controller whose control law is a Python function.
 
-    The law must be a pure function of ``(t, u, s, p)`` that updates its memory s in place.  Signals
-    are ``u.temperature`` or ``u[0]``.  An unknown argument or signal raises :class:`ModelError`
-    with file and line.
+    The function must depend only on its arguments ``(t, u, s, p)``, and update the memory s in
+    place. Signals are ``u.temperature`` or ``u[0]``. Raises ``ModelError`` for an unknown argument
+    or signal.
 
     Args:
         law: The control law; see :data:`Law`.
@@ -136,7 +136,6 @@ class PythonController:
         }
 
     def _unwritten(self) -> Vector:
-        """Return the outputs before the first step: 0, or the initial value of optional outputs."""
         return Signals(
             *(s if s.optional else replace(s, initial=0.0) for s in self.outputs)
         ).initial()
@@ -154,11 +153,11 @@ class PythonController:
 
     @property
     def later(self) -> bool:
-        """True if the law runs in plain Python and can continue in machine code with equal bits."""
+        """True if the controller can begin in plain Python and continue in machine code."""
         return self._compile == LATER and not isinstance(self._native.handle, np.intp)
 
     def to_machine_code(self) -> None:
-        """Continue in machine code instead of plain Python; the results have the same bits."""
+        """Continue in machine code instead of plain Python, with exactly the same results."""
         if self.later:
             self._compile = True
             for name in ("_native", "_law", "checked"):
@@ -166,7 +165,6 @@ class PythonController:
 
     @cached_property
     def _law(self) -> Callable[[float], object]:
-        """The control law as a function of only the time t, bound to the controller's vectors."""
         vectors = (self._u, self.s, self.p, self._y)
         return first_checked(
             self._native, vectors, lambda law: vars(self).update(_law=law, checked=True)
@@ -175,7 +173,7 @@ class PythonController:
     def ready(self, compile: Compilation) -> PythonController:
         """Return a new copy (see :meth:`fresh`).  The argument ``compile`` selects the compilation.
 
-        A controller made with ``compile=False`` always runs in plain Python.
+        With ``compile=False``, the controller always runs in plain Python.
         """
         self._check_written()
         out = self.fresh()
@@ -186,7 +184,6 @@ class PythonController:
         return out
 
     def _check_written(self) -> None:
-        """Raise an error if the law never writes an output or reads an unset variable."""
         check_locals(self.law, self.name)
         columns = [s.optional for s in self.outputs for _ in s.columns]
         for i in never_written(self.law, 4, self.outputs.size):
@@ -199,7 +196,7 @@ class PythonController:
                 )
 
     def fresh(self) -> PythonController:
-        """Return a copy for one run, in its initial state and with its own memory."""
+        """Return a copy in its initial state, for one run."""
         out = copy(self)
         out.p = self.parameters.initial(self.values)
         out.s = self.memory.initial()
@@ -240,21 +237,18 @@ class PythonController:
 
     @cached_property
     def checked(self) -> bool:
-        """True if the first call of the control law was checked or needs no check."""
+        """True if the first call of the function was checked."""
         return not self._native.unchecked
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return the law's address and vectors (u, s, p, y), or None if the law is not compiled."""
+        """Return the address and the vectors (u, s, p, y) of the function, or None."""
         handle = self._native.handle
         if not isinstance(handle, np.intp):
             return None
         return int(handle), (self._u, self.s, self.p, self._y)
 
     def ran_by_address(self, steps: int, request: Tag | None) -> None:  # noqa: ARG002
-        """Set the pending request, or ``None``; compiled code has computed the answer.
-
-        The other memory of the controller is in the vectors of the compiled code.
-        """
+        """Set the pending request after compiled code has computed the answer."""
         self._pending = request
 
     def functions(self) -> Sequence[Any]:
@@ -265,7 +259,7 @@ class PythonController:
 
     @property
     def resettable(self) -> bool:
-        """True for this class. A subclass that adds no memory can override the property."""
+        """True for this class. A subclass without further memory can override this property."""
         return type(self) is PythonController
 
     def save(self) -> dict[str, Any]:
@@ -280,7 +274,7 @@ class PythonController:
 
 
 class FedController:
-    """Controller that replays recorded answers of a controller outside this process.
+    """A controller that replays recorded answers.
 
     Args:
         inputs: Inputs of the recorded controller.
@@ -348,7 +342,7 @@ class FedController:
         return {**self._history.save(), **answer}
 
     def asked_for(self, times: int) -> None:
-        """Set the number of ``receive`` calls that found no answer to the pending request."""
+        """Set how often ``receive`` found no answer to the pending request."""
         self._history.open, self._history.asked = True, times
 
     def restore(self, saved: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""Task of a controller, which samples inputs at ticks and sends answers at their due times.
+"""The task of a controller: sample inputs at ticks, and send answers when they are due.
 
-Deviations are recorded as events: Late, Discarded, Missed, Failed or Restarted.
+Irregularities are recorded as events: Late, Discarded, Missed, Failed or Restarted.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ class ControllerRequest:
 
 
 class ControllerTask(Ticking):
-    """Task that samples a controller's inputs at its ticks and sends answers at their due times."""
-
     counts = ("k", "sequence")
 
     def __init__(
@@ -113,12 +111,12 @@ class ControllerTask(Ticking):
 
     @property
     def forgets(self) -> bool:
-        """True if the controller's memory cannot be saved, so that runs cannot be resumed."""
+        """True if the controller's memory cannot be saved."""
         return not isinstance(self.controller, Savable)
 
     @property
     def due_ns(self) -> int:
-        """Due time of a pending answer, ns; :data:`FAR` for a late answer or no pending answer."""
+        """Due time of a pending answer (ns), or ``FAR``."""
         return FAR if self.request is None or self.request.late else self.request.due.ns
 
     def compiled(self) -> CompiledReaction | str:
@@ -130,7 +128,7 @@ class ControllerTask(Ticking):
         return CompiledReaction("controller", self.wiring, native[0], native[1], self.compute)
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function that warms up the controller's step, or ``None``."""
+        """Return a function that warms up the controller, or ``None``."""
         return self.controller.warm_up() if isinstance(self.controller, WarmedUp) else None
 
     @property
@@ -140,7 +138,7 @@ class ControllerTask(Ticking):
 
     @property
     def checked(self) -> bool:
-        """True if compiled code may run the next tick or send the pending answer."""
+        """True if compiled code may execute the next tick."""
         checked: bool = getattr(self.controller, "checked", True)
         return checked and not self._failed_or_late
 
@@ -230,7 +228,7 @@ class ControllerTask(Ticking):
             self.controller.close()
 
     def answer(self, environment: Environment) -> None:
-        """Send the answer whose due time has come, or record that the answer is late."""
+        """Send the answer that is due, or record that the answer is late."""
         request = self.request
         assert request is not None
         try:

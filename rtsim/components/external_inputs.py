@@ -1,8 +1,7 @@
-"""External inputs: signals that a person, a device or a network decides during a run.
+"""External inputs: signals from a person, a device or a network.
 
 rtsim reads an external input at each tag, holds the value until the next tag, and records it.  A
-replay uses the recorded values.  Only event inputs, such as an edge at a rig's pin, interrupt the
-wait and insert a tag.
+replay uses the recorded values. An event input, such as an edge at a pin of a rig, inserts a tag.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from rtsim.core.signals import Signals, Vector
 
 
 class InputDevice(Protocol):
-    """Source of an external input; rtsim polls it once per tag, so polling must not block.
+    """Source of an external input, which the run polls at each tag; ``poll`` must not wait.
 
     If the source has an attribute ``stamps``, its time stamps are recorded with each value (see
     :attr:`ExternalInput.stamps`).
     """
 
     def poll(self) -> Vector | None:
-        """Return new values (n,), or ``None`` if nothing has changed."""
+        """Return new values (n,), or ``None`` without a change."""
         ...
 
 
 class ExternalInput:
-    """A named external input; with ``wake``, an event input, which can insert a tag."""
+    """An external input; with ``wake``, its events insert tags."""
 
     def __init__(
         self, name: str, signals: Signals, device: InputDevice, wake: Wake | None = None
@@ -46,7 +45,7 @@ class ExternalInput:
 
     @property
     def stamps(self) -> tuple[int, int, int]:
-        """Times at which the last values were read, decoded and sampled, ns.
+        """Times (ns) at which the last values were read, decoded and sampled.
 
         The clock is :data:`rtsim.core.clock.stopwatch`.  The times are available only if
         :attr:`stamped`.
@@ -55,15 +54,15 @@ class ExternalInput:
         return stamps
 
     def read(self, ns: int) -> Vector | None:  # noqa: ARG002
-        """Return the new values for the tag at ``ns``, or ``None``."""
+        """Return new values for the tag at ``ns``, or ``None``."""
         return self._device.poll()
 
     def go_to(self, ns: int) -> None:
-        """Continue at ``ns``; an input that replays recorded values overrides this method."""
+        """Continue at the time ``ns``, in a replay."""
 
 
 class FedInput(ExternalInput):
-    """External input of a replay, with the recorded values at the recorded tags."""
+    """External input of a replay, which repeats the recorded values."""
 
     def __init__(self, name: str, signals: Signals, values: Mapping[int, Vector]) -> None:
         super().__init__(name, signals, _Silent())

@@ -1,10 +1,9 @@
-"""Latency models of computations and links, and decorators that lose, copy or reorder messages.
+"""Latency models, and decorators that lose, copy or reorder messages.
 
-A model returns one delay in ns for each copy that arrives: none for a lost message, two for a
-duplicated message.  Random numbers come only from the stream in the model's arguments.  A model can
-have state: each link of each run uses its own copy, and checkpoints contain the state
-(:func:`latency_state`).  Names of models, as in ``--latency gamma:2,0.001``, are in
-:data:`rtsim.components.allowed_latency.LATENCY_MODELS`.
+A model returns a list of delays (ns): empty for a lost message, and with two elements for a
+duplicated one. R Random numbers come only from the stream that the model receives. A model can have
+state: each link of each run has its own copy. Names of models, as in ``--latency gamma:2,0.001``,
+are in :data:`rtsim.components.allowed_latency.LATENCY_MODELS`.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ from rtsim.core.tag import LONGEST_NS, NS_PER_S, Duration, declared_ns, to_ns
 class LatencyModel(Protocol):
     """Interface of latency models.
 
-    If ``ordered`` is True, a later message never overtakes an earlier one.
+    If ``ordered`` is True, messages never overtake each other.
     """
 
     @property
     def ordered(self) -> bool: ...
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
-        """Return the delays of one message, ns: none if it is lost, two if it is duplicated."""
+        """Return the delays (ns) of a message: none if lost, two if duplicated."""
         ...
 
 
 def draw(
     model: LatencyModel, streams: RandomStreams, stream: str, size_bytes: int, link: str
 ) -> tuple[int, ...]:
-    """Return delays in ns, with random numbers from stream ``stream``.
+    """Return delays in ns, with random numbers from ``stream``.
 
-    Invalid delays raise :class:`LatencyError` with the names of the model and the link.
+    Raises ``LatencyError`` for invalid delays.
     """
     if type(model) is Fixed:  # the constructor of Fixed has checked the delay
         return model.constant
@@ -65,7 +64,6 @@ def draw(
 
 
 def _ns(seconds: float) -> int:
-    """Return ``seconds`` rounded to ns; a value out of range raises :class:`LatencyError`."""
     if not abs(seconds * NS_PER_S) < LONGEST_NS:
         raise LatencyError(
             f"the latency model drew a delay of {seconds} s; a delay must be finite and shorter "
@@ -88,7 +86,7 @@ def _probability(what: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A constant latency, s; the default of every link is ``Fixed(0)``.
+    """A constant latency, s; the default of a link is ``Fixed(0)``.
 
     Example:
         Fixed(0.002)  # 2 ms
@@ -107,9 +105,9 @@ class Fixed:
 
 
 def latency_model(given: LatencyModel | Duration, where: str) -> LatencyModel:
-    """Return ``given`` as a latency model; a number of seconds becomes a constant latency.
+    """Return a latency model; a number becomes a constant latency in s.
 
-    Any other object raises :class:`ScenarioError`, whose message begins with ``where``.
+    Raises ``ScenarioError`` for any other object.
     """
     if isinstance(given, int | float | str | Fraction) and not isinstance(given, bool):
         return Fixed(given)
@@ -144,7 +142,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class TruncatedNormal:
-    """Latency with a normal distribution, truncated to the range ``low`` to ``high``, all in s.
+    """Latency with a normal distribution, truncated to ``low`` … ``high``, s.
 
     Example:
         TruncatedNormal(mean=0.005, deviation=0.001, low=0.003)
@@ -180,7 +178,7 @@ class TruncatedNormal:
 
 @dataclass(frozen=True)
 class Gamma:
-    """Latency of ``minimum`` plus a gamma distribution, as in many networks.
+    """Sum of the constant ``minimum`` and a gamma-distributed latency, as in many networks.
 
     ``minimum`` and ``scale`` are in s.
 
@@ -206,7 +204,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class SerialLine:
-    """Latency of a serial line: payload and ``overhead`` (bytes) at ``baud`` bits per s.
+    """Latency of a serial line with ``baud`` bit/s, for payload and ``overhead`` (bytes).
 
     Example:
         SerialLine(115200, overhead=4)
@@ -232,7 +230,7 @@ class SerialLine:
 
 @dataclass(frozen=True, repr=False)
 class Empirical:
-    """Latency drawn from measured delays (ns), independently and with equal probability.
+    """Latency drawn at random from measured delays (ns).
 
     ``source`` describes where the delays were measured.
 
@@ -271,7 +269,7 @@ class Empirical:
         return sorted(self.samples)[max(rank, 1) - 1]
 
     def __repr__(self) -> str:
-        """Return a short text that identifies the samples by their hash."""
+        """Return a text with the hash of the samples."""
         told = hashlib.sha256(",".join(map(str, self.samples)).encode()).hexdigest()[:16]
         return (
             f"Empirical({len(self.samples)} samples, {min(self.samples)} to {max(self.samples)} ns,"
@@ -281,7 +279,7 @@ class Empirical:
 
 @dataclass(frozen=True)
 class Loss:
-    """Decorator that loses each message with ``probability``; lost messages are still recorded.
+    """Decorator that loses messages with ``probability``; lost messages are recorded too.
 
     Example:
         Loss(Gamma(2.0, 0.001), probability=0.01)
@@ -306,7 +304,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Decorator that sends a second copy ``gap`` s later, with the given ``probability``.
+    """Decorator that sends a second copy after ``gap`` s, with ``probability``.
 
     Example:
         Duplicate(Fixed(0.002), probability=0.01, gap=0.001)
@@ -332,7 +330,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Reorder:
-    """Decorator that delays messages with ``probability`` by ``extra`` s, so others can overtake.
+    """Decorator that delays messages by ``extra`` s with ``probability``.
 
     Example:
         Reorder(Uniform(0.001, 0.002), probability=0.05, extra=0.01)
@@ -357,7 +355,7 @@ ZERO: LatencyModel = Fixed(0)
 
 @runtime_checkable
 class SavableLatency(Protocol):
-    """A latency model that saves its state itself, as plain data."""
+    """A latency model that saves its own state as plain data."""
 
     def save(self) -> dict[str, Any]: ...
 
@@ -365,9 +363,9 @@ class SavableLatency(Protocol):
 
 
 def for_one_run(model: LatencyModel, link: str) -> LatencyModel:
-    """Return the model for one ``link`` of one run: a copy, unless ``model`` has no state.
+    """Return the latency model of a link for one run: a copy if the model has state.
 
-    A model that cannot be copied raises :class:`ScenarioError`.
+    Raises ``ScenarioError`` for a model that cannot be copied.
     """
     if remembers_nothing(model):
         return model
@@ -382,7 +380,7 @@ def for_one_run(model: LatencyModel, link: str) -> LatencyModel:
 
 
 def remembers_nothing(model: object) -> bool:
-    """Return whether the model has no state, so that delays can be drawn in advance."""
+    """Return whether the model has no state."""
     options: Any = getattr(type(model), "__dataclass_params__", None)
     if not is_dataclass(model) or isinstance(model, type) or not options.frozen:
         return False
@@ -403,7 +401,9 @@ def _is_model(value: object) -> bool:
 def _attributes(model: object) -> dict[str, Any]:
     slots = (n for kind in type(model).__mro__ for n in getattr(kind, "__slots__", ()))
     found = {name: getattr(model, name) for name in slots if hasattr(model, name)}
-    return {**found, **getattr(model, "__dict__", {})}
+    found |= getattr(model, "__dict__", {})
+    medium = getattr(model, "medium", None)  # a declaration without state
+    return {name: value for name, value in found.items() if medium is None or value is not medium}
 
 
 def _never_changes(value: object) -> bool:
@@ -413,7 +413,6 @@ def _never_changes(value: object) -> bool:
 
 
 def _packed(value: object) -> Any:
-    """Return ``value`` as plain data; an unsupported type raises :class:`TypeError`."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, tuple):
@@ -440,7 +439,7 @@ def _can_be_packed(value: object) -> bool:
 
 
 def latency_state(model: LatencyModel) -> dict[str, Any]:
-    """Return the state of ``model`` and of inner models as plain data for a checkpoint."""
+    """Return the state of a latency model as plain data, for a checkpoint."""
     if remembers_nothing(model):
         return {}
     if isinstance(model, SavableLatency):
@@ -472,7 +471,7 @@ def put_latency_back(model: LatencyModel, saved: dict[str, Any]) -> None:
 
 
 def not_saved(model: LatencyModel) -> Iterator[str]:
-    """Yield attributes that can hold state but are not plain data, as ``Class.name``."""
+    """Yield attributes that may contain state but are not plain data, as ``Class.name``."""
     if remembers_nothing(model) or isinstance(model, SavableLatency):
         return
     for name, value in _attributes(model).items():

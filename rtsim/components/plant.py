@@ -1,4 +1,4 @@
-"""A plant in a run: the state of its model, its grid of steps, and its provisional step."""
+"""A plant in a run: its state, the times of its steps, and its provisional step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_AT_ONCE = 64
 
 
 class TooSlow(Exception):
-    """Raised if a step in plain Python is so slow that the run should switch to machine code."""
+    """Steps in plain Python are so slow that the run should continue in machine code."""
 
 
 class RunningPlant:
@@ -36,6 +36,9 @@ class RunningPlant:
     ``values`` is one vector, ``[x, z, u, y]``, so that one copy records all parts.  ``x``, ``z``,
     ``u`` and ``y`` are views of it.  ``target_ns`` is the end of the provisional step.
     """
+
+    outside = False
+    """True if a part of the state is outside of the vectors of the plant."""
 
     def __init__(
         self,
@@ -107,9 +110,9 @@ class RunningPlant:
         self._evaluate_output = resident(bound.output, *vectors, self.sampled)
 
     def to_machine_code(self) -> None:
-        """Continue in machine code instead of plain Python; the results have the same bits.
+        """Continue in machine code instead of plain Python, with exactly the same results.
 
-        The committed state remains; a provisional step is discarded and computed again.
+        A provisional step is discarded.
         """
         if not self.bound.later:
             return
@@ -130,7 +133,7 @@ class RunningPlant:
 
     @property
     def behind(self) -> bool:
-        """True if a port connected to the inputs has changed since the plant last read it."""
+        """True if a connected signal has changed since the plant read its inputs."""
         return self.stale and bool(self.sources)
 
     @property
@@ -139,7 +142,7 @@ class RunningPlant:
         return self._grid_ns if self.target_ns == NONE_NS else self.target_ns
 
     def propagate(self, limit_ns: int) -> None:
-        """Take a provisional step to the next grid point, ``limit_ns``, or the next guard event."""
+        """Take a provisional step to the next grid point, ``limit_ns`` or the next event."""
         target = self._grid_ns if self._grid_ns < limit_ns else limit_ns
         try:
             bad, reached = self._advance(target)
@@ -155,14 +158,12 @@ class RunningPlant:
         self.target_ns = reached
 
     def _advance(self, target: int) -> tuple[int, int]:
-        """Return the result of a step to ``target`` and the time at which the step ended, ns."""
         if self.watch is not None:
             return self.watch.advance(self.ns, target)
         vectors = (self.x, self.z, self.u, self.p, self.next_x)
         return self.stepper.advance(self.ns, target, *vectors), target
 
     def _raise_attributed(self, error: BaseException) -> NoReturn:
-        """Raise an error for an exception of the model, with the time of the step."""
         attribute_to(f"{self.name} (model {self.bound.model.name})", Tag(self.ns), error)
 
     def _complain(self, bad: int, target: int) -> NoReturn:
@@ -181,9 +182,9 @@ class RunningPlant:
         )
 
     def begin_run(self, interrupt_check: Callable[[], object], paced: bool = False) -> None:
-        """Begin a run; the solver calls ``interrupt_check`` in each pause of a long step.
+        """Begin a run; the solver calls ``interrupt_check`` during long steps.
 
-        In a ``paced`` run, the time between two tags is for the computation of the next step.
+        In real time (``paced``), the next step is computed between two tags.
         """
         self.paced = paced
         self.give_up()
@@ -192,13 +193,12 @@ class RunningPlant:
             self.stepper.interrupt_check = interrupt_check
 
     def give_up(self) -> None:
-        """Abandon a paused provisional step, if there is one."""
+        """Abandon a paused provisional step."""
         give_up = getattr(self.stepper, "give_up", None)
         if give_up is not None:
             give_up()
 
     def _refuse(self, from_ns: int, to_ns: int, when: str) -> None:
-        """Raise an error if algebraic equations or a mass matrix have no solution."""
         model, times = self.bound.model, (from_ns / NS_PER_S, to_ns / NS_PER_S)
         said = trouble_in_step(model, times, self.x, self.z, self.u, self.p)
         if said:
@@ -207,18 +207,17 @@ class RunningPlant:
             )
 
     def unsolve(self) -> None:
-        """Restore the values at which the first search for the algebraic values begins."""
+        """Restore the first guess of the algebraic variables."""
         if self._guess.size:
             self.z[-self._guess.size :] = self._guess
 
     def take_steps(self, limit_ns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-        """Take several steps on the plant's own grid, all before ``limit_ns``, and commit them.
+        """Take and commit several steps before ``limit_ns``.
 
-        The caller ensures that no other event lies between the steps.  Results equal those of
-        single steps.
+        No other event may lie between these steps. Results equal those of single steps.
 
-        Returns the times (k,), ns, and ``values`` at each time (k, n).  Returns None if the solver
-        has no method ``run``, or if fewer than two steps remain.
+        Returns the times (k,), ns, and ``values`` at each time (k, n). Returns None if the solver
+        cannot take several steps.
         """
         run = getattr(self.stepper, "run", None)
         if (
@@ -262,18 +261,18 @@ class RunningPlant:
         return found
 
     def native_output(self) -> AddressBlock | None:
-        """Return the compiled output function and its vectors; None if the model has no outputs."""
+        """Return the compiled output function with its vectors, or None."""
         if not self.sampled.size:
             return None
         return evaluation_block(self.bound.output, self.x, self.z, self.u, self.p, self.sampled)
 
     @property
     def position(self) -> tuple[int, int]:
-        """The present time (ns), and the index of the next point of the plant's own grid."""
+        """The present time (ns), and the index of the next grid point."""
         return self.ns, self._k
 
     def adopt_compiled_state(self, ns: int, k: int) -> None:
-        """Set the plant's time to ``ns`` after steps in compiled code; discard a provisional step.
+        """Set the time to ``ns`` after steps in compiled code.
 
         After the compiled steps, the plant's :attr:`position` is ``(ns, k)``.
         """
@@ -286,7 +285,7 @@ class RunningPlant:
 
     @property
     def fires(self) -> bool:
-        """True if a guard crossed zero at the present time and its reset has not run yet."""
+        """True if a guard has fired at the present time, before its reset."""
         return self.watch is not None and bool(self.watch.fired)
 
     def discard(self) -> None:
@@ -295,9 +294,9 @@ class RunningPlant:
             self.watch.fired = ()
 
     def commit(self) -> int:
-        """Commit the provisional step and compute the outputs.
+        """Commit the provisional step, and compute the outputs.
 
-        Returns the number of solver steps that exceeded the budget or had no error bound.
+        Returns the number of solver steps without an error bound.
         """
         before = self._unbounded() if self.budgeted else 0
         self.ns = self.target_ns
@@ -318,7 +317,7 @@ class RunningPlant:
         return getattr(self.stepper, "unbounded", None) or 0
 
     def sample(self) -> None:
-        """Compute outputs and algebraic values at the present state and inputs."""
+        """Compute outputs and algebraic variables for the present state and inputs."""
         if not self.sampled.size:
             return
         try:
@@ -335,7 +334,7 @@ class RunningPlant:
             )
 
     def changed(self) -> None:
-        """Inform the solver that x, z, u or p has changed, and compute the outputs."""
+        """Inform the solver of a change of x, z, u or p, and compute the outputs."""
         self.stepper.forget()
         if self.watch is not None:
             try:
@@ -345,14 +344,14 @@ class RunningPlant:
         self.sample()
 
     def read_wires(self) -> None:
-        """Read the values of the connected signals; :meth:`settle` copies them to the inputs."""
+        """Read the connected signals; ``settle`` copies them to the inputs."""
         if self.wiring is not None and (self.stale or self.reads_plants):
             self.stale = False
             self.unsettled = True
             self.wiring.gather()
 
     def settle(self) -> bool:
-        """Apply the writes of a microstep; return whether values of the plant can have changed."""
+        """Apply the changes of a microstep; return whether values of the plant may have changed."""
         written, self.touched = self.touched, False
         self.unsettled = False
         if self.wiring is not None and self.wiring.into.tobytes() != self.u.tobytes():
@@ -363,7 +362,7 @@ class RunningPlant:
         return written
 
     def save(self) -> dict[str, Any]:
-        """Return the committed state; after a restore, the provisional step is computed again."""
+        """Return the committed state as plain data."""
         return {
             "ns": self.ns,
             "k": self._k,
@@ -391,8 +390,8 @@ class RunningPlant:
 
     @property
     def unsaved(self) -> str:
-        """Reason why the state cannot be saved; empty if the state can be saved."""
+        """Why the state cannot be saved; empty if it can."""
         return ""
 
     def close(self) -> None:
-        """Free what the plant uses outside this process; the run has ended."""
+        """Free resources outside this process after the run."""

@@ -1,8 +1,7 @@
 """Ports and wirings, which connect components.
 
-A port is a named vector that other components read: the values of a plant, the latest message of a
-controller, or the values of a source. A :class:`Wiring` copies values of ports into the inputs of a
-component.
+A port is a named vector that other components read, such as the values of a plant or the latest
+message of a controller. A ``Wiring`` copies values from ports to the inputs of a component.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Source = str | float
 
 @dataclass(eq=False)
 class SignalPort:
-    """A named vector that other components read; ``value`` is always changed in place."""
+    """A named vector that other components read; ``value`` changes in place."""
 
     name: str
     signals: Signals
@@ -44,20 +43,20 @@ class SignalPort:
         self.early = self.value.copy()
 
     def put(self, payload: Vector) -> None:
-        """Write the values of a message or of a source, for all readers."""
+        """Write the values of a message or a source for all readers."""
         self.value[:] = payload
         for held in self.held:
             held[:] = payload
         self.put_early(payload)
 
     def put_early(self, payload: Vector) -> None:
-        """Write an answer that only the later controllers of a declared order can read."""
+        """Write an answer that only later controllers in a declared order can read."""
         self.early[:] = payload
         for held in self.held_early:
             held[:] = payload
 
     def hold(self, where: slice, values: Vector, early: bool) -> Vector:
-        """Return a copy of ``value`` (n,) for one reader; each :meth:`put` updates the copy."""
+        """Return a copy of ``value`` (n,) for one reader, which each ``put`` updates."""
         held = self.value.copy()
         held[where] = values
         (self.held_early if early else self.held).append(held)
@@ -65,11 +64,11 @@ class SignalPort:
 
 
 class Wiring:
-    """Connection that copies elements of ports into the inputs of a component.
+    """Copy elements of ports to the inputs of a component.
 
-    ``sources`` maps inputs to signals or numbers. Before the first message, an input has the value
-    in ``initial``. An input without a value in ``initial`` has its declared initial value. If no
-    initial value is declared, the input has the initial value of the signal that it reads.
+    ``sources`` maps inputs to signals or numbers. Before its first message, an input has its value
+    in ``initial``. Without such a value, an input has its declared initial value. Without a
+    declared initial value, an input has the initial value of its source.
     """
 
     def __init__(
@@ -94,10 +93,9 @@ class Wiring:
                 into[:] = np.where(_mask(signals, name), signals.initial({name: source}), into)
 
     def connect(self, ports: Mapping[str, SignalPort], early: Collection[str] = ()) -> set[str]:
-        """Connect the sources to the elements of ports; return the names of the ports.
+        """Connect sources to the inputs; return the names of their ports.
 
-        ``early`` contains the names of the controllers that run before the component in the
-        declared order.
+        ``early`` contains the controllers that react before the component.
         """
         runs: dict[tuple[str, str], tuple[list[int], list[int], Vector]] = {}
         for name, source in sorted(self.sources.items()):
@@ -128,7 +126,7 @@ class Wiring:
         return {port for port, _ in runs}
 
     def copies(self) -> list[tuple[Vector, Vector]]:
-        """Return pairs (target, source) of equally long vectors, which :meth:`gather` copies."""
+        """Return pairs (target, source) of vectors, which ``gather`` copies."""
         found = []
         for here, value, there in self._links:
             if isinstance(here, slice) and isinstance(there, slice):
@@ -142,13 +140,13 @@ class Wiring:
         return found
 
     def gather(self) -> None:
-        """Copy the current values of the sources into the vector ``into``."""
+        """Copy the present values of the sources to ``into``."""
         for here, value, there in self._links:
             self.into[here] = value[there]
 
 
 def check_wired(signals: Signals, sources: Mapping[str, Source], owner: str) -> None:
-    """Raise :class:`ScenarioError` if an input that is not optional has no source."""
+    """Raise ``ScenarioError`` if a required input has no source."""
     missing = [s.name for s in signals if s.name not in sources and not s.optional]
     if missing:
         raise ScenarioError(
@@ -172,7 +170,7 @@ def _slice_or_array(indices: Iterable[int]) -> Any:
 
 
 def check_units(source: str, given: Signal, wanted: Signal, owner: str) -> None:
-    """Raise :class:`ScenarioError` if the units differ; unit ``1`` (none) connects to any unit."""
+    """Raise ``ScenarioError`` for different units; the unit ``1`` is compatible with any unit."""
     if not same_unit(given.unit, wanted.unit):
         raise ScenarioError(
             f"{source} is in {given.unit}, but {owner}.{wanted.name} is in {wanted.unit}; declare "

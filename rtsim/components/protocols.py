@@ -1,9 +1,8 @@
-"""Optional protocols of controllers, in addition to ``ControllerProtocol``.
+"""Optional protocols of controllers.
 
-Each protocol describes one ability of a controller. Any controller that has all members of the
-protocol has the ability; inheritance is not necessary. If a controller has only some members of a
-protocol, the scenario cannot be built (:func:`check_controller`). The last column of the table
-describes what happens if a controller lacks the protocol.
+Each protocol stands for one ability. A controller has the ability if it has all members of the
+protocol; inheritance is not necessary. A controller with only some members of a protocol is an
+error. The last column says what happens without the protocol.
 
 ================  =====================================  ==========================================
 protocol          members                                without it
@@ -53,7 +52,7 @@ SILENCE_S = 10.0
 
 @runtime_checkable
 class Fresh(Protocol):
-    """A controller that provides a new copy of itself for each run."""
+    """A controller that provides a new copy for each run."""
 
     def fresh(self) -> ControllerProtocol:
         """Return a copy in its initial state."""
@@ -65,7 +64,7 @@ class Prepared(Protocol):
     """A controller whose functions can be compiled for a run."""
 
     def ready(self, compile: Compilation) -> ControllerProtocol:
-        """Return a new copy, compiled according to ``compile``."""
+        """Return a new copy, which is compiled according to ``compile``."""
         ...
 
 
@@ -73,31 +72,30 @@ class Prepared(Protocol):
 class OwnTime(Protocol):
     """A controller whose lateness is measured on its own clock, such as an emulated board.
 
-    In ``receive``, ``patience`` is the allowed time after the request's tag, in s on the
-    controller's clock.
+    In ``receive``, ``patience`` is a time (s) after the request on this clock.
     """
 
     @property
     def own_time(self) -> bool:
-        """True if lateness is measured on the controller's own clock instead of the run's clock."""
+        """True if lateness is measured on the controller's own clock."""
         ...
 
     def advance(self, tag: Tag) -> None:
-        """Advance the controller's clock to ``tag``; the next ``receive`` reports errors."""
+        """Advance the controller's clock to ``tag``."""
         ...
 
     def anchor(self, tag: Tag) -> None:
-        """Set the controller's clock to ``tag`` after the simulation has waited for an answer."""
+        """Set the controller's clock to ``tag``, after the simulation has waited."""
         ...
 
 
 @runtime_checkable
 class Patient(Protocol):
-    """A controller that defines its own timeout for lockstep."""
+    """A controller that defines how long to wait for its answer."""
 
     @property
     def silence(self) -> float:
-        """Timeout in s of wall-clock time, or of the controller's own clock if there is one."""
+        """Longest time (s) to wait for an answer."""
         ...
 
 
@@ -106,65 +104,64 @@ class Explaining(Protocol):
     """A controller that can explain its failures."""
 
     def silent(self, tag: Tag) -> ControllerError:
-        """Return an error that explains why the request of ``tag`` has no answer."""
+        """Return an error that explains a missing answer to the request of ``tag``."""
         ...
 
     def explained(self, tag: Tag, error: ControllerError) -> ControllerError:
-        """Return ``error`` with instructions to reproduce the request of ``tag``."""
+        """Return ``error`` with instructions to repeat the request of ``tag``."""
         ...
 
 
 @runtime_checkable
 class Savable(Protocol):
-    """A controller whose memory can be saved in a checkpoint and restored."""
+    """A controller whose memory can be saved and restored."""
 
     def save(self) -> dict[str, Any]:
-        """Return the memory as plain data: numbers, text, lists and dicts."""
+        """Return the memory as plain data."""
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the memory that :meth:`save` returned for this object or another of its class."""
+        """Restore a memory that ``save`` returned."""
         ...
 
 
 @runtime_checkable
 class Resettable(Protocol):
-    """A :class:`Savable` controller that can be reset for a prepared run, without a new start."""
+    """A ``Savable`` controller that can be used again in the next run."""
 
     @property
     def resettable(self) -> bool:
-        """True if a controller that is restored to its state before the run equals a new copy.
+        """True if a restored controller equals a new copy.
 
-        If the controller is also a :class:`ByAddress` controller, the vectors of ``by_address()``
-        must contain all its memory.
+        The vectors of a ``ByAddress`` controller must then contain its complete memory.
         """
         ...
 
 
 @runtime_checkable
 class Replayed(Protocol):
-    """A controller that replays recorded answers; its position must be set after a restore."""
+    """A controller that replays recorded answers."""
 
     def asked_for(self, times: int) -> None:
-        """Set the number of ``receive`` calls that found no answer to the pending request."""
+        """Set how often ``receive`` found no answer to the pending request."""
         ...
 
 
 @runtime_checkable
 class StartedAgain(Protocol):
-    """A controller that can be started again during a run, after it has failed."""
+    """A controller that can be started again after a failure."""
 
     def start_again(self, tag: Tag) -> None:
-        """Start the controller at ``tag``, without its memory."""
+        """Start the controller at ``tag`` without its memory."""
         ...
 
 
 @runtime_checkable
 class Keeping(Protocol):
-    """A controller that leaves files, such as the output of a program."""
+    """A controller that writes files, such as the output of a program."""
 
     def keep_in(self, folder: Path) -> None:
-        """Keep the files in ``folder`` when the controller is closed."""
+        """Keep the files of the controller in ``folder`` when it is closed."""
         ...
 
 
@@ -173,31 +170,31 @@ class Stamped(Protocol):
     """A controller that measures its response times for the track ``measured/NAME``."""
 
     def stamps(self) -> tuple[int, ...]:
-        """Return the times of the last request (ns of one clock): sent, begun, ended, received."""
+        """Return the times (ns) of the last request: sent, begun, ended, received."""
         ...
 
 
 @runtime_checkable
 class WarmedUp(Protocol):
-    """A controller that can run its code before a paced run, without an effect on the run."""
+    """A controller that can execute its code before a run, without an effect on the run."""
 
     def warm_up(self) -> Callable[[], object] | None:
-        """Return a function of at most 40 us that the pacer calls after a sleep, or ``None``."""
+        """Return a function of at most 40 us, which is called after a sleep, or ``None``."""
         ...
 
 
 @runtime_checkable
 class Described(Protocol):
-    """A controller that describes itself in the header of the recording."""
+    """A controller that describes itself in the recording."""
 
     def describe(self) -> dict[str, Any]:
-        """Return the description as plain data with an entry ``type``."""
+        """Return a description as plain data with an entry ``type``."""
         ...
 
 
 @runtime_checkable
 class Parametrised(Protocol):
-    """A controller with declared parameters, whose values are recorded."""
+    """A controller with declared parameters, which are recorded."""
 
     @property
     def parameters(self) -> Signals: ...
@@ -205,7 +202,7 @@ class Parametrised(Protocol):
 
 @runtime_checkable
 class Assignable(Parametrised, Protocol):
-    """A controller with parameter values; its replacement takes over common parameters."""
+    """A controller whose parameter values also apply to the controller that replaces it."""
 
     values: dict[str, object]
     """Values that differ from the declaration, by name."""
@@ -213,27 +210,27 @@ class Assignable(Parametrised, Protocol):
 
 @runtime_checkable
 class Tunable(Assignable, Protocol):
-    """A controller whose parameters ``Scenario.set`` can set and a run can change."""
+    """A controller with parameters that can be set and changed."""
 
     def tunable(self) -> Vector:
-        """Return the vector of parameters in use (k,), in declared order; rtsim writes to it."""
+        """Return the vector (k,) of the parameters in use, which rtsim may change."""
         ...
 
 
 @runtime_checkable
 class Sourced(Protocol):
-    """A controller that returns its functions, so that a replay can check their source code."""
+    """A controller that names its functions, so that a replay can check their source."""
 
     def functions(self) -> Sequence[Any]:
-        """Return the functions or classes of the component.
+        """Return the functions or classes of the controller.
 
-        The result is empty if the functions run in another process.
+        The result is empty for functions in another process.
         """
         ...
 
 
 class Places(Protocol):
-    """A source that declares a controller's signals, such as an interface file."""
+    """A file that declares the signals of a controller, such as an interface file."""
 
     def place(self, table: str, key: str) -> str:
         """Return file and line of ``key`` in ``table`` ("inputs" or "outputs")."""
@@ -242,7 +239,7 @@ class Places(Protocol):
 
 @runtime_checkable
 class Interfaced(Protocol):
-    """A controller whose signals are declared in a file; errors contain the line."""
+    """A controller whose signals a file declares; errors contain the line."""
 
     @property
     def interface(self) -> Places: ...
@@ -250,11 +247,11 @@ class Interfaced(Protocol):
 
 @runtime_checkable
 class FreeRunning(Protocol):
-    """A controller that can continue during a pause, such as a rig that cannot be paused."""
+    """A controller that may continue during a pause, such as a rig."""
 
     @property
     def free_running(self) -> bool:
-        """True if the controller cannot be paused; rtsim then rejects pauses and checkpoints."""
+        """True if the controller cannot be paused."""
         ...
 
 
@@ -264,17 +261,17 @@ class Paced(Protocol):
 
     @property
     def paced(self) -> bool:
-        """True if the controller's clock cannot be set back; a restore is then an error."""
+        """True if the controller's clock cannot be set back."""
         ...
 
 
 @runtime_checkable
 class NeedsPace(Protocol):
-    """A controller that can run on the wall clock only."""
+    """A controller that can run in real time only."""
 
     @property
     def needs_pace(self) -> bool:
-        """True if a run without a pace is an error."""
+        """True if a run without real time is an error."""
         ...
 
 
@@ -284,35 +281,33 @@ class Prompt(Protocol):
 
     @property
     def prompt(self) -> bool:
-        """True if ``receive`` never waits, which allows a compute latency of 0 s in real time."""
+        """True if ``receive`` never waits."""
         ...
 
 
 @runtime_checkable
 class Noted(Protocol):
-    """A controller that reports why its answers are doubtful, such as a program on a real clock."""
+    """A controller that reports why its answers are doubtful."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """One text for each problem so far; each is a warning of the run."""
+        """Problems so far, one text for each; each is a warning."""
         ...
 
 
 @runtime_checkable
 class ByAddress(Protocol):
-    """A controller whose step compiled code can call directly, instead of ``send``.
+    """A controller whose step compiled code can call, in place of ``send``.
 
-    Compiled code may call a step that the interpreter then repeats by ``send`` with the same tag
-    and inputs. If a controller has memory outside its vectors, ``send`` must reuse the answer of
-    the first call, and must not compute the step again.
+    The interpreter may repeat a step that compiled code has called, with the same tag and inputs. A
+    controller with other memory than its vectors must then return the first answer again.
     """
 
     def by_address(self) -> tuple[int, tuple[Vector, ...]] | None:
-        """Return the step's address and vectors, or ``None`` if compiled code cannot call the step.
+        """Return the address and the vectors of the step, or ``None``.
 
-        The step has the arguments (t, u, s, p, y): time in s, inputs, memory, parameters, outputs.
-        If an output is not finite after the step, compiled code restores the vectors u, s and y,
-        and the interpreter repeats the step.
+        The step has the arguments (t, u, s, p, y): time (s), inputs, memory, parameters, outputs.
+        After a step with an output that is not finite, the interpreter repeats the step.
         """
         ...
 
@@ -346,7 +341,7 @@ _SINGLE = (
 
 
 def check_controller(name: str, controller: object) -> None:
-    """Raise :class:`ScenarioError` if a member of ``controller`` is missing or has a wrong type."""
+    """Raise ``ScenarioError`` for a controller with a missing member or a wrong type."""
     kind = f"controller {name} ({type(controller).__name__})"
     if isinstance(controller, type):
         given = controller.__name__
@@ -375,7 +370,6 @@ def check_controller(name: str, controller: object) -> None:
 def _check_whole(
     kind: str, controller: object, protocol: str, methods: Sequence[str], others: Sequence[str]
 ) -> None:
-    """Raise :class:`ScenarioError` if the controller has only some members of a protocol."""
     found = [method for method in methods if hasattr(controller, method)]
     flagged = [member for member in others if getattr(controller, member, None) is True]
     if not found and not flagged:
@@ -398,9 +392,9 @@ def _list(names: Sequence[str]) -> str:
 
 
 def by_address(controller: ControllerProtocol) -> ByAddress | None:
-    """Return the controller if compiled code can call its step, otherwise None.
+    """Return the controller if compiled code can call its step, else None.
 
-    The same class must define ``by_address``, ``send`` and ``receive``.
+    One class must define ``by_address``, ``send`` and ``receive``.
     """
     if not isinstance(controller, ByAddress):
         return None
@@ -412,12 +406,12 @@ def by_address(controller: ControllerProtocol) -> ByAddress | None:
 
 
 def own_time(controller: ControllerProtocol) -> OwnTime | None:
-    """Return the controller if its lateness is measured on its own clock, otherwise None."""
+    """Return the controller if its lateness is measured on its own clock, else None."""
     return controller if isinstance(controller, OwnTime) and controller.own_time else None
 
 
 def silence_s(controller: ControllerProtocol) -> float:
-    """Return the timeout of ``controller`` in lockstep, s."""
+    """Return the longest time (s) to wait for an answer of a controller."""
     return float(controller.silence) if isinstance(controller, Patient) else SILENCE_S
 
 
@@ -426,7 +420,7 @@ def parameters_of(controller: ControllerProtocol) -> Signals:
 
 
 def memory_of(controller: ControllerProtocol) -> Signals:
-    """Return the declared memory of ``controller``; empty if none is declared."""
+    """Return the declared memory of a controller, if any."""
     found = getattr(controller, "memory", None)
     return found if isinstance(found, Signals) else Signals()
 
@@ -442,25 +436,25 @@ def functions_of(controller: ControllerProtocol) -> list[Any]:
 
 
 def notes_of(controller: ControllerProtocol) -> list[str]:
-    """Return the problems that ``controller`` reports about itself."""
+    """Return the problems that a controller reports."""
     return list(controller.notes) if isinstance(controller, Noted) else []
 
 
 def free_running(controller: ControllerProtocol) -> bool:
-    """Return whether ``controller`` continues while the simulation is paused."""
+    """Return whether a controller continues during a pause."""
     return isinstance(controller, FreeRunning) and controller.free_running
 
 
 def paced(controller: ControllerProtocol) -> bool:
-    """Return whether ``controller`` is a board in real time."""
+    """Return whether a controller is on a board in real time."""
     return isinstance(controller, Paced) and controller.paced
 
 
 def needs_pace(controller: ControllerProtocol) -> bool:
-    """Return whether ``controller`` can run on the wall clock only."""
+    """Return whether a controller can run in real time only."""
     return isinstance(controller, NeedsPace) and controller.needs_pace
 
 
 def prompt(controller: ControllerProtocol) -> bool:
-    """Return whether ``controller`` runs outside this process and always has an answer ready."""
+    """Return whether a controller outside this process always has an answer ready."""
     return isinstance(controller, Prompt) and controller.prompt

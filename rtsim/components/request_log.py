@@ -1,8 +1,8 @@
-"""Log of all requests to an external controller, to restore the controller's memory.
+"""Log of the requests to an external controller, to restore its memory.
 
-The memory of an external controller cannot be read. A new controller that receives the same inputs
-in the same order has the same memory afterwards. A checksum shows whether the answers of the new
-controller are the same.
+The memory of an external controller cannot be read. A new controller with the same inputs in the
+same order has the same memory. A checksum shows whether the answers of the new controller are the
+same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_BYTES = 256 << 20
 
 
 class RequestLog:
-    """Tags and inputs of the latest requests (steps), limited to ``most_bytes``."""
+    """Tags and inputs of the latest requests, in at most ``most_bytes``."""
 
     def __init__(self, inputs: int, most_bytes: int = MOST_BYTES) -> None:
         self.width = inputs
@@ -44,7 +44,6 @@ class RequestLog:
         """The latest answer, if the checksum does not contain it yet."""
 
     def add(self, tag: Tag, inputs: Vector) -> None:
-        """Add a request with ``inputs`` (m,)."""
         row = self.steps % _ROWS or self._begin()
         tags = self._flat[0][-1]  # two numbers are faster than a row
         tags[2 * row], tags[2 * row + 1] = tag
@@ -61,7 +60,7 @@ class RequestLog:
 
     @property
     def checksum(self) -> int | None:
-        """CRC-32 of all answers, or ``None`` if the value of an answer is unknown."""
+        """CRC-32 of all answers, or ``None`` if an answer is unknown."""
         self._sum()
         return self._checksum
 
@@ -83,7 +82,7 @@ class RequestLog:
     ) -> None:
         """Add k requests at microstep 0 of the times ``ns`` (k,), with ``inputs`` (k, m).
 
-        ``answers`` has one row per request; the answer to the last request can be missing.
+        ``answers`` has a row for each request; the last row can be missing.
         """
         done = 0
         while done < len(ns):
@@ -100,7 +99,7 @@ class RequestLog:
             self.checksum = zlib.crc32(np.ascontiguousarray(answers).tobytes(), self.checksum)
 
     def heard(self, answer: Vector | None) -> None:
-        """Add the answer (n,) to the last step, or record a poll without answer (``None``)."""
+        """Add the answer (n,) to the last request, or ``None`` for no answer yet."""
         if answer is None:
             self.asked += 1
             return
@@ -111,7 +110,7 @@ class RequestLog:
 
     @property
     def forgotten(self) -> int:
-        """Number of steps that are no longer stored."""
+        """Number of requests that are no longer stored."""
         return self.steps - (len(self._tags) * _ROWS - self._spare)
 
     @property
@@ -120,13 +119,13 @@ class RequestLog:
 
     @property
     def tags(self) -> NDArray[np.int64]:
-        """Tags of the stored steps, shape (k, 2): ns and microstep."""
+        """Tags of the stored requests, shape (k, 2): ns and microstep."""
         rows: NDArray[np.int64] = self._joined(self._tags, (0, 2), np.int64)
         return rows
 
     @property
     def inputs(self) -> NDArray[np.float64]:
-        """Inputs of the stored steps, shape (k, m)."""
+        """Inputs of the stored requests, shape (k, m)."""
         rows: NDArray[np.float64] = self._joined(self._values, (0, self.width), np.float64)
         return rows
 
@@ -137,7 +136,7 @@ class RequestLog:
         return rows[: len(rows) - self._spare]
 
     def save(self) -> dict[str, Any]:
-        """Return the log as plain data and vectors, both unaffected by later requests."""
+        """Return the log as plain data."""
         return {
             "steps": self.steps,
             "open": self.open,
@@ -155,9 +154,9 @@ class RequestLog:
 
 
 def steps_of(saved: Mapping[str, Any], width: int, name: str) -> list[tuple[Tag, Vector]]:
-    """Return tag and inputs (m,) of every step of a saved log.
+    """Return tag and inputs (m,) of each request in a saved log.
 
-    Raises :class:`ControllerError` if first steps are missing or the number of inputs differs.
+    Raises ``ControllerError`` if the log is incomplete.
     """
     tags = _rows(saved["tags"], 2, np.int64)
     inputs = _rows(saved["inputs"], width, np.float64) if width else np.empty((len(tags), 0))
@@ -189,10 +188,10 @@ def feed(
     send: Callable[[Tag, Vector], None],
     receive: Callable[[Tag], Vector | None],
 ) -> None:
-    """Repeat every step of ``saved`` with a newly started controller.
+    """Repeat all requests of a saved log with a new controller.
 
-    ``send`` and ``receive`` must add each step to ``history``.  A request without an answer stays
-    pending.  A controller that does not answer, or answers differently, raises
+    ``send`` and ``receive`` must add each request to ``history``. A request without an answer stays
+    pending. A controller that does not answer, or answers differently, raises
     :class:`ControllerError`.
     """
     steps = steps_of(saved, history.width, name)

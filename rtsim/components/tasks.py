@@ -1,8 +1,7 @@
 """Tasks that react at tags: discrete updates, timers, sensors and noise.
 
-A reaction reads the values that were valid before its microstep.  The writes of all reactions take
-effect together at the end of the microstep (:meth:`Environment.write`).  The task of a controller
-is in :mod:`rtsim.components.controller_task`.
+A reaction reads the values before its microstep. All changes take effect together at the end of the
+microstep (``Environment.write``).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Kind = Literal["controller", "sensor", "update", "noise", "timers"]
 class CompiledReaction:
     """Reaction of a task in compiled code.
 
-    ``vectors`` are the function's four vectors, in the order of its arguments after the time.
+    ``vectors`` contains the four vectors of the function after the time.
     """
 
     kind: Kind
@@ -60,16 +59,14 @@ FAR = 2**63 - 1
 
 
 class Environment(Protocol):
-    """Services of a run for its tasks: random streams, clock, messages, writes and records."""
+    """What a run provides for its tasks: random streams, clock, messages and changes."""
 
     @property
-    def streams(self) -> RandomStreams:
-        """Random streams by name."""
-        ...
+    def streams(self) -> RandomStreams: ...
 
     @property
     def paced(self) -> bool:
-        """True if the run currently follows the wall clock; a command can change this."""
+        """True if the run follows the wall clock at present."""
         ...
 
     def now(self) -> int:
@@ -77,11 +74,11 @@ class Environment(Protocol):
         ...
 
     def wall(self, ns: int) -> int:
-        """Return the clock time at which the simulated time ``ns`` is due, ns."""
+        """Return the clock time (ns) at which the simulated time ``ns`` is due."""
         ...
 
     def stretch(self, ns: int) -> None:
-        """Move the reference point of the clock so that the simulated time ``ns`` is due now."""
+        """Make the simulated time ``ns`` due now."""
         ...
 
     def send(self, topic: str, initiated: Tag, completed: Tag, payload: Vector) -> None:
@@ -89,14 +86,12 @@ class Environment(Protocol):
         ...
 
     def write(self, vector: Vector, new: Vector, owner: RunningPlant | SignalPort) -> None:
-        """Write ``new`` to ``vector`` of ``owner`` at the end of the microstep."""
+        """Write ``new`` to a vector of ``owner`` at the end of the microstep."""
         ...
 
     def event(
         self, tag: Tag, kind: str, source: str, text: str, values: Mapping[str, float]
-    ) -> None:
-        """Record an event."""
-        ...
+    ) -> None: ...
 
     def sampled(self, controller: str, tag: Tag, inputs: Vector, sequence: int) -> None:
         """Record the inputs of a request."""
@@ -116,7 +111,7 @@ class Task(Protocol):
     next_ns: int
 
     def ticked(self) -> None:
-        """Advance ``next_ns`` from the present tick to the next."""
+        """Set ``next_ns`` to the next tick."""
         ...
 
     def react(self, tag: Tag, environment: Environment) -> None: ...
@@ -155,17 +150,17 @@ class Ticking:
         self.next_ns = self._tick()
 
     def adopt_compiled_state(self, counts: Mapping[str, int]) -> None:
-        """Set the task's state after ticks in compiled code; ``counts`` has new values by name."""
+        """Set the state of the task after ticks in compiled code."""
         vars(self).update(counts)
         self.next_ns = self._tick()
 
     def compiled(self) -> CompiledReaction | str:
-        """Return the task's reaction for the compiled engine, or the reason why there is none."""
+        """Return the task's reaction for the compiled engine, or why it has none."""
         return f"{self.name} reacts in Python"
 
     @property
     def checked(self) -> bool:
-        """True if the first call of the compiled function was checked or needs no check."""
+        """True if the first call of the compiled function was checked."""
         return True
 
     def save(self) -> dict[str, Any]:
@@ -181,7 +176,7 @@ def _read_inputs(plant: RunningPlant) -> Vector:
 
 
 class UpdateTask(Ticking):
-    """Discrete update of a model, with its own period."""
+    """Discrete update of a model with a period."""
 
     def __init__(
         self, plant: RunningPlant, period: Period, offset_ns: int = 0, priority: int = 0
@@ -193,7 +188,7 @@ class UpdateTask(Ticking):
         self.bind()
 
     def bind(self) -> None:
-        """Bind the update function of the plant to the vectors of this task."""
+        """Prepare the update function of the plant."""
         update = self.plant.bound.update
         self._checked = not update.unchecked
         self._update = first_checked(
@@ -229,7 +224,7 @@ class UpdateTask(Ticking):
 
 
 class TimerTask:
-    """Timers of a model; the task reacts once at each time at which timers tick."""
+    """Timers of a model."""
 
     period: Period | None = None
 
@@ -255,7 +250,7 @@ class TimerTask:
         self.bind()
 
     def bind(self) -> None:
-        """Prepare the plant's timer function for calls with the vectors of this task."""
+        """Prepare the timer function of the plant."""
         tick = self.plant.bound.tick
         self._fast = tick.on(self._due, *self._vectors)
         self._tick = self._checked if tick.unchecked else self._fast
@@ -312,7 +307,7 @@ class TimerTask:
         environment.write(plant.z, z.copy(), plant)
 
     def compiled(self) -> CompiledReaction | str:
-        """Return the task's reaction for the compiled engine, or the reason why there is none."""
+        """Return the task's reaction for the compiled engine, or why it has none."""
         plant = self.plant
         handle = plant.bound.tick.handle
         if not isinstance(handle, np.intp):
@@ -339,7 +334,7 @@ class TimerTask:
 
     @property
     def checked(self) -> bool:
-        """True if the function was checked at the first tick of each timer."""
+        """True if the first tick of each timer was checked."""
         return self._tick is self._fast
 
     @property
@@ -348,11 +343,11 @@ class TimerTask:
 
     @property
     def coming(self) -> list[int]:
-        """Time of the next tick of each timer, ns."""
+        """Time (ns) of the next tick of each timer."""
         return [self._at(i) for i in range(len(self._timers))]
 
     def adopt_compiled_state(self, ticks: list[int]) -> None:
-        """Set the state after ticks in compiled code; ``ticks`` contains the next tick numbers."""
+        """Set the state after ticks in compiled code."""
         self._ticks = ticks
         self._look()
 
@@ -365,7 +360,7 @@ class TimerTask:
 
 
 class SensorTask(Ticking):
-    """Task that samples signals at its period and sends them as messages."""
+    """Task that samples signals periodically and sends them as messages."""
 
     def __init__(
         self, name: str, wiring: Wiring, period: Period, offset_ns: int = 0, priority: int = 0
@@ -382,10 +377,10 @@ class SensorTask(Ticking):
 
 
 class NoiseTask(Ticking):
-    """White noise for continuous dynamics: N(mean, deviation^2 / period), held for a period.
+    """White noise for continuous models: N(mean, deviation^2 / period), constant for a period.
 
-    ``deviation`` is the square root of the two-sided spectral density.  The noise does not depend
-    on the steps of the plants that it drives.
+    ``deviation`` is the square root of the two-sided spectral density. The noise does not depend on
+    the steps of plants.
     """
 
     def __init__(

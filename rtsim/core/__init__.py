@@ -1,7 +1,4 @@
-"""Shared basics of all packages: time tags, clocks, signals with units, errors, random streams.
-
-Modules in this package contain no simulation code.
-"""
+"""Shared basics of all packages: time tags, clocks, signals with units, errors, random streams."""
 
 from __future__ import annotations
 

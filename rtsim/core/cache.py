@@ -57,7 +57,7 @@ def _of_this_process() -> Path:
 
 
 def not_kept(folder: Path, error: BaseException) -> None:
-    """Warn, once per process, that compiled functions cannot be stored in ``folder``."""
+    """Log one warning per process that compiled functions cannot be stored in ``folder``."""
     reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
     _not_kept(str(folder), reason)
 
@@ -77,7 +77,7 @@ def _say(text: str) -> None:
 
 
 def prune(folder: Path, now_ns: int | None = None) -> None:
-    """Remove entries of ``folder`` that are old, incomplete or beyond :data:`MOST_ENTRIES`.
+    """Remove old and incomplete entries of the cache ``folder``.
 
     ``now_ns`` is the present time of :func:`rtsim.core.clock.civil`.
     """
@@ -94,7 +94,6 @@ def prune(folder: Path, now_ns: int | None = None) -> None:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Yield each entry and the time of its last read or write [ns]."""
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             with suppress(OSError):

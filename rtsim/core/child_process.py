@@ -1,4 +1,4 @@
-"""A child process that executes a module of rtsim and has one end of a socket pair."""
+"""Start a child process that runs a module of rtsim, connected by a socket pair."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def start_child(
     environment: Mapping[str, str],
     handles: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process that executes ``module``, in a session of its own, without Ctrl-C.
+    """Start a process that runs ``module`` and does not receive Ctrl-C.
 
-    The process inherits the socket ``theirs``, which :func:`inherited_socket` returns there, and
-    ``handles``.  ``stderr`` is the descriptor of its error output.
+    The child inherits the socket ``theirs`` and the file descriptors ``handles``. The error output
+    of the child goes to the file descriptor ``stderr``.
     """
     # -P: a file in the working folder must not replace a module of the standard library.
     command = [sys.executable, "-P", "-m", module, argument]
@@ -58,10 +58,7 @@ def start_child(
 
 
 def inherited_socket(arguments: Sequence[str]) -> tuple[str, socket.socket, int]:
-    """Return the argument, the socket and the parent's process id in a started process.
-
-    ``arguments`` are the three arguments that :func:`start_child` passed.
-    """
+    """Return the argument, the socket and the parent's process id, in a child process."""
     argument, handle, parent = arguments
     if sys.platform == "win32":
         return argument, socket.fromshare(sys.stdin.buffer.read()), int(parent)
@@ -69,11 +66,10 @@ def inherited_socket(arguments: Sequence[str]) -> tuple[str, socket.socket, int]
 
 
 def await_end(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Wait up to ``patience`` s until ``process`` has ended.
+    """Wait until ``process`` has ended, at most ``patience`` s.
 
-    Raises :class:`subprocess.TimeoutExpired` after this time. On systems with process descriptors,
-    the function returns as soon as the process ends. ``Popen.wait`` would check only after 0.5,
-    1.5, 3.5, 7.5 ms and so on.
+    Raises :class:`subprocess.TimeoutExpired` after this time. ``Popen.wait`` would check only after
+    0.5, 1.5, 3.5, 7.5 ms and so on.
     """
     if hasattr(os, "pidfd_open"):
         with contextlib.suppress(OSError):  # the Linux kernel is too old, or the process has ended
@@ -87,7 +83,7 @@ def await_end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def how_it_ended(status: int, stderr: IO[bytes]) -> str:
-    """Return a text with the signal and the last error line of the process, or ""."""
+    """Return the signal that ended the process and its last error line, or ""."""
     stderr.seek(0)
     lines = stderr.read(LONGEST_STATUS).decode(errors="replace").split("\n")
     said = next((f"; it printed: {line.strip()}" for line in reversed(lines) if line.strip()), "")

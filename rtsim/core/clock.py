@@ -6,9 +6,9 @@ busy-waits for the rest.  :mod:`rtsim.testing` contains a third clock, for tests
 (``CLOCK_MONOTONIC``).  Other modules receive a :class:`Clock` or measure durations with
 :func:`stopwatch`.
 
-Do not mix the two time scales. *Simulated* time starts at 0 ns. The clock's *own* time (``now()``,
-``wall(ns)``) starts at an arbitrary value. The own time of a :class:`WallClock` and the time of
-``CLOCK_MONOTONIC`` are years apart.
+Simulated time and the time of a clock must not be mixed. *Simulated* time starts at 0 ns. The
+clock's *own* time (``now()``, ``wall(ns)``) starts at an arbitrary value. A ``WallClock`` adds a
+large offset to ``CLOCK_MONOTONIC``, so that mixed-up times are obvious.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def exact_rate(rate: float | Fraction) -> Fraction:
 
 
 class Timeline:
-    """Exact conversion between simulated time and a clock's own time.
+    """Exact conversion between simulated time and the time of a clock.
 
     Every clock that waits uses this class.  Integers and a rational rate keep the error of
     :meth:`wall` below 1 ns, however long the run.  :meth:`wall` rounds up, so that no deadline is
@@ -88,7 +88,7 @@ class Timeline:
 
     @property
     def words(self) -> tuple[int, int, int, int]:
-        """Reference point (simulated and clock time, ns) and rate (numerator, denominator)."""
+        """Simulated time (ns), clock time (ns), and numerator and denominator of the rate."""
         return self._simulated, self._own, self._numerator, self._denominator
 
     def wall(self, ns: int) -> int:
@@ -121,7 +121,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Wait:
-    """Parameters for compiled code that waits on a clock. All times are in ns.
+    """Parameters with which compiled code waits on a clock. All times are in ns.
 
     The simulated time ``s`` is due when ``CLOCK_MONOTONIC`` shows
     ``own - (simulated - s) * denominator / numerator``. ``offset`` is the clock's own time minus
@@ -182,7 +182,8 @@ _loaded_ns = stopwatch()
 def age_ns() -> int:
     """Return the time since this process started [ns], with a resolution of 10 ms.
 
-    If the system does not report the start, the result counts from the import of this module.
+    On systems that do not report the start of a process, the result is the time since the import of
+    this module.
     """
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -214,12 +215,11 @@ _EASE_NS = 20  # each sleep that ends in time shortens the window by this
 
 
 class Wake:
-    """An event that ends a wait early. Any thread and any signal handler may call :meth:`set`.
+    """An event that ends a wait early; any thread and any signal handler may call ``set``.
 
-    The event stays set until the thread that waits clears it. The thread must clear the event
-    before it reads its inputs, so that no later input is lost. The event uses one lock and no file
-    descriptor. Clocks call only :meth:`is_set` and :meth:`wait`, so a subclass may use a file
-    descriptor.
+    The event stays set until the waiting thread clears it. The waiting thread must clear the
+    event before it reads its inputs, so that it misses no input. A subclass may use a file
+    descriptor, because clocks call only ``is_set`` and ``wait``.
     """
 
     def __init__(self) -> None:
@@ -227,7 +227,7 @@ class Wake:
         self._gate.acquire()
 
     def set(self) -> None:
-        """End the current wait, or the next wait if none is in progress."""
+        """End the current wait; without a wait in progress, end the next wait at once."""
         with contextlib.suppress(RuntimeError):  # the event was already set
             self._gate.release()
 
@@ -247,7 +247,7 @@ class Wake:
 
 
 class Clock(Protocol):
-    """Interface of clocks, which convert between simulated time and the clock's own time, and wait.
+    """Protocol of clocks, which wait for a simulated time.
 
     ``check_clock`` in :mod:`rtsim.testing` checks the full contract.
     """
@@ -260,22 +260,22 @@ class Clock(Protocol):
         ...
 
     def wall(self, ns: int) -> int:
-        """Return the clock's own time [ns] at which the simulated time ``ns`` is due."""
+        """Return the clock time [ns] at which the simulated time ``ns`` is due."""
         ...
 
     def simulated(self, own: int) -> int:
-        """Return the simulated time [ns] that is due at the clock's own time ``own`` [ns]."""
+        """Return the simulated time [ns] that is due at the clock time ``own`` [ns]."""
         ...
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point: simulated ``ns`` is due now, or when the clock shows ``own``.
+        """Set the time at which the simulated time ``ns`` is due: now, or at ``own``.
 
-        The loop calls this method, for example, at the start, after a pause, and to skip lost time.
+        A run sets the reference point at its start, after a pause, and to skip lost time.
         """
         ...
 
     def set_rate(self, rate: float | Fraction | None, ns: int, own: int | None = None) -> None:
-        """Set the rate [simulated s per wall-clock s] from simulated time ``ns`` on.
+        """Set the rate (simulated seconds per wall-clock second) from the simulated time ``ns`` on.
 
         ``None`` means as fast as possible.  ``ns`` and ``own`` set the reference point as in
         :meth:`anchor`.
@@ -283,15 +283,14 @@ class Clock(Protocol):
         ...
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
-        """Wait until simulated time ``ns`` is due; return True when the deadline has passed.
+        """Wait until the simulated time ``ns`` is due, and return True.
 
-        Returns False if ``wake`` was set before or during the wait.  The caller then reads its
-        inputs and waits again.
+        If another thread sets ``wake`` before that time, return False at once.
         """
         ...
 
     def spend(self, ns: int) -> None:
-        """Keep the CPU busy for ``ns`` of this clock's time.
+        """Keep the processor busy for ``ns``, measured by this clock.
 
         A clock that never waits does nothing.
         """
@@ -299,9 +298,9 @@ class Clock(Protocol):
 
 
 class VirtualClock:
-    """Clock of a run that is as fast as possible: it never waits.
+    """A clock that never waits, for runs as fast as possible.
 
-    The clock's own time is the latest simulated time for which a wait was requested.
+    The time of the clock is the latest simulated time for which a caller waited.
     """
 
     paced = False
@@ -336,11 +335,11 @@ class VirtualClock:
 
 
 class WallClock:
-    """Clock that waits for absolute deadlines of ``CLOCK_MONOTONIC``.
+    """A clock that waits until ``CLOCK_MONOTONIC`` reaches a deadline.
 
-    The clock sleeps and then busy-waits for the last ``spin_ns``; with ``spin_ns=0`` it only
-    sleeps.  ``rate`` is in simulated seconds per second.  With ``rate=None`` the clock never waits
-    until :meth:`set_rate` sets a rate.  :meth:`calibrate` measures how late sleeps end on this
+    The clock sleeps first and busy-waits for the last ``spin_ns``; with ``spin_ns=0``, it only
+    sleeps. ``rate`` is in simulated seconds per second. With ``rate=None`` the clock never waits
+    until :meth:`set_rate` sets a rate. :meth:`calibrate` measures how late sleeps end on this
     machine.
     """
 
@@ -379,7 +378,7 @@ class WallClock:
         return self._line.simulated(own)
 
     def anchor(self, ns: int, own: int | None = None) -> None:
-        """Set the reference point; without ``own``, ``ns`` is due within one scheduler tick."""
+        """Set the reference point; without ``own``, ``ns`` is due within one tick."""
         if own is None:
             now = self.now()
             own = now + self._until_quiet(ns, now)
@@ -433,7 +432,8 @@ class WallClock:
     def lend(self) -> Wait | None:
         """Return the parameters with which compiled code waits on this clock.
 
-        Returns None if compiled code cannot wait on this system, or if the clock does not wait.
+        The result is ``None`` if compiled code cannot wait on this system, or if the clock does not
+        wait.
         """
         calls = system_calls()
         if calls is None or not self.paced:
@@ -445,7 +445,7 @@ class WallClock:
         )  # fmt: skip
 
     def returned(self, spin_ns: int, most_spin_ns: int) -> None:
-        """Set the present and the longest busy-wait window [ns], as adjusted by compiled code."""
+        """Store the busy-wait times [ns] that compiled code has determined."""
         self.spin_ns, self.most_spin_ns = spin_ns, most_spin_ns
 
     def spend(self, ns: int) -> None:
@@ -456,10 +456,6 @@ class WallClock:
             pass
 
     def _retune(self, left_ns: int) -> None:
-        """Adjust the busy-wait window after a sleep that ended ``left_ns`` before its deadline.
-
-        ``left_ns`` is negative for a late sleep.
-        """
         if left_ns >= 0:
             self.spin_ns = max(self._least_spin_ns, self.spin_ns - _EASE_NS)
         elif self.spin_ns - left_ns <= self._bound_ns:
@@ -473,16 +469,15 @@ class WallClock:
         return False
 
     def calibrate(self, period_ns: int | None = None, samples: int = 100) -> int:
-        """Tune the busy-wait window to this machine and its scheduling; return the window [ns].
+        """Set the length of the busy-wait from the delays of sleeps on this machine.
 
-        The method sleeps ``samples`` times for 1 ms. The window is twice the 99 % quantile of the
-        measured delays, within the limits of :data:`MAX_SPIN_SHARE`. Without the factor of two, one
-        wake-up in a hundred would be late. ``period_ns`` is the shortest period of the loop, in
-        simulated ns.
+        The method sleeps ``samples`` times for 1 ms. The busy-wait lasts twice the 99 % quantile of
+        the measured delays, but at most a certain share of the period. ``period_ns`` is the
+        shortest period of the loop, in simulated ns.
 
-        Select real-time scheduling before the calibration, because the scheduling changes the
-        result of the calibration. During the run, the window becomes longer after a sleep that ends
-        late, and slightly shorter after any other sleep.
+        Real-time scheduling must be selected before the calibration, because it changes the delays.
+        During the run, each late sleep makes the busy-wait longer, and each punctual sleep makes it
+        slightly shorter.
         """
         late = []
         for _ in range(max(1, samples)):
@@ -509,18 +504,14 @@ def tick_ns() -> int:
 
 
 def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
-    """Return the delay [ns] after which a loop can start without interruption by scheduler ticks.
+    """Return the delay [ns] after which scheduler ticks disturb a loop least.
 
-    At a tick, Linux may interrupt a loop that busy-waits or computes, and run another thread until
-    the next tick.  Ticks occur at multiples of ``tick_ns`` of ``CLOCK_MONOTONIC``.  If the period
-    and ``tick_ns`` have a common divisor, ticks always fall on the same few phases of the loop.
+    At a scheduler tick, Linux may interrupt a busy loop and run another thread until the next tick.
+    T A tick disturbs a loop least at the start of its busy-wait. If the busy-wait is too short, a
+    tick in the middle of the sleep is best.
 
-    Ticks disturb the loop least at the start of the busy-wait window: there, the loop begins a new
-    time slice, and all other ticks occur while the loop sleeps. If the window is so short that the
-    tick would make the loop late, the middle of the loop's sleep is best for a tick.
-
-    ``now_ns`` is the present time and ``tail_ns`` the length of the window. Returns 0 if the common
-    divisor of both periods is shorter than two busy-wait windows.
+    ``now_ns`` is the present time and ``tail_ns`` the length of the busy-wait. The result is 0 if
+    ticks occur at too many different phases of the loop.
     """
     divisor = math.gcd(period_ns, tick_ns)
     if not (period_ns and tick_ns) or divisor < 2 * tail_ns:
@@ -532,7 +523,7 @@ def until_quiet(now_ns: int, period_ns: int, tail_ns: int, tick_ns: int) -> int:
 
 
 def tail_for(late: list[int], period_ns: int | None = None) -> int:
-    """Return the busy-wait window [ns] for sleeps with the delays ``late`` [ns].
+    """Return the length of the busy-wait [ns] for sleeps with the delays ``late`` [ns].
 
     :meth:`WallClock.calibrate` explains the rule.
     """

@@ -1,4 +1,6 @@
-"""Errors that rtsim raises.  Each message states the problem and what to type.
+"""Errors that rtsim raises.
+
+Errors that rtsim raises; each message states the problem and what to type.
 
 ::
 
@@ -55,7 +57,7 @@ class NotRecorded(UnknownName):
 
 
 def memory_is_hidden(name: str, unit: str) -> NotRecorded:
-    """Return the error for an attempt to read a controller's memory from the results.
+    """Return the error for a result that would need the hidden memory of a controller.
 
     ``name`` has the form ``component.memory``. The suggested fix contains ``unit``.
     """
@@ -87,11 +89,11 @@ class LatencyError(RtsimError):
 
 
 class ZenoError(RtsimError):
-    """Events repeat at one instant without end, or at ever shorter intervals."""
+    """Events repeat infinitely often in a finite time."""
 
 
 class OverrunError(RtsimError):
-    """The loop exceeded the limit of its overrun policy."""
+    """The loop missed more deadlines than its overrun policy allows."""
 
 
 class DeadlineError(RtsimError):
@@ -107,8 +109,8 @@ class CheckpointError(RtsimError):
 
 
 class Undecided(RtsimError):
-    """Raised if the caller requires a decision, but the outcome is neither passed nor failed."""
+    """A caller needs a decision, but the outcome is neither passed nor failed."""
 
 
 class TrustError(RtsimError):
-    """A file refers to code that the user has neither named nor trusted."""
+    """A file refers to code that the user has not trusted."""

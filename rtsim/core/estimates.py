@@ -65,11 +65,11 @@ def stratified(
 ) -> Estimate:
     """Return the mean of a population with a confidence interval, from samples (n_h,) of strata.
 
-    ``shares`` are the fractions of the population in each stratum and must sum to 1. The share of a
-    stratum does not depend on the number of its samples. The variance is the sum of share^2 s_h^2 /
-    n_h. The interval is Student's with Satterthwaite's degrees of freedom (Cochran, Sampling
-    Techniques, 3rd ed., 1977, sections 5.3 and 5.4). If all samples of a stratum are equal, the
-    stratum counts as exactly known, so take enough samples of each stratum.
+    ``shares`` are the fractions of the population in each stratum and must sum to 1. The number of
+    samples from a stratum may differ from the share of the stratum. The variance is the sum of
+    share^2 s_h^2 / n_h. The interval is Student's with Satterthwaite's degrees of freedom (Cochran,
+    Sampling Techniques, 3rd ed., 1977, sections 5.3 and 5.4). A stratum with equal samples counts
+    as exactly known, so each stratum needs enough samples.
     """
     if len(strata) != len(shares) or not strata:
         raise ScenarioError(
@@ -94,7 +94,6 @@ def stratified(
 
 
 def _finite(samples: ArrayLike) -> Vector:
-    """Return ``samples`` as an array (n,); raise :class:`ScenarioError` if any is not finite."""
     values = np.asarray(samples, dtype=np.float64).ravel()
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -117,10 +116,11 @@ def quantile(freedom: float, level: float) -> float:
 
 
 def batch_means(values: ArrayLike, batches: int = 20, level: float = LEVEL) -> Estimate:
-    """Return the mean of a long, stationary, autocorrelated series (n,), with its interval.
+    """Return the mean of a long, stationary, autocorrelated series (n,) with a confidence interval.
 
-    The series is split into equal batches, and their means count as independent samples.  A batch
-    must be much longer than the correlation time.  The first ``n % batches`` values are not used.
+    The series is split into batches of equal length, and the means of the batches count as
+    independent samples. A batch must be much longer than the correlation time. The first ``n %
+    batches`` values of the series are ignored.
     """
     series = _finite(values)
     each = series.size // batches
@@ -138,8 +138,8 @@ def time_average(
 ) -> float:
     """Return the time average of a piecewise constant signal from ``begin_ns`` to ``end_ns``.
 
-    Each of ``values`` (n,) holds from its time in ``ns`` (n,) until the next.  The times are in
-    ascending order, and ``before`` is the value before the first time.
+    Each of ``values`` (n,) holds from its time in ``ns`` (n,) until the next. The times are in
+    ascending order, and ``before`` is the value of the signal before the first time.
     """
     if not begin_ns < end_ns:
         raise ScenarioError(
@@ -177,11 +177,11 @@ def line_average(ns: NDArray[np.int64], values: Vector, begin_ns: int, end_ns: i
 
 
 def warm_up(values: ArrayLike, batch: int = 5) -> int:
-    """Return the number of initial values to discard as warm-up.
+    """Return the number of initial values of a series to discard as warm-up.
 
-    The method is MSER-5 (White, Cobb, Spratt, 2000). MSER-5 minimises the standard error of the
-    remaining batch means, and discards at most half of the values. The method is a rule of thumb.
-    If the result is half of the number of values, the run is too short.
+    The method is MSER-5 (White, Cobb, Spratt, 2000). The method MSER-5 minimises the standard error
+    of the remaining mean, and discards at most half of the values. The method is a rule of thumb. A
+    result of half the values means that the run is too short.
     """
     series = _finite(values)
     count = series.size // batch

@@ -1,7 +1,7 @@
 """Registries of objects that a user selects by name, such as solvers.
 
-rtsim ships some objects.  An installed package adds objects through entry points.  A scenario file,
-a test or a notebook adds an object with :meth:`ExtensionPoint.add`, only for the current process.
+rtsim ships some objects. A An installed package adds objects to a registry through entry points.
+``ExtensionPoint.add`` adds an object for the current process only.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
     """A mapping from names to objects, to which other packages can add objects.
 
     Args:
-        group: the group of the entry points.  An entry point is imported at its first use.
-        what: the noun for one object in error messages, such as ``solver``.
-        shipped: rtsim's own objects by name, or texts ``module:name`` of objects that are imported
-            at their first use.
-        check: called once for each object that rtsim does not ship, before its first use.
+        group: Group of the entry points. An entry point is imported at its first use.
+        what: Noun for an object in error messages, such as ``solver``.
+        shipped: rtsim's own objects by name, or texts ``module:name``, which are imported at their
+            first use.
+        check: Function that is called once for each object of another package.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
     def add(self, name: str, made: T) -> None:
         """Add an object for this process, or replace an object added earlier under the same name.
 
-        Raises :class:`ScenarioError` if rtsim ships an object of this name, or if the new object is
+        Raises ``ScenarioError`` if the name belongs to an object of rtsim, or if the new object is
         unsuitable.
         """
         if name in self._shipped:
@@ -92,7 +92,6 @@ class ExtensionPoint(Mapping[str, T], Generic[T]):
         return made
 
     def _entries(self) -> dict[str, list[EntryPoint]]:
-        """Return the entry points by name; a package that occurs twice on the path counts once."""
         found: dict[str, list[EntryPoint]] = {}
         for entry in entry_points(group=self.group):
             others = found.setdefault(entry.name, [])

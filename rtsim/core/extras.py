@@ -13,10 +13,10 @@ from rtsim.core.errors import ScenarioError
 
 
 def extra(module: str, name: str, what: str) -> Any:
-    """Import and return an optional module that rtsim's extra ``name`` installs.
+    """Import and return an optional module, which users install as the extra ``name`` of rtsim.
 
-    ``what`` names the feature that needs the module.  Raises :class:`ScenarioError` with the
-    command to install the extra if the import fails.
+    ``what`` names the feature that needs the module. If the import fails, raise ``ScenarioError``
+    with the command that installs the extra.
     """
     with needs(name, what):
         return importlib.import_module(module)
@@ -24,7 +24,7 @@ def extra(module: str, name: str, what: str) -> Any:
 
 @contextmanager
 def needs(name: str, what: str) -> Iterator[None]:
-    """Raise the :class:`ScenarioError` of :func:`extra` if an import in this context fails.
+    """Context manager that replaces a failed import by the error message of ``extra``.
 
     Type checkers recognise an import inside ``with needs(...)``, but not the result of
     :func:`extra`.
@@ -36,10 +36,9 @@ def needs(name: str, what: str) -> Iterator[None]:
 
 
 def installed(module: str, name: str, what: str) -> ModuleSpec:
-    """Return the location of an optional top-level module, but do not import the module.
+    """Return the location of an optional module without importing the module.
 
-    Raises the :class:`ScenarioError` of :func:`extra` if the module is missing. Commands call this
-    function before they begin their work.
+    Raises the :class:`ScenarioError` of :func:`extra` if the module is missing.
     """
     found = importlib.util.find_spec(module)
     if found is None:

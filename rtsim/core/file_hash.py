@@ -1,4 +1,4 @@
-"""Hashes of files, and a record of the files that a thread reads."""
+"""Hashes of files, and a list of the files that a thread reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Found = dict[str, tuple[Path, bytes]]
 
 
 def file_hash(path: Path) -> str:
-    """Return the hash of a Python file and the local modules that it imports, as 64 hex digits.
+    """Return a hash of a Python file and the local modules that it imports (64 hex digits).
 
     Raises :class:`OSError` if the file is unreadable.
     """
@@ -30,15 +30,15 @@ def file_hash(path: Path) -> str:
 
 
 def modules_of(path: Path) -> list[Path]:
-    """Return the files that :func:`file_hash` covers.
+    """Return a Python file and the local modules that it imports.
 
-    Raises :class:`OSError` if the file at ``path`` is unreadable.
+    Raises ``OSError`` if the file at ``path`` is unreadable.
     """
     return [one for one, _ in _found(path).values()]
 
 
 def tree_hash(folder: Path) -> str:
-    """Return the hash of all Python files in ``folder`` and its subfolders, as 64 hex digits.
+    """Return a hash of all Python files in ``folder`` and its subfolders (64 hex digits).
 
     Raises :class:`OSError` if a folder or file is unreadable.
     """
@@ -66,7 +66,6 @@ def _found(path: Path) -> _Found:
 
 
 def _follow(source: bytes, package: str, folders: list[str], found: _Found) -> None:
-    """Add the local modules that ``source`` imports, directly or indirectly, to ``found``."""
     try:
         tree = ast.parse(source)
     except _UNREADABLE:
@@ -95,7 +94,6 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def _files(name: str, folders: list[str]) -> Iterator[tuple[str, Path]]:
-    """Yield the name and file of a local module, and of each package that contains the module."""
     parts = name.split(".")
     if parts[0] in _NOT_LOCAL:
         return
@@ -132,10 +130,10 @@ _added = False
 
 @contextmanager
 def reading() -> Iterator[dict[Path, Signature]]:
-    """Collect the files that this thread opens for reading, with their signatures at that time.
+    """Context manager that lists the files which this thread opens for reading.
 
-    The paths are absolute, with unresolved links.  The collection omits files that the thread also
-    opens for writing, SQLite databases that change meanwhile, devices and missing files.
+    The paths are absolute, with unresolved links. The list omits devices, missing files, and files
+    that the thread also writes.
     """
     global _added
     with _LOCK:

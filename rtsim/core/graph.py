@@ -35,7 +35,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Edge:
-    """An arrow between two nodes, given by their paths.  A dashed arrow is an event."""
+    """An arrow between two nodes. A dashed arrow is an event."""
 
     source: str
     target: str
@@ -107,12 +107,6 @@ def _word(path: str) -> str:
 
 @dataclass(frozen=True)
 class _Forms:
-    """Templates for nodes and groups in one drawing language.
-
-    The placeholders are ``path``, ``word`` (only word characters), ``text``, ``cluster`` and
-    ``more``.
-    """
-
     text: Callable[[Sequence[str]], str]
     oval: str
     box: str

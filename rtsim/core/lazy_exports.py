@@ -1,7 +1,6 @@
 """Packages whose public names are imported at their first use.
 
-The recorder's process and ``rtsim --help`` also import rtsim.  Only a program that compiles may
-load a compiler.
+A process that runs no model should not load a compiler.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from importlib import import_module
 def lazy_exports(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for ``package``.
 
-    The package must import the names of ``__all__`` in a block ``if TYPE_CHECKING:``, for type
-    checkers and editors.  At the first use of a name, the ``if`` block is parsed to find the module
-    of each name.  ``import NAME as OTHER`` exports OTHER.
+    The package must import the names of ``__all__`` under ``if TYPE_CHECKING:``. ``import NAME as
+    OTHER`` exports OTHER.
     """
 
     def get(name: str) -> object:

@@ -9,7 +9,7 @@ from rtsim.core.errors import Undecided
 
 
 class Outcome(Enum):
-    """The outcome of a comparison.  The value is the exit status of a command.
+    """The outcome of a check; the value is the exit status of a command.
 
     ``docs/verdicts.md`` explains the rules.
     """
@@ -24,7 +24,7 @@ class Outcome(Enum):
 
     @classmethod
     def of_all(cls, outcomes: Iterable[Outcome]) -> Outcome:
-        """Combine several outcomes: FAILED if any failed, else UNDECIDED if any is undecided.
+        """Combine outcomes: FAILED if any failed, else UNDECIDED if any is undecided, else PASSED.
 
         Without any outcome, the result is UNDECIDED.
         """
@@ -35,7 +35,7 @@ class Outcome(Enum):
         return cls.PASSED if found else cls.UNDECIDED
 
     def __bool__(self) -> bool:
-        """Return True for PASSED and False for FAILED; raise :class:`Undecided` otherwise."""
+        """Return True for PASSED and False for FAILED; raise ``Undecided`` for UNDECIDED."""
         if self is Outcome.UNDECIDED:
             raise Undecided(
                 "the outcome is undecided, so it cannot be used as True or False; compare it with "
@@ -71,7 +71,6 @@ class Judged:
         return f"{type(self).__name__}: {self._judge().name.lower()}"
 
     def __bool__(self) -> bool:
-        """Return True if passed and False if failed; raise :class:`Undecided` if undecided."""
         __tracebackhide__ = True
         if self.outcome is Outcome.UNDECIDED:
             raise Undecided(self.in_words)

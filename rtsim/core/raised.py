@@ -1,8 +1,6 @@
-"""Exceptions and their origin: a signal from the user or system, or the code of a component.
+"""Find the origin of an exception: a signal from the user or system, or the code of a component.
 
-Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.  If a component raises ``SystemExit``,
-``GeneratorExit`` or ``KeyboardInterrupt``, :func:`attribute_to` raises an error that names the
-component and the time.
+Ctrl-C, SIGTERM and SIGHUP raise :class:`Interrupted`.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _NOT_THE_USERS = (
 
 
 def own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return the frames of an exception that lie in the user's own files, outermost first."""
+    """Return the stack frames of an exception that lie in the user's own files."""
     return [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -67,17 +65,14 @@ _LONGEST_PATH = 100
 
 
 def from_the_machine(error: BaseException) -> str:
-    """Return a text about a missing resource and a remedy, or "" if ``error`` has another cause.
-
-    A full disk, for example, is no bug of rtsim or of the user's code.
-    """
+    """Return a message about a missing resource such as disk space, or ""."""
     if not isinstance(error, OSError) or error.errno not in _LACKS:
         return ""
     return f"{_of_the_system(error)}; {_LACKS[error.errno]}"
 
 
 def from_a_path(error: BaseException) -> str:
-    """Return a text about an unusable path and the reason, or "" if ``error`` has another cause."""
+    """Return a message about a path that cannot be used, or "" if the error has another cause."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return ""
     return f"{_of_the_system(error)}; check the path, its permissions, and what is there"
@@ -120,10 +115,9 @@ def interrupt(*_: object) -> NoReturn:
 def on_signals(
     handler: Callable[[int, FrameType | None], object], numbers: tuple[int, ...] = ENDING
 ) -> Iterator[None]:
-    """Handle the operating-system signals ``numbers`` by ``handler`` until the ``with`` block ends.
+    """Context manager that calls ``handler`` for the operating-system signals ``numbers``.
 
-    Outside the main thread, the context has no effect.  An ignored SIGHUP stays ignored, as
-    ``nohup`` requires.
+    An ignored SIGHUP stays ignored, as ``nohup`` requires.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -143,9 +137,10 @@ def on_signals(
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Delay the handlers of the signals in :data:`ENDING` until the end of this context.
+    """Context manager that delays signal handlers, except in ``ENDING``, until its end.
 
-    Python ignores exceptions in a callback of the garbage collector, so a signal would be lost.
+    Python ignores an exception within a callback of the garbage collector, so a signal at that time
+    would be lost.
     """
     came: list[tuple[int, FrameType | None]] = []
     handlers = {number: signal.getsignal(number) for number in ENDING}
@@ -163,10 +158,7 @@ def on_ctrl_c(
 
 
 def from_outside(error: BaseException) -> bool:
-    """Return True if a signal caused ``error``, and False if a component raised the exception.
-
-    If Python's default SIGINT handler is installed, a ``KeyboardInterrupt`` counts as Ctrl-C.
-    """
+    """Return True if an operating-system signal caused the exception."""
     if not isinstance(error, KeyboardInterrupt) or isinstance(error, Interrupted):
         return isinstance(error, Interrupted)
     if threading.current_thread() is not threading.main_thread():
@@ -175,7 +167,7 @@ def from_outside(error: BaseException) -> bool:
 
 
 def interrupted(error: BaseException) -> bool:
-    """Return True if ``error`` is an interrupt or has one in its chain of causes."""
+    """Return True if an interrupt is among the causes of ``error``."""
     seen: set[int] = set()
     found: list[BaseException | None] = [error]
     while found:
@@ -196,13 +188,12 @@ def attribute_to(
     kind: type[RtsimError] = ModelError,
     sure: bool = False,
 ) -> NoReturn:
-    """Raise an error of class ``kind`` that states the component, the time and the cause ``error``.
+    """Raise an error that names the component, the time and the cause.
 
-    ``what`` names the component, and ``when`` is the time of the exception. Errors of rtsim and
-    interrupts are raised unchanged. An ``Exception`` without a file of the user in its traceback
-    counts as a bug of rtsim and is raised unchanged, unless it is an :class:`OutOfBounds`. Set
-    ``sure=True`` if the exception certainly comes from code of the component; it then never counts
-    as a bug.
+    ``what`` is the name of the component, and ``when`` the time of the exception. Interrupts and
+    errors of rtsim are raised unchanged. If no frame of the traceback is in a file of the user, the
+    exception is a bug of rtsim and is raised unchanged. With ``sure=True``, the exception never
+    counts as a bug of rtsim.
     """
     if isinstance(error, RtsimError) or from_outside(error):
         raise error

@@ -1,7 +1,7 @@
 """Named random streams, which are independent of each other.
 
-Every stream is a Philox generator with a key from the seed of the run and the name of the stream.
-The values of a stream do not depend on other streams.
+Each stream is a Philox generator, whose key is a hash of the seed and the name of the stream. The
+numbers of a stream do not change if other streams are added.
 """
 
 from __future__ import annotations
@@ -32,15 +32,12 @@ class RandomStreams:
         self._streams.clear()
 
     def save(self) -> dict[str, Any]:
-        """Return the states of all streams as integers, strings, lists and dictionaries."""
+        """Return the states of all streams as plain data."""
         streams = {n: _plain(g.bit_generator.state) for n, g in sorted(self._streams.items())}
         return {"seed": self.seed, "streams": streams}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the states from :meth:`save`.
-
-        Streams that did not exist when ``save`` was called begin again with their first value.
-        """
+        """Restore saved states; a stream that was not saved begins with its first number."""
         self.seed = saved["seed"]
         for name in list(self._streams):
             if name not in saved["streams"]:

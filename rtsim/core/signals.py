@@ -1,7 +1,7 @@
-"""Named, typed vectors with units, and a hash with which two programs compare their layouts.
+"""Named vectors with units, and hashes of their layouts.
 
-Inside the runtime, every vector is a flat float64 array, and :class:`Signals` describes its
-elements.  ``Signal.type`` is the type outside the runtime, such as ``float32`` in C.
+A run stores all values as float64; ``Signals`` describes the elements of a vector. ``Signal.type``
+is the type in other programs, such as ``float32`` in C.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TYPES = frozenset(
 
 
 class Undeclared(float):
-    """Initial value of a signal whose declaration gives no initial value, usually 0."""
+    """The initial value of a signal that declares none, usually 0."""
 
 
 UNDECLARED = Undeclared(0.0)
@@ -54,8 +54,8 @@ _TIMES = re.compile(r"[*·⋅]|(?<!\d)\.|\.(?!\d)")
 def unit_factors(unit: str) -> dict[str, Fraction]:
     """Return the exponent of each symbol of ``unit``: ``"N.m/s^2"`` gives ``{N: 1, m: 1, s: -2}``.
 
-    Factors are separated by a space, a point or a star.  Raises :class:`ScenarioError` if ``unit``
-    is not a valid unit.
+    The factors of a unit are separated by a space, a point or a star. Raises ``ScenarioError``
+    if ``unit`` is not a valid unit.
     """
     found: dict[str, Fraction] = {}
     for i, part in enumerate(unit.replace("**", "^").split("/")):
@@ -80,7 +80,8 @@ def same_unit(one: str, other: str) -> bool:
     """Return True if two texts denote the same unit, such as ``"N m"`` and ``"N.m"``.
 
     ``"1"`` means that no unit was declared, and matches every unit.  Derived units are not
-    expanded: ``"J"`` differs from ``"N m"``.  Texts that are not valid units are compared as texts.
+    expanded: ``"J"`` differs from ``"N m"``. Texts that are not units are equal only if they are
+    identical.
     """
     if "1" in (one, other) or one.replace(" ", "") == other.replace(" ", ""):
         return True
@@ -94,11 +95,11 @@ def same_unit(one: str, other: str) -> bool:
 class Signal:
     """A named quantity with a unit: a scalar, or an array that is flattened row by row.
 
-    ``initial`` is the value before the first message arrives.  Without ``initial``, an input starts
-    with the initial value of its source, and any other signal with 0.  Parameters and commands must
-    lie between ``low`` and ``high``.  ``kind`` is ``angle`` for an angle that wraps (unit ``rad``
-    or ``deg``), and ``quaternion`` for four elements, scalar first.  ``derivative_of`` names the
-    signal of which this signal is the time derivative.
+    ``initial`` is the value before the first message arrives. Without ``initial``, an input starts
+    with the initial value of its source, and any other signal with 0. Parameters and commands must
+    lie between ``low`` and ``high``. The ``kind`` of a signal can be ``angle``, which wraps, or
+    ``quaternion``, of four elements with the scalar first. ``derivative_of`` names another signal,
+    of which this signal is the time derivative.
 
     Raises :class:`ScenarioError` if the name, type or shape is invalid or ``initial`` is not a
     number.  Raises :class:`ShapeError` if ``initial`` has the wrong length.
@@ -152,13 +153,13 @@ class Signal:
 
     @property
     def declares_initial(self) -> bool:
-        """True if an initial value was declared, even if the value is 0."""
+        """True if the signal declares an initial value, even if the value is 0."""
         first = self.initial[0] if isinstance(self.initial, tuple) else self.initial
         return not isinstance(first, Undeclared)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """One name for each element: ``q_0 … q_3`` for an array, the signal's name for a scalar."""
+        """Names of the elements, such as ``q_0`` to ``q_3``; for a scalar, its name."""
         if not self.shape:
             return (self.name,)
         return tuple("_".join((self.name, *map(str, index))) for index in np.ndindex(*self.shape))
@@ -214,7 +215,7 @@ def as_float64(value: object, name: str) -> NDArray[np.float64]:
 
 
 class Signals:
-    """An ordered, immutable set of signals, which describes the layout of a flat vector.
+    """An ordered, immutable set of signals, which describes the elements of a vector.
 
     Example:
         Signals("x [m]", "v [m/s]", Signal("mass", "kg", initial=1.0))
@@ -264,7 +265,7 @@ class Signals:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """One name for each element of the flat vector."""
+        """The names of all elements of the vector."""
         return tuple(c for s in self for c in s.columns)
 
     @cached_property
@@ -276,7 +277,7 @@ class Signals:
         return out
 
     def slice(self, name: str) -> slice:
-        """Return the slice of the flat vector that contains the signal ``name``.
+        """Return the slice of the vector that contains the signal ``name``.
 
         Raises :class:`UnknownName` for an unknown name.
         """
@@ -289,8 +290,8 @@ class Signals:
         """Return a new flat vector (n,) of initial values.
 
         ``values``, by name, replace declared initial values.  Raises :class:`UnknownName` for an
-        unknown name and :class:`ShapeError` for a wrong length.  Raises :class:`ScenarioError` for
-        a value out of range or an integer that float64 cannot represent.
+        unknown name and :class:`ShapeError` for a wrong length. Raises ``ScenarioError`` for a
+        value out of range.
         """
         out = np.empty(self.size)
         for signal in self:
@@ -330,7 +331,7 @@ class Signals:
         )
 
     def declared_initial(self) -> dict[str, float | list[float]]:
-        """Return the declared initial values by name: a number, or a list for an array."""
+        """Return the declared initial values by name: numbers, and lists for arrays."""
         vector = self.initial()
         found = {s: vector[self.slice(s.name)].tolist() for s in self if s.declares_initial}
         return {s.name: values if s.shape else values[0] for s, values in found.items()}
@@ -388,9 +389,6 @@ class Signals:
 
     @cached_property
     def schema_hash(self) -> str:
-        """Hash of the layout, as 16 hex digits.
-
-        The hash covers names, units, types, shapes, kinds and derivatives in order, without values.
-        """
+        """A hash of the names, units, types and shapes of the signals, as 16 hex digits."""
         layout = [[s.name, s.unit, s.type, list(s.shape), s.kind, s.derivative_of] for s in self]
         return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]

@@ -1,8 +1,8 @@
 """Superdense time: tags, and periods that do not drift.
 
-A :class:`Tag` is ``(ns, step)``: nanoseconds since the start of the run, and a microstep that
-orders the events of one instant.  ``docs/semantics.md`` ("Time") describes the rules.  Other
-modules must use :meth:`Tag.after` to add a delay.
+A ``Tag`` consists of the time in ns since the start of the run, and a microstep that orders events
+of equal time. ``docs/semantics.md`` ("Time") describes the rules. To add a delay to a tag, use
+``Tag.after``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Tag(NamedTuple):
     step: int = 0
 
     def after(self, delay_ns: int) -> Tag:
-        """Return the tag ``delay_ns`` later; a delay of 0 leads to the next microstep.
+        """Return the tag after a delay of ``delay_ns``; a delay of 0 leads to the next microstep.
 
         Raises :class:`ValueError` for a negative delay.
         """
@@ -64,9 +64,9 @@ A float is read as its shortest decimal, so 0.1 is exactly one tenth.
 def exact_seconds(value: Duration, what: str = "duration") -> Fraction:
     """Return ``value`` in s as an exact fraction.
 
-    A float is read as its shortest decimal, so 0.1 gives one tenth.  ``what`` names the value in
-    the error message.  Raises :class:`ScenarioError` if ``value`` is not a number of seconds or is
-    146 years or longer.
+    A float stands for its shortest decimal, so 0.1 is exactly one tenth. ``what`` names the value
+    in the error message. Raises :class:`ScenarioError` if ``value`` is not a number of seconds or
+    is 146 years or longer.
     """
     try:
         if isinstance(value, str) and (len(value) > 40 or _EXPONENT.search(value)):
@@ -98,8 +98,8 @@ def to_ns(value: Duration, what: str = "duration") -> int:
 def declared_ns(value: Duration, what: str = "duration") -> int:
     """Return a time or duration that a user declared, in whole ns.
 
-    Raises :class:`ScenarioError` if rounding changes the value by more than one part in a thousand,
-    as for 1.5 ns.  Otherwise this function behaves like :func:`to_ns`.
+    Raises ``ScenarioError`` if rounding to ns would change the value by more than 0.1 %, as for 1.5
+    ns. Otherwise this function behaves like :func:`to_ns`.
     """
     ns, exact = to_ns(value, what), exact_seconds(value, what) * NS_PER_S
     if abs(ns - exact) * 1000 > abs(exact):
@@ -115,9 +115,9 @@ def declared_ns(value: Duration, what: str = "duration") -> int:
 class Period:
     """A period in nanoseconds, stored as an exact fraction.
 
-    Tick ``k`` is at ``offset + round(k * period)``; halves round up.  Each tick is computed from
-    ``k``, not from the tick before.  A period of 1/60 s therefore does not drift, and ticks of 10
-    ms and 15 ms coincide exactly at 30 ms.
+    Tick ``k`` is at ``offset + round(k * period)``; halves round up. Each tick is computed from its
+    number ``k``, so rounding errors do not accumulate. Ticks of 10 ms and 15 ms coincide exactly at
+    30 ms.
     """
 
     ns: Fraction
@@ -134,10 +134,9 @@ class Period:
 
     @classmethod
     def of(cls, value: Duration | Period, what: str = "period") -> Period:
-        """Return a period of ``value`` seconds.
+        """Return a period of ``value`` s; error messages call the value ``what``.
 
-        ``what`` names the value in the error message.  Raises :class:`ScenarioError` if the period
-        is shorter than 1 ns.
+        Raises ``ScenarioError`` if the period is shorter than 1 ns.
         """
         if isinstance(value, Period):
             return value
@@ -172,7 +171,7 @@ class Period:
         return found
 
     def index_after(self, ns: int, offset_ns: int = 0) -> int:
-        """Return the smallest ``k >= 0`` whose tick lies strictly after ``ns``."""
+        """Return the number of the first tick after ``ns``."""
         k = max(0, int((ns - offset_ns) // self.ns) - 1)
         while self.tick(k, offset_ns) <= ns:
             k += 1

@@ -1,4 +1,6 @@
-"""Reader for TOML files of users.  Error messages state what the user must write.
+"""Read TOML files of users.
+
+Read TOML files, with error messages that state what the user must write.
 
 A table is a mapping from names to :class:`Key`, which describe type, bounds and default::
 
@@ -56,7 +58,7 @@ class Lines:
     """Line numbers of the keys in the file ``path``, by table and key.
 
     ``text`` is the content of the file and must be valid TOML.  The table of the second
-    ``[[fault]]`` is ``fault[1]``.  The text is scanned at the first call of :meth:`of`.
+    ``[[fault]]`` is ``fault[1]``.
     """
 
     def __init__(self, path: Path, text: str) -> None:
@@ -85,7 +87,6 @@ class Lines:
         return True
 
     def _headed(self, dotted: str, number: int, array: bool) -> str:
-        """Record the header of a table; return the table's full name, such as ``fault[1]``."""
         *outer, last = (part.strip().strip("\"'") for part in dotted.split("."))
         table = ""
         for name in outer:
@@ -103,7 +104,6 @@ class Lines:
         return f"{full}[{self._arrays[full]}]" if full in self._arrays else full
 
     def _named(self, table: str, dotted: str, number: int) -> str:
-        """Record the line of each part of a dotted key; return the full name of the key."""
         for part in dotted.split("."):
             name = part.strip().strip("\"'")
             self._lines.setdefault((table, name), number)
@@ -111,7 +111,6 @@ class Lines:
         return table
 
     def _value(self, text: str, at: int, number: int, name: tuple[str, str]) -> tuple[int, int]:
-        """Skip the value of a key, and record the lines on which the elements of an array begin."""
         depth, array, awaited = 0, False, False
         while token := _TOKEN.match(text, at):
             word = token[0]
@@ -130,10 +129,10 @@ class Lines:
         return at, number
 
     def of(self, table: str, key: str, element: int | None = None) -> int:
-        """Return the line of ``key`` in ``[table]``, or the line of one element of an array.
+        """Return the line number of a key, or of one element of an array.
 
-        ``element`` is the index of the element.  If ``key`` is "" or missing, return the first line
-        of the innermost table that exists, or 1.
+        ``element`` is the index of the element. For a missing key, return the first line of the
+        innermost existing table.
         """
         assert self._scanned
         while True:
@@ -164,11 +163,11 @@ class Lines:
 
 @dataclass(frozen=True)
 class Place:
-    """The file and line of a table, for error messages.
+    """The file and the table in which a value is, for error messages.
 
-    ``error_class`` is the class of the errors. The text of an error begins with ``file`` and
-    ``label``. If ``lines`` is given, the line number follows ``file``. ``moved`` maps keys that
-    belong to another table of the file to the name of that table.
+    ``error_class`` is the class of the errors. An error message begins with ``file`` and ``label``.
+    With ``lines``, the message also contains the line number. ``moved`` names the tables of keys
+    that stand in another table of the file.
     """
 
     file: str = ""
@@ -188,7 +187,7 @@ class Place:
         return Place(self.file, self.lines, label, table, self.error_class)
 
     def line(self, key: str = "", element: int | None = None) -> int:
-        """Return the line number of ``key``, or of the table if ``key`` is ""; 0 if unknown."""
+        """Return the line number of ``key``, or of the table if ``key`` is ""; 0 means unknown."""
         if self.lines is None:
             return 0
         return self.lines.of(self.moved.get(key, self.table), key, element)
@@ -206,7 +205,7 @@ class Place:
 
     @contextmanager
     def checking(self, key: str = "") -> Iterator[None]:
-        """Add the file and line of ``key`` to errors about values within the ``with`` block."""
+        """Context manager that adds the file and line of ``key`` to errors."""
         try:
             yield
         except (TypeError, ValueError, ArithmeticError, RtsimError) as error:
@@ -276,7 +275,6 @@ def open_toml(
 
 
 def _check_integers(table: Mapping[str, Any], place: Place) -> None:
-    """Raise an error for integers of more than 64 bits, which Python's parser accepts."""
     for name, value in table.items():
         listed = value if isinstance(value, list) else [value]
         for k, each in enumerate(listed):
@@ -301,7 +299,7 @@ _LONGEST_SHOWN = 60
 
 
 def shown(value: object) -> str:
-    """Return a short text for ``value``, even for integers that are too long for ``repr``."""
+    """Return a short text for ``value``, even for an integer that is too long for ``repr``."""
     try:
         text = repr(value)
     except ValueError:
@@ -315,11 +313,10 @@ def _same(given: Any) -> Any:
 
 @dataclass(frozen=True)
 class Key:
-    """Declaration of a key of a table.
+    """Declaration of a key; ``wanted`` describes a valid value in error messages.
 
-    ``wanted`` describes a valid value in error messages.  ``default`` is the value if the user
-    omits the key.  ``convert`` converts the given value. If ``convert`` raises an error, such as
-    ValueError, the text of the error becomes part of the message.
+    ``default`` is the value if the user omits the key. ``convert`` converts the given value. An
+    error that ``convert`` raises, such as ValueError, becomes part of the error message.
     """
 
     wanted: str = "a value"
@@ -343,10 +340,7 @@ class Key:
         return place.error(name, text, element)
 
     def absent(self, place: Place, name: str) -> Any:
-        """Return the default.
-
-        Raises an error if the key is required.
-        """
+        """Return the default of an absent key; raise an error if the key is required."""
         if self.default is NEEDED:
             raise place.error(name, f"{name} is missing; write {self.wanted}")
         return self.default
@@ -389,7 +383,7 @@ def whole(low: int = 0, high: int = _MOST - 1, default: Any = NEEDED) -> Key:
 
 
 def seconds(zero: bool = False, default: Any = None) -> Key:
-    """Return a key for a time in s, given as a number or a text such as ``"1/60"``.
+    """Declare a key for a time in s, written as a number or as a text such as ``"1/60"``.
 
     The key converts the time to ns.
     """
@@ -418,9 +412,9 @@ def flag(default: Any = False) -> Key:
 def text(
     default: Any = NEEDED, wanted: str = "a text in quotes", *, empty: bool = False, most: int = 0
 ) -> Key:
-    """Return a key for a text, from which blanks at both ends are removed.
+    """Declare a key for a text; spaces at both ends are removed.
 
-    ``most`` is the maximum number of characters; 0 means no limit.
+    ``most`` is the maximum length; 0 means no limit.
     """
 
     def convert(given: Any) -> str:
@@ -434,9 +428,9 @@ def text(
 
 
 def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> Key:
-    """Return a key for one of ``names``.
+    """Declare a key with the allowed values ``names``.
 
-    For any other value, the error suggests similar names, and calls the value ``what``.
+    The error for another value suggests similar values, and calls the value ``what``.
     """
 
     def convert(given: Any) -> str:
@@ -451,7 +445,7 @@ def choice(names: Iterable[str], default: Any = NEEDED, what: str = "value") -> 
 class ListKey(Key):
     """Declaration of a key whose value is a list.
 
-    The key ``of`` converts each element.  If ``single`` is True, a list of one element needs no
+    The key ``of`` converts each element. With ``single=True``, a list of one element needs no
     brackets.
     """
 
@@ -483,7 +477,7 @@ def numbers(default: Any = NEEDED, wanted: str = "a list of numbers", **options:
 
 
 class Entries(Mapping[str, Any]):
-    """The values of a table's keys, with defaults.
+    """The values of a TOML table, including defaults.
 
     ``given`` contains the values before conversion.
     """
@@ -503,9 +497,9 @@ class Entries(Mapping[str, Any]):
 
 
 def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str = "") -> Entries:
-    """Return the values of the table ``data``, whose allowed keys are ``keys``.
+    """Return the values of a TOML table with the allowed keys ``keys``.
 
-    Errors for unknown keys name the table by the text ``of``.
+    In error messages, ``of`` names the table.
     """
     for name in data:
         if name not in keys:
@@ -521,9 +515,8 @@ def read(data: Mapping[str, Any], keys: Mapping[str, Key], place: Place, of: str
 class TableKey(Key):
     """Declaration of a key whose value is a table.
 
-    ``keys`` declares the allowed keys of the table.  The declaration ``of``, if given, allows all
-    other keys and converts their values.  If ``default`` is not given, an absent table is read as
-    an empty table.
+    ``keys`` declares the allowed keys of the table. If ``of`` is given, it declares the values of
+    all other keys. Without a ``default``, a missing table counts as an empty table.
     """
 
     keys: Mapping[str, Key] = field(default_factory=dict)
@@ -545,7 +538,7 @@ def table(keys: Mapping[str, Key], wanted: str = "a table", default: Any = NEEDE
 
 
 def named(of: Key, wanted: str = "a table", default: Any = NEEDED) -> TableKey:
-    """Return a key whose value is a table with arbitrary keys.  ``of`` declares their values."""
+    """Declare a key whose value is a table with arbitrary keys. ``of`` declares their values."""
     return TableKey(wanted, default, of=of)
 
 
@@ -563,9 +556,10 @@ def _key_of(hint: Any, default: Any = NEEDED) -> Key:
 
 
 def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
-    """Return an instance of the dataclass ``cls`` from the table ``data``.
+    """Return an instance of the dataclass ``cls`` with the values of a TOML table.
 
-    Each field is a key with the type of the field.  A field without a default must be given.
+    The table has one key for each field, with the type of the field. A field without a default must
+    be in the table.
     """
     hints = get_type_hints(cls)
     keys = {
@@ -580,7 +574,7 @@ def read_as(cls: type[T], data: Mapping[str, Any], place: Place) -> T:
 
 
 def to_toml(value: Any) -> str:
-    """Return ``value`` as TOML on one line; tables become inline tables."""
+    """Return ``value`` as TOML text on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):  # JSON escapes all that TOML forbids, except DEL

@@ -1,3 +1,3 @@
-"""Version of rtsim, which pyproject.toml reads from this module."""
+"""The version of rtsim, which pyproject.toml also uses."""
 
 __version__ = "0.1.0"

@@ -1,8 +1,7 @@
 """Discrete events in a run: SimPy processes, and populations of agents.
 
-A scenario declares ``Processes``, whose set-up function receives an ``Agenda``, a SimPy
-environment.  ``population`` makes a model of many agents that are updated together.
-docs/discrete.md has examples.
+The set-up function of ``Processes`` receives a SimPy environment, which rtsim calls ``Agenda``.
+``population`` creates a model of many agents. docs/discrete.md has examples.
 """
 
 from __future__ import annotations

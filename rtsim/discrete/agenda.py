@@ -1,8 +1,8 @@
 """A SimPy environment that uses the simulated time of a run.
 
-Methods take times in s; the environment keeps time in whole ns.  SimPy provides processes,
-resources, stores, priorities, pre-emption and interrupts.  The environment collects the messages,
-changed values and recorded events of its processes in a list, which the task passes to the run.
+Times are given in s and stored in whole ns. SimPy provides processes, resources, stores,
+priorities, pre-emption and interrupts. Messages, changed values and recorded events of the
+processes take effect when the run reaches their time.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _resume = simpy.Process._resume
 
 
 def process_events(queue: list[tuple[int, EventPriority, int, Event]], ns: int, most: int) -> int:
-    """Process the events of ``queue`` up to ``ns`` in SimPy's order, and return their number.
+    """Process the events of ``queue`` up to the time ``ns``, and return their number.
 
-    Stops after more than ``most`` events.  If an event failed, its exception is raised.
+    Stops after more than ``most`` events. A failed event raises its exception.
     """
     events = 0
     while queue and queue[0][0] <= ns:
@@ -54,10 +54,10 @@ def process_events(queue: list[tuple[int, EventPriority, int, Event]], ns: int, 
 
 
 class WatchedProcess(simpy.Process):
-    """A process that may only wait for events of its own environment.
+    """A SimPy process that may only wait for events of its own environment.
 
-    Raises :class:`ScenarioError` if the process waits for an event of another environment, because
-    this event would never occur.  SimPy has no public hook between two events of a process.
+    Waiting for an event of another environment raises ``ScenarioError``, because the event would
+    never occur.
     """
 
     def _resume(self, event: Event) -> None:
@@ -88,7 +88,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Told:
-    """An event for the recording; the checksum of checkpoints includes its ``repr``."""
+    """An event to record; the checksum of a checkpoint includes its ``repr``."""
 
     kind: str
     text: str
@@ -104,7 +104,7 @@ the topic is empty.
 
 
 class Payload:
-    """The values of one topic, in memory that is fast to write."""
+    """The values of one message."""
 
     def __init__(self, name: str, signals: Signals, vector: Vector) -> None:
         self.name = name
@@ -120,9 +120,9 @@ class Payload:
         """Index of each signal with one element."""
 
     def put(self, name: str, value: object, what: str, ns: int) -> None:
-        """Convert ``value`` and write it to the elements of the signal ``name``.
+        """Convert ``value`` and store it as the value of the signal ``name``.
 
-        Error messages contain ``what``, the topic's name and the simulated time ``ns``.
+        Error messages contain the topic's name ``what`` and the simulated time ``ns``.
         """
         signals, where = self.signals, f"{what} {self.name}"
         if name not in signals:
@@ -141,7 +141,6 @@ class Payload:
 
 
 def scalars(signals: Signals, vector: Vector) -> dict[str, tuple[Any, int]]:
-    """Map each scalar signal's name to the buffer of ``vector`` and the signal's index."""
     return {s.name: (vector.data, signals.slice(s.name).start) for s in signals if not s.shape}
 
 
@@ -153,8 +152,6 @@ _NS_PER_S = float(NS_PER_S)
 
 
 class DeclaredProcesses(Protocol):
-    """The attributes of :class:`~rtsim.discrete.declaration.Processes` that an agenda uses."""
-
     @property
     def setup(self) -> Callable[[Agenda], None]: ...
 
@@ -174,8 +171,8 @@ class DeclaredProcesses(Protocol):
 class Agenda(simpy.Environment):
     """The SimPy environment of processes within a run, with ``process``, ``timeout`` and ``event``.
 
-    Delays and ``now`` are in s. A delay is rounded to the nearest ns.  Times are kept in whole ns,
-    so they do not drift from the other times of the run.
+    Delays and ``now`` are in s. A delay is rounded to the nearest ns. Times are stored in whole ns,
+    so that no rounding errors accumulate.
     """
 
     def __init__(
@@ -233,13 +230,13 @@ class Agenda(simpy.Environment):
 
     @property
     def next_ns(self) -> int:
-        """Time of the next reaction (ns), or ``FAR`` if no reaction is scheduled."""
+        """Time of the next event (ns), or ``FAR`` without one."""
         if self._kept is not None:
             return self._ns
         return self._events[0][0] if self._events else FAR
 
     def peek(self) -> float:
-        """Return the time of the next event (s), or infinity without one."""
+        """Return the time of the next event (s), or infinity if no event is scheduled."""
         return self._events[0][0] / _NS_PER_S if self._events else float("inf")
 
     def schedule(self, event: Event, priority: EventPriority = NORMAL, delay: float = 0) -> None:
@@ -262,18 +259,18 @@ class Agenda(simpy.Environment):
         return WatchedProcess(self, generator)
 
     def run(self, until: object = None) -> NoReturn:  # noqa: ARG002
-        """Raise :class:`ScenarioError`, because the run, not the agenda, advances the time."""
+        """Raise ``ScenarioError``; only the run may advance the time."""
         raise ScenarioError(
             f"{self.name}: run() and step() cannot be called, because the run controls the time; "
             "remove the call, and in a process yield the event to wait for"
         )
 
     def step(self) -> NoReturn:
-        """Raise :class:`ScenarioError`, because the run, not the agenda, advances the time."""
+        """Raise ``ScenarioError``; only the run may advance the time."""
         self.run()
 
     def read(self, name: str) -> Any:
-        """Return a parameter, or an input's value before this microstep, as a float or an array."""
+        """Return a parameter, or an input before this microstep, as a float or an array."""
         if name in self._scalars:
             memory, at = self._scalars[name]
             return memory[at]
@@ -285,7 +282,7 @@ class Agenda(simpy.Environment):
         return _value(self._processes.inputs, self.inputs, name)
 
     def write(self, **values: object) -> None:
-        """Set outputs by name, and send one message with all outputs.
+        """Set outputs by name; rtsim sends all outputs in one message.
 
         The message arrives in the next microstep.
         """
@@ -300,7 +297,7 @@ class Agenda(simpy.Environment):
     def send(self, topic: str, **values: object) -> None:
         """Send a message on a topic that ``messages`` declares.
 
-        Signals that are not in ``values`` have their declared initial values.
+        A signal without a value in ``values`` has its declared initial value.
         """
         if topic not in self._messages:
             raise UnknownName("topic", topic, self._messages, f"messages of {self.name}")
@@ -318,18 +315,18 @@ class Agenda(simpy.Environment):
     def change(self, target: str, value: object) -> None:
         """Set ``target``, such as ``"plant.mass"``, to ``value`` at the end of this microstep.
 
-        The target is a parameter of a plant or a value of a source.
+        The target is a parameter of a plant, or the value of a source.
         """
         self._changes = True
         self.effects.append((b"", Changed(target, value), self._ns))
 
     def record(self, kind: str, text: str = "", **values: float) -> None:
-        """Write an event of the given kind, such as ``Broken``, to the recording."""
+        """Record an event of the given kind, such as ``Broken``."""
         told = Told(kind, text, {k: float(v) for k, v in values.items()})
         self.effects.append((b"", told, self._ns))
 
     def inbox(self, topic: str) -> simpy.Store:
-        """Return a store that receives the messages of ``topic`` from the first call on.
+        """Return a SimPy store that receives the messages of ``topic`` from now on.
 
         Each message is a dict of values by signal name.
         """
@@ -339,9 +336,9 @@ class Agenda(simpy.Environment):
         return self._inboxes[topic]
 
     def crossing(self, guard: str) -> Event:
-        """Return an event that occurs the next time the guard ``guard`` (``"plant.guard"``) fires.
+        """Return an event that occurs when the guard ``guard`` (``"plant.guard"``) fires next.
 
-        After this event, ``read`` returns the values after the guard's reset (x+).
+        When the event occurs, ``read`` returns the values after the reset by the guard.
         """
         self._check_on(guard, "guard")
         if guard not in self._crossings:
@@ -349,7 +346,7 @@ class Agenda(simpy.Environment):
         return self._crossings[guard]
 
     def random(self, stream: str) -> np.random.Generator:
-        """Return the random generator ``stream``, independent of generators with other names."""
+        """Return the random generator ``stream``, which is independent of all others."""
         return self._streams.stream(f"processes/{self.name}/{stream}")
 
     def _check_on(self, name: str, what: str) -> None:
@@ -369,7 +366,7 @@ class Agenda(simpy.Environment):
             )
 
     def hear(self, ns: int, name: str, payload: Vector | None) -> None:
-        """Handle a message that arrived, or a guard that fired (``payload`` is None)."""
+        """Handle a message, or a guard that fired (with ``payload=None``)."""
         self._ns, self._s = ns, ns / _NS_PER_S
         if payload is None:
             waited = self._crossings.pop(name, None)
@@ -383,7 +380,7 @@ class Agenda(simpy.Environment):
     """The signals of each topic that the processes receive."""
 
     def react(self, ns: int) -> list[Effect]:
-        """Process all events up to ``ns`` in SimPy's order, and return their effects on the run."""
+        """Process all events up to the time ``ns`` in SimPy's order, and return their effects."""
         kept, self._kept = self._kept, None
         if isinstance(kept, BaseException):
             raise kept
@@ -395,12 +392,10 @@ class Agenda(simpy.Environment):
         return effects
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop) -> tuple[list[Effect], int]:
-        """Run at most ``most`` reactions, each at the time of an event before ``limit_ns``.
+        """Process events before ``limit_ns``, at up to ``most`` different times.
 
-        The batch ends with the first reaction that raises an error or calls :meth:`change`.  When
-        the run reaches the tag of this reaction, :meth:`react` returns its effects or raises its
-        error. Returns the effects and the number of the reactions, without the reaction that ended
-        the batch.
+        The method stops at the first error and at the first change of a parameter. Returns the
+        effects of the events, and the number of times at which events were processed.
         """
         queue, effects, complete, reactions = self._events, self.effects, 0, 0
         try:
@@ -419,7 +414,7 @@ class Agenda(simpy.Environment):
 
     @property
     def kept(self) -> bool:
-        """True if :meth:`run_batch` stored a result that :meth:`react` must return or raise."""
+        """True if ``run_batch`` stored an effect or an error for ``react``."""
         return self._kept is not None
 
     def _react(self, ns: int) -> None:
@@ -444,7 +439,6 @@ def _value(signals: Signals, vector: Vector, name: str) -> Any:
 
 
 def _whole_ns(delay: Any) -> int:
-    """Return ``delay`` (s) in ns like :func:`rtsim.core.tag.to_ns`, but faster for short floats."""
     if isinstance(delay, float):
         if abs(delay) < _EXACT_S:
             return round(float(delay) * NS_PER_S)

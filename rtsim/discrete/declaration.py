@@ -25,13 +25,11 @@ Setup = Callable[["Agenda"], None]
 class Processes:
     """Processes on a SimPy environment, as one component of a run.
 
-    ``setup(agenda)`` creates all objects that the processes share. rtsim calls the function at the
-    start of each run, and again for each return to a checkpoint.  Processes must therefore not
-    share objects created elsewhere.
+    rtsim calls ``setup(agenda)`` at the start of each run, and after each return to a checkpoint.
+    All objects that the processes share must be created in ``setup``.
 
-    A process reads the values of ``inputs`` at the present tag.  A message with all ``outputs`` is
-    sent whenever an output changes.  ``messages`` are further topics by name; each call of
-    :meth:`~rtsim.discrete.agenda.Agenda.send` sends one message.
+    Whenever an output changes, rtsim sends a message with all ``outputs``. ``messages`` are further
+    topics by name; each call of :meth:`~rtsim.discrete.agenda.Agenda.send` sends one message.
     """
 
     setup: Setup
@@ -53,7 +51,7 @@ class Processes:
             raise ScenarioError(f"{both[0]} is both an input and a parameter; rename one of them")
 
     def default_name(self) -> str:
-        """Return the default name of the component, which is the name of the set-up function."""
+        """Return the name of the set-up function, which is the default name of the component."""
         name = str(getattr(self.setup, "__name__", ""))
         if not name.isidentifier():
             raise ScenarioError(
@@ -74,7 +72,7 @@ def processes(
     assumptions: tuple[str, ...] = (),
     limits: tuple[str, ...] = (),
 ) -> Callable[[Setup], Processes]:
-    """Declare processes that the decorated function creates and starts.
+    """Decorator that turns a function, which creates and starts processes, into a component.
 
     :class:`Processes` explains the arguments.
 
@@ -110,15 +108,15 @@ def population(
     in_turn: bool = False,
     assumptions: tuple[str, ...] = (),
 ) -> Model:
-    """Return a model of ``count`` agents, which are all updated at the same time.
+    """Return a model of ``count`` agents that are updated simultaneously.
 
-    Each agent has the scalar signals ``each``.  The function ``rule`` receives the arrays
-    ``before`` and ``after``, each with one row per signal and one column per agent.  The model has
-    no continuous states: declare it as a plant with an ``update_period``.
+    Each agent has the scalar signals ``each``. ``rule`` receives two arrays, with one row for each
+    signal and one column for each agent: ``before`` and ``after`` the update. Give the plant an
+    ``update_period``, because the model has no continuous states.
 
-    With ``in_turn=True``, the agents are updated one after the other, and each reads the new values
-    of the agents before it.  An update in turn is a known modelling error; ``in_turn=True`` exists
-    for comparison.
+    With ``in_turn=True``, agents are updated one after another, and each agent reads the new values
+    of earlier agents. Updates in turn are a known modelling error, and ``in_turn=True`` serves for
+    comparison only.
 
     Raises :class:`ScenarioError` if there is no agent or no scalar signal, or if ``rule`` is
     invalid.
@@ -167,5 +165,4 @@ def _update_function(rule: Rule, kinds: int, in_turn: bool) -> Update:
     return one_by_one if in_turn else together
 
 
-def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:
-    """Do nothing, because the model has no continuous states."""
+def _none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None: ...

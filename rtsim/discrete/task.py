@@ -1,8 +1,8 @@
-"""The task that runs processes, and the log from which it restores them.
+"""Run SimPy processes as a task, and restore them from a log.
 
-The task reacts at the next event of its processes, and to messages and guards. A reaction processes
-all events that are due at the present time, in SimPy's order. Other components receive only the
-values after the reaction.
+The task reacts at the next event of its processes, at messages and at guards. A reaction processes
+all due events in SimPy's order. Other components receive only the values at the end of the
+reaction.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SAMPLED = -1
 
 
 class Stimuli:
-    """Log of the inputs, parameters, messages and fired guards that processes received.
+    """A log of the inputs, parameters, messages and fired guards that the processes received.
 
-    To restore the processes, the task runs them again with the values in the log.
-    ``names`` are the topics and guards.
+    To restore the processes, the task runs them again with the values in the log. ``names`` are the
+    topics and guards.
     """
 
     def __init__(self, names: Sequence[str], sizes: Mapping[str, int], sampled: int) -> None:
@@ -68,9 +68,9 @@ class Stimuli:
             self._values.frombytes(np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
     def __iter__(self) -> Iterator[tuple[Tag, str | None, Vector]]:
-        """Yield the tag, name and values of each stimulus.
+        """Yield the tag, name and values of each log entry.
 
-        A stimulus of inputs and parameters has the name ``None``.  A fired guard has no values.
+        The name of an entry with inputs and parameters is ``None``. A fired guard has no values.
         """
         values = np.array(self._values)
         at = 0
@@ -122,8 +122,6 @@ class Stimuli:
 
 
 class ProcessesTask:
-    """Task that runs one :class:`Processes`.  A restore runs the processes again from the start."""
-
     period: Period | None = None
 
     def __init__(
@@ -174,8 +172,7 @@ class ProcessesTask:
         self.topics = dict(topics)
         self._start_anew()
 
-    def ticked(self) -> None:
-        """Do nothing, because the agenda determines the time of the next reaction."""
+    def ticked(self) -> None: ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
         """Store a message for the next reaction; a ``payload`` of None means a fired guard."""
@@ -195,14 +192,13 @@ class ProcessesTask:
                 environment.event(tag, effect.kind, self.name, effect.text, dict(effect.values))
 
     def can_run_batch(self) -> bool:
-        """Return whether :meth:`run_batch` can run the next reactions."""
         return self._begun and not self._heard and not self._agenda.kept
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
         """Run up to ``most`` reactions before ``limit_ns``.
 
-        Call this method only if no other component acts before ``limit_ns``. ``event`` is called
-        with each event for the recording. The result does not include a reaction that fails or that
+        Call this method only if no other component acts before ``limit_ns``. The method calls
+        ``event`` with each event to record. The result excludes a reaction that fails or that
         changes another component. :meth:`react` handles this reaction at its tag.
         """
         agenda = self._agenda

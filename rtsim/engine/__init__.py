@@ -1,1 +1,1 @@
-"""Execution of a run: its state, main loop, microsteps, commands, faults and checkpoints."""
+"""Execution of a run: state, main loop, commands, faults and checkpoints."""

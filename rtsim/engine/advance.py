@@ -1,7 +1,7 @@
-"""Interface of engines, which run several tags at once without the interpreter.
+"""Interface of engines, which run many tags in compiled code.
 
-The main loop calls each engine in turn.  The interpreter runs each tag that no engine runs.  Each
-engine must give the same results as the interpreter.
+The main loop calls the engines in turn. T The interpreter executes all tags that no engine can run.
+Engines must give the same results as the interpreter.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from typing import Protocol
 
 
 class Loop(Protocol):
-    """The attributes of a run's main loop that an engine may read and change."""
+    """Attributes of the main loop that an engine may read and change."""
 
     @property
     def stopping(self) -> str:
-        """Reason why the loop ends after the present tag; empty if the loop continues."""
+        """Why the loop ends after the present tag; empty otherwise."""
         ...
 
     def limit_ns(self) -> int:
-        """Return the earliest time at which the loop must act, ns."""
+        """Return the next time (ns) at which the loop must act."""
         ...
 
     def between(self, ns: int) -> bool:
-        """Record all rows up to the tag at ``ns``; return whether the engine must stop."""
+        """Record the rows up to the tag at ``ns``; return whether the engine must stop."""
         ...
 
     def interrupt_check(self) -> None:
-        """During a long step, raise ``Interrupted`` if the run must end at once."""
+        """Raise ``Interrupted`` during a long step if the run must end."""
         ...
 
 
 class Engine(Protocol):
-    """Interface of engines that run many tags in one call, such as the compiled engine."""
+    """Interface of engines that run many tags in one call."""
 
     def advance(self, loop: Loop) -> bool:
-        """Run the tags before ``loop.limit_ns()``, but stop at a tag that needs the interpreter.
+        """Run tags before ``loop.limit_ns()``, up to a tag that needs the interpreter.
 
         Returns False if no tag was run.
         """

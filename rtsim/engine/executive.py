@@ -32,22 +32,22 @@ RECORDING_LOST = "recording lost"
 
 
 class StatePublisher(Protocol):
-    """Receiver of the states at the start and the provisional end of each step."""
+    """Receiver of the states at both ends of each step."""
 
     def publish(self, plant: str, ns: int, x: Vector, next_ns: int, next_x: Vector) -> None: ...
 
     def withdraw(self, plant: str) -> None:
-        """Withdraw the states of the last step of ``plant``, because the step was discarded."""
+        """Withdraw the states of a discarded step."""
         ...
 
 
 class Executive:
-    """The main loop, which runs a :class:`System` to ``until_ns`` on the pacer's clock.
+    """The main loop, which runs a ``System`` to ``until_ns``.
 
-    For a restored system, ``before`` contains the number of rows of each track and the number of
-    events in earlier recordings of the run.  ``checkpoints`` takes checkpoints between two tags.
-    ``engine`` is one of :data:`~rtsim.engine.compiled.eligibility.ENGINES`, or the compiled engine
-    of an earlier run of this system, after a reset.
+    For a restored system, ``before`` contains the numbers of earlier rows and events.
+    ``checkpoints`` takes checkpoints between two tags. ``engine`` is one of
+    ``rtsim.engine.compiled.eligibility.ENGINES``, or the compiled engine of an earlier run of the
+    same system.
     """
 
     def __init__(
@@ -149,17 +149,16 @@ class Executive:
                 self._engines += [] if batch is None else [batch]
 
     def _compile(self) -> None:
-        """Compile the functions that ran as plain Python, and continue with machine code."""
+        """Compile functions that ran in plain Python, and continue in machine code."""
         assert self._plain is not None
         self._plain.end()
         self._plain = None
         self._choose_engines(AUTO)
 
     def _compiled_engine(self, engine: str | CompiledEngine) -> CompiledEngine:
-        """Return the compiled engine, and prepare it if the run will certainly use it.
+        """Return the compiled engine, ready for use if the run needs it certainly.
 
-        Loading machine code can lose a Ctrl-C, so it must not happen between the start of the
-        recording and the first tag.
+        Loading machine code can lose a Ctrl-C, so it must take place before the recording.
         """
         if isinstance(engine, CompiledEngine):
             return engine.again(self._trace, self._pacer)
@@ -171,10 +170,9 @@ class Executive:
         return made
 
     def run(self, before_ns: int = NEVER.ns) -> None:
-        """Run from the present state to the end, without catching errors of components.
+        """Run from the present state to the end.
 
-        With ``before_ns``, only tags before this time (ns) are run; a further call continues the
-        run.  The stop adds no tag.
+        With ``before_ns``, only tags before this time (ns) are executed. The stop adds no tag.
         """
         self._before_ns = before_ns
         if self._plain is not None:
@@ -203,16 +201,16 @@ class Executive:
 
     @property
     def over(self) -> bool:
-        """True if the run has ended: at its end, at a guard, or by a command."""
+        """True after the end of the run."""
         handler = self.handler
         told = handler is not None and handler.quitting
         at_end = self.started and self.system.ns >= min(self.until_ns, self.stop_ns)
         return at_end or told or bool(self.stopping or self.ended_by)
 
     def values_at(self, ns: int) -> dict[str, Vector]:
-        """Return the values (n,) of each plant just before ``ns``, without affecting the run.
+        """Return the values (n,) of each plant just before ``ns``.
 
-        Before this call, the run must have executed exactly the tags before ``ns``.
+        The executive must have executed all tags before ``ns`` and no later tag.
         """
         if not self._running:
             self._sample_first()
@@ -238,7 +236,7 @@ class Executive:
         return found
 
     def _tag(self) -> bool:
-        """Run the next tag in the interpreter, or handle a wait that ended early.
+        """Execute the next tag in the interpreter, or handle a wait that ended early.
 
         Returns False if the run has ended, or if the next tag is not before ``before_ns`` of
         :meth:`run`.
@@ -282,12 +280,12 @@ class Executive:
 
     @property
     def ended_by(self) -> str:
-        """Name of the terminal guard that fired; empty if none fired."""
+        """Name of the terminal guard that ended the run, or ""."""
         return self._instant.ended_by
 
     @property
     def failure(self) -> str:
-        """Name and text of the guard that ended the run as failed; empty if there is none."""
+        """Name and text of the guard that declared a failure, or empty."""
         return f"{self.ended_by}: {self._instant.failure}" if self._instant.failure else ""
 
     @property
@@ -295,24 +293,24 @@ class Executive:
         return tuple(self._instant.reported)
 
     def save(self) -> dict[str, Any]:
-        """Return the state of the run; call this method only between two tags."""
+        """Return the state of the run, between two tags."""
         return self.system.save()
 
     def position(self) -> tuple[dict[str, int], int]:
-        """Return the rows of each track and the number of events since the start of the run."""
+        """Return the numbers of rows and events since the start of the run."""
         rows, events = self._before
         now = self._trace.position()
         return {name: rows.get(name, 0) + n for name, n in now.items()}, events + self._trace.events
 
     def in_hand(self) -> int | None:
-        """Return the slack of the last frame, ns; ``None`` if the run is not paced."""
+        """Return the slack (ns) of the last frame, or ``None`` without real time."""
         return self._pacer.margin_ns if self._clock.paced else None
 
     def interrupt(self) -> None:
-        """End the run after the present tag, when called by a signal handler.
+        """End the run after the present tag; called by a signal handler.
 
-        A paused run ends at its tag.  If the loop is waiting, or at the second call, this method
-        raises :class:`Interrupted` to end the run at once.
+        A paused run ends at its tag. During a wait, and at the second call, ``Interrupted`` is
+        raised.
         """
         if self._waiting or self.stopping:
             raise Interrupted
@@ -321,9 +319,9 @@ class Executive:
             raise Interrupted
 
     def watched(self, found: Sequence[Mapping[str, Any]], end: bool) -> list[str]:
-        """Take the bounds of requirements, and return a text for each new violation.
+        """Take the robustness of requirements; return a text for each new violation.
 
-        The violations are recorded.  If ``end`` is True, the run ends after the present tag.
+        The violations are recorded. With ``end``, a violation ends the run after the present tag.
         """
         if self.handler is not None:
             self.handler.inbox.watched(found)
@@ -343,10 +341,10 @@ class Executive:
         return texts
 
     def lose_recording(self, cause: str, kept_ns: int | None, end: bool) -> str:
-        """Store when and why the recording failed, and return both as a text.
+        """Store when and why the recording failed, and return this as a text.
 
-        ``cause`` is the reason. The rows up to ``kept_ns`` are recorded. With ``kept_ns=None``, it
-        is unknown which rows were recorded. If ``end`` is True, the run ends after the present tag.
+        ``cause`` is the reason. The rows up to ``kept_ns`` are recorded. ``kept_ns=None`` means
+        that the recorded part is unknown. With ``end``, the run ends after the present tag.
         """
         since = "perhaps from the start on" if kept_ns is None else f"after {Tag(kept_ns)}"
         self.unrecorded = f"{since}: {cause}"
@@ -359,8 +357,7 @@ class Executive:
     def _begin(self, before_ns: int) -> bool:
         """Begin the run; return whether its first tag has run.
 
-        After a restore, the first tag has already run, and the timeout of each pending request
-        starts again.
+        After a restore, the first tag has already been executed.
         """
         system = self.system
         if not self._running:
@@ -408,7 +405,7 @@ class Executive:
             handler.begin(ns)
 
     def _grid_steps(self, limit_ns: int) -> None:
-        """Take and record the steps of a single plant to all grid points before ``limit_ns``."""
+        """Take and record the steps of a single plant before ``limit_ns``."""
         plant = self.system.plants[0]
         taken = plant.take_steps(limit_ns)
         if taken is not None:
@@ -424,14 +421,14 @@ class Executive:
     # -- what an engine asks for
 
     def limit_ns(self) -> int:
-        """Return the earliest time at which the loop must act, ns."""
+        """Return the next time (ns) at which the loop must act."""
         limit = min(self.until_ns, self.stop_ns, self._before_ns)
         if self.checkpoints is not None:
             limit = min(limit, self.checkpoints.next_ns)
         return limit if self.handler is None else min(limit, self.handler.quiet_until())
 
     def between(self, ns: int) -> bool:
-        """Record all rows up to the tag at ``ns``; return whether the engine must stop."""
+        """Record the rows up to the tag at ``ns``; return whether the engine must stop."""
         self._recorder.pump(wait=not self._clock.paced)
         if self._observe is not None:
             self._observe(ns)
@@ -441,7 +438,7 @@ class Executive:
         return bool(self.stopping)
 
     def interrupt_check(self) -> None:
-        """Raise an error if the run must end, or must change from plain Python to machine code."""
+        """Raise an error if the run must end or continue in machine code."""
         if self.stopping:
             raise Interrupted
         if self._plain is not None and self._plain.over:
@@ -450,9 +447,9 @@ class Executive:
     # -- the next tag
 
     def _propagate(self, discrete: int) -> int:
-        """Take provisional steps of all plants; return the time of the next tag, ns.
+        """Take provisional steps of all plants; return the time (ns) of the next tag.
 
-        No step ends after ``discrete``, the time of the next discrete event, ns.
+        No step ends after ``discrete``, the time (ns) of the next discrete event.
         """
         tag_ns = discrete
         for plant in self.system.plants:
@@ -474,7 +471,7 @@ class Executive:
             self._publisher.withdraw(plant.name)
 
     def _wait(self, ns: int, first: bool = False) -> bool:
-        """Wait until the tag at ``ns`` is due; return False if the wait ended early."""
+        """Wait for the tag at ``ns``; return False if the wait ended early."""
         pacer, wake = self._pacer, self._wake
         # The first tag is due within milliseconds, so a signal ends the run after it.
         self._waiting = pacer.frozen or not first

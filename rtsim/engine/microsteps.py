@@ -1,4 +1,4 @@
-"""Execution of the microsteps of one instant (docs/semantics.md, "The step")."""
+"""Execute the microsteps of one instant (docs/semantics.md, "The step")."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Write = tuple[Vector, Vector, RunningPlant | SignalPort]
 
 
 class _Surroundings:
-    """The environment in which tasks react; it also records their messages and events."""
+    """The environment of tasks, which records their messages and events."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class _Surroundings:
 class Microsteps:
     """Executor of the microsteps of one instant.
 
-    In each microstep messages arrive, tasks react, and writes take effect.
+    In a microstep, messages arrive, tasks react, and changes take effect.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Microsteps:
         return self._guarded and any(p.ns == ns and p.fires for p in self._system.plants)
 
     def _repeat(self, tag: Tag, discrete: bool) -> None:
-        """Run microsteps, beginning with ``tag``, until no event remains at the time of ``tag``."""
+        """Execute microsteps until no event remains at the time of ``tag``."""
         system, ns = self._system, tag.ns
         while True:
             if self._guarded:
@@ -167,7 +167,7 @@ class Microsteps:
     def _fire(self, tag: Tag) -> None:
         """Run the resets of fired guards.
 
-        A reset reads the values before the microstep, and its writes take effect at the end.
+        A reset reads the values before the microstep.
         """
         for plant in self._system.plants:
             watch = plant.watch
@@ -238,7 +238,7 @@ class Microsteps:
                 self._wrote(change.owner.name)
 
     def _react(self, tag: Tag) -> None:
-        """Send the answers that are due, deliver messages, and run the tasks in their order."""
+        """Send due answers, deliver messages, and execute tasks in their order."""
         system = self._system
         if tag.step == 0:
             for processor in system.processors:
@@ -288,7 +288,7 @@ class Microsteps:
             self._lap(task.name)
 
     def _answer_in_order(self, task: ControllerTask, message: Message) -> None:
-        """Deliver an answer to the controllers that follow in the declared order.
+        """Deliver an answer to later controllers in a declared order.
 
         Other components receive the answer in the next microstep.
         """
@@ -326,9 +326,9 @@ class Microsteps:
             plant.stale = True
 
     def _refresh(self, tag: Tag) -> None:
-        """Read the inputs of all plants at ``tag``, and record each plant that changed.
+        """Read the inputs of all plants at ``tag``, and record each plant that has changed.
 
-        All plants read inputs before any plant changes, so the order of plants does not matter.
+        The order of plants has no effect, because all read their inputs before any of them changes.
         """
         here = [
             p

@@ -1,11 +1,10 @@
-"""Runs that begin in plain Python and change to machine code only if they take long.
+"""Begin runs in plain Python, and continue in machine code if they take long.
 
-Compilation of a model takes 1 to 14 s of processor time, and many runs end sooner. A run without a
-wall clock begins in plain Python if plain Python gives the same bits as machine code
-(:mod:`rtsim.equations.same_bits`). The processor time that all runs of one process spend in plain
-Python is limited. When the limit is reached, the present run compiles its functions between two
-tags and continues. A run therefore takes longer by at most this limit than a run that compiles at
-the start. A process with many runs compiles each function only once.
+Compiling a model takes 1 to 14 s of processor time, and many runs end sooner. This requires that
+plain Python gives exactly the results of machine code (``rtsim.equations.same_bits``). All runs of
+a process together have a limited processor time in plain Python. At the limit, the present run
+compiles its functions between two tags and continues. Compared with compilation at the start, a run
+takes longer by at most this limit. A process with many runs compiles each function only once.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ GUARDS_NS = 6 * NS_PER_S
 
 
 class _Spent:
-    """Processor time that plain Python has used in this process."""
+    """Processor time that this process has used for plain Python."""
 
     def __init__(self) -> None:
         self.ns = 0
@@ -53,7 +52,7 @@ def begins_plain(steps: float, guards: bool) -> bool:
 
 
 class PlainStart:
-    """The first part of a run, which executes functions in plain Python."""
+    """The first part of a run, in plain Python."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -62,13 +61,13 @@ class PlainStart:
 
     @staticmethod
     def of(system: System) -> PlainStart | None:
-        """Return a :class:`PlainStart`, or ``None`` if the run has no function to compile later."""
+        """Return a ``PlainStart``, or ``None`` if nothing can be compiled later."""
         later = any(plant.bound.later for plant in system.plants)
         later = later or any(controller.later for controller in _controllers(system))
         return PlainStart(system) if later else None
 
     def resume(self) -> None:
-        """Exclude the time since the last measurement, in which the run did not advance."""
+        """Ignore the time since the last measurement, in which the run was paused."""
         self._seen = processor_time()
 
     @property
@@ -79,7 +78,7 @@ class PlainStart:
         return spent.ns >= self._allowed_ns
 
     def end(self) -> None:
-        """Compile the functions that ran in plain Python; call this method between two tags."""
+        """Compile the functions that ran in plain Python, between two tags."""
         for plant in self._system.plants:
             plant.to_machine_code()
         for task in self._system.tasks:

@@ -1,10 +1,9 @@
-"""Execution of many reactions of processes at once, while nothing else can happen in the run.
+"""Execute many reactions of processes at once, while nothing else can happen.
 
-At some instants, only processes react, and only to their own events. The messages that the
-processes send at microstep 0 arrive at microstep 1. If no component reacts to the messages, the
-instant is complete. ``ProcessBatch`` runs many such instants in one call of a task, and records all
-their messages together. :class:`rtsim.engine.microsteps.Microsteps` runs all other instants, and is
-the reference for the results.
+At many instants, processes react only to their own events. Messages that processes send at
+microstep 0 arrive at microstep 1. If no component reacts to these messages, the instant is
+complete. ``ProcessBatch`` executes many such instants in one call, and records all their messages
+together. All other instants are executed by ``rtsim.engine.microsteps.Microsteps``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Messages = list[tuple[bytes, bytes, int]]
 
 
 class Ran(NamedTuple):
-    """Result of one batch: messages, number of reactions, and time of the last reaction (ns)."""
+    """Result of a batch: messages, number of reactions, and time (ns) of the last one."""
 
     messages: Messages
     reactions: int
@@ -52,7 +51,7 @@ class BatchedTask(Task, Protocol):
         ...
 
     def run_batch(self, limit_ns: int, most: int, loop: Loop, event: RecordEvent) -> Ran:
-        """Run at most ``most`` reactions, each at the time of an event before ``limit_ns``.
+        """Execute at most ``most`` reactions before ``limit_ns``.
 
         ``event`` records the events of the reactions.
         """
@@ -60,7 +59,7 @@ class BatchedTask(Task, Protocol):
 
 
 class ProcessBatch:
-    """Batch of the reactions of ``tasks``, created by :meth:`of`."""
+    """Execute reactions of ``tasks`` in batches."""
 
     def __init__(self, system: System, trace: Trace, tasks: tuple[BatchedTask, ...]) -> None:
         self._system = system
@@ -73,10 +72,9 @@ class ProcessBatch:
 
     @classmethod
     def of(cls, system: System, trace: Trace) -> ProcessBatch | None:
-        """Return the batch of an unpaced run, or None if no task can run in a batch.
+        """Return an object for batches, or None if no task can use them.
 
-        The result is also None for a run with plants, faults, external inputs or event inputs,
-        because these components act at each tag.
+        Batches are impossible in real time, and with plants, faults or external inputs.
         """
         if system.plants or system.faults or system.external_inputs or system.wake is not None:
             return None
@@ -86,7 +84,7 @@ class ProcessBatch:
         return cls(system, trace, tasks) if tasks else None
 
     def advance(self, loop: Loop) -> bool:
-        """Run the reactions before the next event of any other component, in one batch."""
+        """Execute the reactions before the next event of another component."""
         system, tasks, left = self._system, self._tasks, MOST_REACTIONS
         limit_ns = system.next_discrete_ns(loop.limit_ns(), tasks)
         ns = system.ns
@@ -110,7 +108,7 @@ class ProcessBatch:
         return True
 
     def _deliver(self, task: BatchedTask, messages: Messages) -> None:
-        """Keep ``messages`` for the recording, and write the last values to the ports."""
+        """Keep messages for the recording, and write the last values to the ports."""
         for key, topic in task.sends.items():
             mine = [m for m in messages if m[0] == key]
             if mine:
@@ -133,7 +131,7 @@ class ProcessBatch:
 
 
 def _earliest(tasks: tuple[BatchedTask, ...], limit_ns: int) -> tuple[BatchedTask, int]:
-    """Return the task that reacts first, and the time (ns) of the next event outside this task."""
+    """Return the task that reacts first, and the time (ns) of the next other event."""
     first = tasks[0]
     for task in tasks[1:]:
         if task.next_ns < first.next_ns:
@@ -149,7 +147,7 @@ def _has_batches(task: Task) -> TypeGuard[BatchedTask]:
 
 
 def _unheard(task: BatchedTask, system: System) -> bool:
-    """Return True if no component reacts to the messages of ``task``, not even the task itself.
+    """Return True if no component reacts to the messages of a task.
 
     The messages must arrive in the microstep after the reaction.
     """

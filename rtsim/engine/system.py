@@ -29,9 +29,9 @@ _MOST_EVENTS = 10_000
 
 @dataclass(frozen=True)
 class Change:
-    """Scheduled event that sets elements of a vector at time ``ns``.
+    """A scheduled change of elements of a vector at the time ``ns``.
 
-    ``owner`` is the plant or port of the vector.  For parameters of a controller, ``owner`` is
+    ``owner`` is the plant or port with this vector. For parameters of a controller, ``owner`` is
     ``None``, and the change takes effect at the next tick.
     """
 
@@ -47,8 +47,8 @@ class Change:
 class Changeable:
     """A value that can change during a run.
 
-    The value is declared as the signal ``name`` of ``signals``, and is stored in ``vector``.
-    ``owner`` is as in :class:`Change`.
+    The value is the signal ``name`` of ``signals``, and is stored in ``vector``. ``owner`` is as in
+    :class:`Change`.
     """
 
     target: str
@@ -58,7 +58,7 @@ class Changeable:
     owner: RunningPlant | SignalPort | None
 
     def change(self, ns: int, value: object) -> Change:
-        """Return the change to ``value`` at ``ns``; a wrong shape or range raises an error."""
+        """Return a change to ``value`` at ``ns``; raise an error for a wrong shape or range."""
         checked = self.signals.initial({self.name: value})
         where = self.signals.slice(self.name)
         return Change(ns, self.target, self.vector, where, checked[where].copy(), self.owner)
@@ -66,7 +66,7 @@ class Changeable:
 
 @dataclass(frozen=True)
 class InitialValue:
-    """Initial value of a component's signal ``name``; the value can be set before the run."""
+    """Initial value of a signal, which can be set before the run."""
 
     name: str
     signals: Signals
@@ -82,7 +82,7 @@ class InitialValue:
 
 
 class MessageListener(Protocol):
-    """A task that reacts to each message of a topic or to a guard that fired."""
+    """A task that reacts to messages and to guards."""
 
     @property
     def name(self) -> str: ...
@@ -92,13 +92,16 @@ class MessageListener(Protocol):
         ...
 
     def hear(self, name: str, payload: Vector | None) -> None:
-        """Receive a message of topic ``name``; if ``payload`` is None, the guard ``name`` fired."""
+        """Receive a message of a topic; ``payload=None`` means that a guard has fired."""
         ...
 
 
 @dataclass
 class System:
-    """The state of a run: plants, tasks, ports, messages in transit. Lists have a fixed order."""
+    """The state of a run: plants, tasks, ports and messages in transit.
+
+    Lists have a fixed order.
+    """
 
     plants: list[RunningPlant]
     ports: dict[str, SignalPort]
@@ -135,16 +138,16 @@ class System:
             self.inserted.sort()
 
     def take_inserted(self, ns: int) -> bool:
-        """Remove the inserted tag at ``ns``; return False if no event input inserted the tag."""
+        """Remove an inserted tag at ``ns``; return False if there is none."""
         if not self.inserted or self.inserted[0] > ns:
             return False
         del self.inserted[0]
         return True
 
     def next_discrete_ns(self, until_ns: int, but: Collection[Task] = ()) -> int:
-        """Return the time of the next event that is not a grid step of a plant, ns.
+        """Return the time (ns) of the next event that is no grid step of a plant.
 
-        The ticks of the tasks in ``but`` are ignored.
+        The tasks in ``but`` are ignored.
         """
         ns = min(self.bus.next_ns, self.bus.next_transmission_ns)
         if until_ns < ns:
@@ -178,7 +181,7 @@ class System:
     def change(self, ns: int, target: str, value: object) -> Change:
         """Return a change that sets ``target`` to ``value`` at ``ns``.
 
-        A wrong target or a value out of range raises :class:`ScenarioError`.
+        Raises ``ScenarioError`` for a wrong target or a value out of range.
         """
         if target not in self.changeable:
             component, _, name = target.partition(".")
@@ -191,7 +194,7 @@ class System:
         return self.changeable[target].change(ns, value)
 
     def values(self) -> dict[str, Any]:
-        """Return the present value of each parameter and source: a number or a list of numbers."""
+        """Return the present value of each parameter and source."""
         return {
             target: float(found[0]) if not one.signals[one.name].shape else found.tolist()
             for target, one in self.changeable.items()
@@ -204,7 +207,7 @@ class System:
         return known.change(self.ns, values[0] if scalar else values)
 
     def check_message(self, topic: str, payload: Vector) -> None:
-        """Raise an error unless ``payload`` (n,) is a valid message of ``topic``."""
+        """Raise an error unless ``payload`` (n,) is a valid message of a topic."""
         if topic not in self.bus.topics:
             raise UnknownName("topic", topic, self.bus.topics, "this run")
         signals = self.bus.topics[topic].signals
@@ -217,7 +220,7 @@ class System:
             signals.initial({signal.name: payload[signals.slice(signal.name)]})
 
     def next_tick(self, task: str, after_ns: int) -> int:
-        """Return the time of the next tick of ``task`` after ``after_ns``, ns."""
+        """Return the time (ns) of a task's next tick after ``after_ns``."""
         known = {t.name: t for t in self.tasks if t.period is not None}
         if task not in known:
             raise UnknownName("task", task, known, "this run")
@@ -227,7 +230,7 @@ class System:
         return ns if ns > after_ns else ns + round(found.period.ns)
 
     def close(self) -> None:
-        """Close every plant and every controller, then raise the first error that occurred."""
+        """Close all plants and controllers, then raise the first error."""
         first: BaseException | None = None
         closers = [(f"controller {task.name}", task.controller.close) for task in self.controllers]
         closers += [(f"plant {plant.name}", plant.close) for plant in self.plants]
@@ -243,7 +246,7 @@ class System:
             raise first
 
     def save(self) -> dict[str, Any]:
-        """Return the state of the run as plain data (numbers, text, lists)."""
+        """Return the state of the run as plain data."""
         return {
             "ns": self.ns,
             "next_change": self.next_change,
@@ -264,7 +267,7 @@ class System:
         }
 
     def _held(self) -> dict[str, list[list[float]]]:
-        """Return, for each port, the values for readers that have their own initial value."""
+        """Return the values of ports for readers with an own initial value."""
         return {
             name: [vector.tolist() for vector in (*port.held, *port.held_early)]
             for name, port in self.ports.items()
@@ -272,10 +275,9 @@ class System:
         }
 
     def restore(self, saved: Mapping[str, Any], inserted: Sequence[int] = ()) -> None:
-        """Restore the data from :meth:`save` in a system built from the same scenario.
+        """Restore saved data in a system from the same scenario.
 
-        A replay passes the recorded tags (ns) of event inputs as ``inserted``, which replaces the
-        saved tags.
+        In a replay, ``inserted`` contains the recorded tags (ns) of event inputs.
         """
         if set(saved["plants"]) != {p.name for p in self.plants} or set(saved["tasks"]) != {
             t.name for t in self.tasks
@@ -308,9 +310,9 @@ class System:
 
 
 def reaction_order(tasks: Iterable[Task], orders: Iterable[tuple[str, str]]) -> list[Task]:
-    """Return tasks sorted by declared order, then priority, then name.
+    """Return tasks sorted by declared order, priority and name.
 
-    A cycle in the declared order raises :class:`ScenarioError`.
+    Raises ``ScenarioError`` for a cycle in the declared order.
     """
     by_name = {t.name: t for t in tasks}
     after: dict[str, set[str]] = {n: set() for n in by_name}

@@ -112,12 +112,12 @@ class Trace:
         self._recorder.event(tag, kind, source, text, values)
 
     def links(self) -> list[str]:
-        """Return the links: topics except requests, and controllers that measure response times."""
+        """Return the links: topics, and controllers that measure response times."""
         topics = [n for n in self._topics if not n.endswith(REQUESTS)]
         return [*topics, *(f"measured/{name}" for name in self._measured)]
 
     def position(self) -> dict[str, int]:
-        """For each track that a replay records again, return the present number of rows."""
+        """Return the number of rows in each track that a replay records again."""
         tracks = (
             *self._plants.values(), *self._topics.values(), *self._external_inputs.values(),
             *self._given.values(), *self._schedules.values(),
@@ -139,11 +139,11 @@ class Trace:
         return self._topics[request_topic(controller)]
 
     def x_minus(self, plant: RunningPlant) -> None:
-        """Record states, inputs and outputs before the discrete changes at the tag."""
+        """Record states, inputs and outputs before the discrete changes at a tag."""
         self._plants[plant.name].append(plant.ns, _X_MINUS, plant.values)
 
     def unbounded(self, plant: RunningPlant, steps: int) -> None:
-        """Record that the solver exceeded its budget; ``steps`` steps have no error bound."""
+        """Record that ``steps`` steps of a solver have no error bound."""
         text = f"{plant.solver.name} exceeded its budget: the error of {steps} steps is unbounded"
         self.event(Tag(plant.ns), UNBOUNDED, plant.name, text, {"steps": float(steps)})
 
@@ -168,10 +168,10 @@ class Trace:
     def messages_at_once(
         self, topic: str, sequence: int, ns: NDArray[np.int64], payloads: NDArray[np.float64]
     ) -> None:
-        """Record k messages of one topic without delay.
+        """Record k messages of one topic, sent without latency.
 
-        The first message has the number ``sequence``. Message i begins at the time ``ns[i]`` and at
-        microstep 0. ``payloads`` (k, n) contains the values of the messages.
+        The first message has the number ``sequence``. Message i is sent at the time ``ns[i]`` and
+        at microstep 0. ``payloads`` (k, n) contains the values.
         """
         stamps = np.zeros((len(ns), len(STAMPS)), np.int64)
         stamps[:, 0] = np.arange(sequence, sequence + len(ns))
@@ -185,7 +185,7 @@ class Trace:
         self._topics[request_topic(controller)].append(tag.ns, stamps, inputs)
 
     def measured(self, controller: str, tag: Tag, stamps: tuple[int, ...]) -> None:
-        """Record when a request was sent, begun, ended and received (ns, monotonic clock)."""
+        """Record when a request was sent, begun, ended and received (ns)."""
         if self.tally is not None:
             self.tally.add(f"measured/{controller}", stamps[-1] - stamps[0])
         self._measured[controller].append(tag.ns, (tag.step, *stamps))
@@ -194,7 +194,7 @@ class Trace:
         self._external_inputs[name].append(tag.ns, (tag.step,), values)
 
     def given(self, port: SignalPort, tag: Tag) -> None:
-        """Record the values of a port if a fault changes the values that readers receive."""
+        """Record the values of a port that a fault changes for its readers."""
         if port.name in self._given:
             self._given[port.name].append(tag.ns, (tag.step,), port.value)
 
@@ -210,7 +210,7 @@ class Trace:
                 jobs[job.task].append(job.ns, job[2:])
 
     def stamps(self, name: str, tag: Tag, stamps: tuple[int, int, int]) -> None:
-        """Record when an external input was read, decoded and latched (ns of the stopwatch)."""
+        """Record when an external input was read, decoded and used (ns)."""
         self._stamped[name].append(tag.ns, (tag.step, *stamps))
 
     def change(self, tag: Tag, change: Change) -> None:
@@ -221,7 +221,7 @@ class Trace:
         self.event(tag, CHANGE, change.name, "", values)
 
     def command(self, tag: Tag, kind: str, text: str, stamps: dict[str, int]) -> None:
-        """Record a command that acts at ``tag``; ``stamps`` are wall-clock times, ns."""
+        """Record a command that takes effect at ``tag``; ``stamps`` are wall-clock times (ns)."""
         self._recorder.event(tag, COMMAND, kind, text, stamps)
 
     def overrun(self, overrun: Overrun) -> None:
@@ -229,7 +229,7 @@ class Trace:
         self.event(event.tag, event.kind, event.source, event.text, event.values)
 
     def caught_up(self, overruns: CaughtUp) -> None:
-        """Record overruns of compiled code, all at once if the recorder supports this."""
+        """Record overruns of compiled code, if possible all at once."""
         many: Callable[[CaughtUp], None] | None = getattr(self._recorder, "caught_up", None)
         if many is None or not _takes_many(self._recorder):
             for overrun in overruns:
@@ -243,15 +243,15 @@ class Trace:
         return self._timing
 
     def frame(self, ns: int, measured: tuple[int, ...]) -> None:
-        """Record the timing of the frame at ``ns``, in the columns :data:`FRAME_COLUMNS`."""
+        """Record the timing of the frame at ``ns``."""
         if self._timing is not None:
             self._timing.append(ns, measured)
 
 
 def _unseen(system: System) -> list[str]:
-    """Return the ports that faulty inputs read and whose values no other track records.
+    """Return the ports of faulty inputs whose values no other track contains.
 
-    A source needs no track, because its values are in the header and in the recorded changes.
+    The values of a source are in the header and in the recorded changes.
     """
     if system.faults is None:
         return []
@@ -264,6 +264,6 @@ def _unseen(system: System) -> list[str]:
 
 
 def _takes_many(recorder: Recorder) -> bool:
-    """Return False if a subclass overrides ``event`` and must receive each overrun separately."""
+    """Return False if a subclass must receive each overrun separately."""
     kinds = (vars(kind) for kind in type(recorder).__mro__)
     return "caught_up" in next((k for k in kinds if "event" in k or "caught_up" in k), ())

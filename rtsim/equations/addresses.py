@@ -1,14 +1,12 @@
-"""Calls of compiled functions by machine address, and arrays that are passed by address.
+"""Calls of compiled functions by their machine addresses, and arrays passed by address.
 
-A solver is compiled once for all models. The solver receives the address of each model function and
-calls the function with :func:`call_equation`. In plain Python, the same source receives functions
-instead of their addresses. :mod:`rtsim.equations.lowering` contains the compiled forms of the
-functions of this module.
+A compiled solver works for all models, because it calls the functions of a model by their
+addresses. In plain Python, a solver receives functions instead of addresses.
 
 An argument table is an array with the addresses of functions and arrays and the lengths of the
-arrays. A :class:`Layout` declares one kind of argument table: the names and the order of its
-functions and arrays, the shape of each array, and thus the index of each entry. Compiled code
-relies on the addresses and lengths, so every array is checked before a table is made.
+arrays. A ``Layout`` declares the functions and arrays of an argument table, with their order and
+shapes. All arrays are checked before a table is made, because compiled code relies on the addresses
+and lengths.
 """
 
 from __future__ import annotations
@@ -36,12 +34,9 @@ MATRIX = "float64[,]"
 
 
 def is_array(kind: str) -> bool:
-    """Return whether the kind of an argument is an array.
+    """Return whether an argument of this kind is an array.
 
     Arrays must be contiguous in compiled code.
-
-    The array kinds are :data:`VECTOR`, :data:`WORDS`, :data:`MATRIX` and the kinds of argument
-    tables (:attr:`Layout.kind`).
     """
     return kind.endswith("]")
 
@@ -59,58 +54,84 @@ INLINED = {"forceinline": True, "error_model": "numpy"}
 
 
 def call_equation(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:
-    """Call a derivative, output or guard function; ``handle`` is its address, or the function."""
     handle(t, x, z, u, p, out)
 
 
 def call_update(handle: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call an update function or a controller; ``handle`` is its address, or the function."""
     handle(t, x, z, u, p)
 
 
 def call_tick(handle: Any, due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call the timers of a model; ``handle`` is the address or the Python function of ``tick``."""
     handle(due, t, x, z, u, p)
 
 
 def call_reset(handle: Any, i: int, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call reset or stop mode of guard ``i``; ``handle`` is the address, or the function."""
     handle(i, t, x, z, u, p)
 
 
 def call_project(handle: Any, x: Any) -> None:
-    """Call the function ``project`` of a model; ``handle`` is its address, or the function."""
     handle(x)
 
 
 def call_step(handle: Any, words: Any, t: float, h: float) -> int:
-    """Call a solver's step function; ``handle`` is its address or the Python function."""
     return int(handle(words, t, h))
 
 
 def call_drive(handle: Any, words: Any, table: Any, begin: int, end: int) -> int:
-    """Call :func:`rtsim.solve.guarded.drive`; ``handle`` is its address or the Python function."""
     return int(handle(words, table, begin, end))
 
 
 def call_clock(handle: Any, clock: int, into: int) -> int:
-    """Call ``clock_gettime(clock, into)`` of the C library by its address."""
     return int(handle(clock, into))
 
 
 def call_sleep(handle: Any, clock: int, flags: int, until: int) -> int:
-    """Call ``clock_nanosleep(clock, flags, until, 0)`` of the C library by its address."""
     return int(handle(clock, flags, until, 0))
 
 
 def call_read(handle: Any, file: int, into: int, count: int) -> int:
-    """Call ``pread(file, into, count, 0)`` of the C library by its address."""
     return int(handle(file, into, count, 0))
 
 
 def call_peek(handle: Any, socket: int, into: int, flags: int) -> int:
-    """Call ``recv(socket, into, 1, flags)`` of the C library by its address."""
     return int(handle(socket, into, 1, flags))
+
+
+def call_fmi2_values(handle: Any, component: int, references: int, count: int, values: int) -> int:
+    """Call a function of FMI 2.0 that gets or sets variables, such as ``fmi2GetReal``."""
+    return int(handle(component, references, count, values))
+
+
+def call_fmi3_values(
+    handle: Any, component: int, references: int, count: int, values: int, size: int
+) -> int:
+    """Call a function of FMI 3.0 that gets or sets variables, such as ``fmi3GetFloat64``."""
+    return int(handle(component, references, count, values, size))
+
+
+def call_fmi2_step(handle: Any, component: int, t: float, h: float, no_return: int) -> int:
+    """Call ``fmi2DoStep`` by its address."""
+    return int(handle(component, t, h, no_return))
+
+
+def call_fmi3_step(
+    handle: Any,
+    component: int,
+    t: float,
+    h: float,
+    no_return: int,
+    event: int,
+    ended: int,
+    early: int,
+    last: int,
+) -> int:
+    """Call ``fmi3DoStep`` by its address; the last four arguments are addresses of results."""
+    return int(handle(component, t, h, no_return, event, ended, early, last))
+
+
+def call_fmi_state(handle: Any, component: int, state: int) -> int:
+    """Call a function that gets or sets the state of an FMU; ``state`` is its last argument."""
+    return int(handle(component, state))
 
 
 # -- argument tables -------------------------------------------------------------------------------
@@ -121,10 +142,10 @@ def call_peek(handle: Any, socket: int, into: int, flags: int) -> int:
 
 @dataclass(frozen=True)
 class AddressBlock:
-    """An argument table for compiled code, as declared by a :class:`Layout`.
+    """An argument table for compiled code, with the entries that a ``Layout`` declares.
 
     ``words`` contains the addresses of functions and arrays, and the lengths of the arrays. The
-    attributes ``arrays`` and ``owner`` prevent the arrays and functions from being deleted.
+    attributes ``arrays`` and ``owner`` keep the arrays and functions in memory.
     """
 
     words: NDArray[np.int64]
@@ -138,27 +159,25 @@ def vector_at(words: Any, place: int) -> Any:
 
 
 def words_at(words: Any, place: int) -> Any:
-    """Return the vector of integers at index ``place`` of an argument table."""
     return words[place]
 
 
 def vector_of(place: Any) -> Any:
-    """Return the vector whose address and length are in ``place`` (compiled code only)."""
+    """Return a vector of an argument table, in compiled code only."""
     return place
 
 
 def words_of(place: Any) -> Any:
-    """Return the vector of integers at ``place``, as :func:`vector_of` does."""
     return place
 
 
 def records_of(place: Any, kind: Any) -> Any:  # noqa: ARG001
-    """Return the array of records of the type ``kind`` at ``place`` (compiled code only)."""
+    """Return an array of records of the type ``kind``, in compiled code only."""
     return place
 
 
 def record_at(address: int, kind: Any) -> Any:  # noqa: ARG001
-    """Return the record of the type ``kind`` at an address (compiled code only)."""
+    """Return the record of the type ``kind`` at an address, in compiled code only."""
     return address
 
 
@@ -172,7 +191,7 @@ Shape = tuple[Size, ...]
 
 
 class PlainTable(list[Any]):
-    """An argument table for plain Python, with functions and arrays in place of their addresses.
+    """An argument table for plain Python, which contains functions and arrays instead of addresses.
 
     Indices are as in compiled code. Each function and array is also an attribute of the table.
     """
@@ -181,17 +200,16 @@ class PlainTable(list[Any]):
 class Layout:
     """Declaration of one kind of argument table.
 
-    The layout contains the name and the index of each function and array. An argument table for
-    compiled code has one word for each function. For each array, the table has one word for the
-    address, and one word for the length of each axis. In compiled code and in plain Python,
-    ``words.x`` is the function or array ``x`` of the table ``words``.
+    An argument table for compiled code has one word for each function. For an array, a table has
+    one word for the address and one for the length of each axis. For a table ``words``, ``words.x``
+    is its function or array ``x``, in compiled code and in plain Python.
     """
 
     def __init__(self, what: str, functions: Sequence[str], arrays: Mapping[str, Shape]) -> None:
-        """Compute the index of each function and array.
+        """Compute the positions of the functions and arrays in the table.
 
         ``what`` names the argument table in error messages. ``arrays`` contains the shape of each
-        array, with one or two axes. Lengths in a shape can be names; equal names mean equal
+        array, with one or two axes. Lengths in a shape can be names, and equal names mean equal
         lengths.
         """
         self.what = what
@@ -211,8 +229,7 @@ class Layout:
     def extended(self, what: str, **arrays: Shape) -> Layout:
         """Return this layout with ``arrays`` added at the end.
 
-        An array that this layout already contains keeps its index and gets the shape in ``arrays``.
-        All indices of this layout are valid in the extended layout.
+        An array of the same name as an existing one keeps its position and gets the new shape.
         """
         for name in arrays.keys() & self.arrays.keys():
             if len(arrays[name]) != len(self.arrays[name]):
@@ -229,10 +246,7 @@ class Layout:
     def filled(
         self, arrays: Mapping[str, NDArray[np.float64]], sizes: Mapping[str, int]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return ``arrays``, completed by zeros for each declared array that is missing.
-
-        If ``sizes`` lacks a length, the length is taken from a given array (see :meth:`check`).
-        """
+        """Return ``arrays``, with zeros for each missing array."""
         known = dict(sizes)
         for name, array in arrays.items():
             self._learn(name, array, known)
@@ -250,8 +264,8 @@ class Layout:
     ) -> AddressBlock:
         """Return the argument table for compiled code.
 
-        ``functions`` are machine addresses in the declared order. ``owner`` is the object that
-        keeps the machine code in memory. See :meth:`check` for ``sizes`` and for errors.
+        ``functions`` are machine addresses in the declared order. ``owner`` keeps the machine code
+        in memory. See :meth:`check` for ``sizes`` and for errors.
         """
         checked = self.check(functions, arrays, sizes)
         places = [word for array in checked for word in (array.ctypes.data, *array.shape)]
@@ -283,10 +297,10 @@ class Layout:
         arrays: Mapping[str, NDArray[np.float64]],
         sizes: Mapping[str, int],
     ) -> tuple[NDArray[np.float64], ...]:
-        """Return the arrays in the declared order, after a check of their types and shapes.
+        """Return the arrays in the declared order, after checks of their types and shapes.
 
-        ``sizes`` gives lengths by name. If ``sizes`` lacks a length, it is the length of the first
-        axis that is declared by only this name, such as ``"states"``.
+        ``sizes`` gives lengths by name. A length that ``sizes`` lacks is determined from the
+        arrays.
 
         Raises :class:`TypeError` for an array that is not contiguous float64, and
         :class:`ValueError` for a wrong shape and for a function or array that is missing or extra.
@@ -308,7 +322,6 @@ class Layout:
     def _checked(
         self, name: str, array: NDArray[np.float64], sizes: dict[str, int]
     ) -> NDArray[np.float64]:
-        """Return ``array`` after a check of type and shape; add missing lengths to ``sizes``."""
         if array.dtype != np.float64 or not array.flags.c_contiguous:
             raise TypeError(
                 f"{name} of {self.what} must be a contiguous float64 array; got {array.dtype}"
@@ -345,8 +358,6 @@ class Layout:
 def scratch(size: int) -> Vector:
     """Return a vector of ``size`` zeros; in compiled code, ``size`` must be a literal.
 
-    In compiled code, the vector is in the stack frame of the calling function and is valid until
-    that function returns. The compiler replaces the call with code in the calling function, because
-    a numba overload would have its own stack frame.
+    In compiled code, the vector is valid until the calling function returns.
     """
     return np.zeros(size)

@@ -1,13 +1,9 @@
-"""Call a model's functions repeatedly on the same arrays, and check the first call.
+"""Call the functions of a model repeatedly on the same arrays, and check the first call.
 
-The derivative, the guards and the outputs of a plant are evaluated on the same arrays, and the
-result must be finite. The addresses of these arrays are collected once, in an argument table with
-the layout :data:`EVALUATION_LAYOUT`.
-
-Machine code does not check indices: ``y[40]`` of an array with one element overwrites other memory,
-and the run continues. Before the first call, the Python function therefore runs on copies of the
-same arguments, where Python checks each index. Later calls are not checked and cost no extra time.
-A later call may take another branch of the function; ``rtsim run --checked`` checks every call.
+Machine code does not check indices: ``y[40]`` of an array with one element overwrites other memory.
+Before the first call, the Python function therefore runs on copies of the arguments, where Python
+checks each index. Later calls are not checked. A later call may take another branch of the
+function; ``rtsim run --checked`` checks every call.
 """
 
 from __future__ import annotations
@@ -54,7 +50,7 @@ def evaluate(words: Any, t: float) -> int:
 
 @in_both
 def call_at(words: Any, equation: Any, t: float, x: Any, out: Any) -> None:
-    """Call an equation with ``t`` (s), ``x``, and the vectors z, u and p of the table ``words``.
+    """Call an equation at time ``t`` (s) with the states ``x`` and other vectors in ``words``.
 
     ``equation`` is the address of a compiled function, or a Python function.
     """
@@ -62,13 +58,12 @@ def call_at(words: Any, equation: Any, t: float, x: Any, out: Any) -> None:
 
 
 def evaluation_block(equation: Any, *vectors: NDArray[np.float64]) -> AddressBlock:
-    """Return the argument table of ``equation`` with the vectors x, z, u, p and out."""
     arrays = dict(zip(EVALUATION_LAYOUT.arrays, vectors, strict=True))
     return EVALUATION_LAYOUT.block((equation.handle,), arrays, {}, equation)
 
 
 def first_not_finite(vector: Any) -> int:
-    """Return the index of the first element that is nan or infinite, or -1 if all are finite."""
+    """Return the index of the first element that is not finite, or -1."""
     finite = np.isfinite(vector)
     return -1 if finite.all() else int(finite.argmin())
 
@@ -94,10 +89,9 @@ def _evaluation() -> Native:
 
 
 def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float], int]:
-    """Return a function of t (s) that evaluates ``equation`` on the arrays ``vectors``.
+    """Return a function of t (s) that evaluates ``equation`` on the arrays x, z, u, p and out.
 
-    The arrays are x, z, u, p and out. The function returns -1, or the index of the first element of
-    out that is not finite.
+    The function returns the index of the first element of out that is not finite, or -1.
     """
     if isinstance(equation.handle, np.intp):
         return _evaluation().on(evaluation_block(equation, *vectors))
@@ -112,10 +106,10 @@ def resident(equation: Native, *vectors: NDArray[np.float64]) -> Callable[[float
 def first_checked(
     native: Native, arrays: tuple[Any, ...], keep: Callable[[Callable[..., Any]], object]
 ) -> Callable[..., Any]:
-    """Return ``native.on(*arrays)`` with a check of the first call.
+    """Return a function whose first call checks the array indices.
 
-    The first call raises :class:`IndexError` if an index is outside its array. If all indices are
-    valid, the first call also passes the unchecked function to ``keep``, for later calls.
+    The first call raises :class:`IndexError` if an index is outside its array. After a successful
+    check, the unchecked function is passed to ``keep``, for later calls.
     """
     fast = native.on(*arrays)
     if not native.unchecked:

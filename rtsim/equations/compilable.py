@@ -1,4 +1,4 @@
-"""Lists of the functions of Python, ``math`` and NumPy that can be compiled, and of substitutes.
+"""Functions of Python, ``math`` and NumPy that can be compiled, and substitutes for others.
 
 docs/compiling.md shows these lists, and a test compiles each listed function.
 """
@@ -94,7 +94,7 @@ _PLACE = re.compile(
 
 
 def advice(function: Callable[..., Any], error: str) -> str:
-    """Return which part of ``function`` does not compile, its location, and a substitute.
+    """Return which part of ``function`` cannot be compiled, with a substitute.
 
     ``error`` is the message of the compiler.
     """

@@ -1,7 +1,6 @@
-"""Compilation of model functions to machine code before a run, with a cache.
+"""Compile model functions to machine code before a run, with a cache.
 
-A solver is compiled once for all models and calls each model function by its address
-(:mod:`rtsim.equations.addresses`). A changed model therefore needs no new compilation of a solver.
+A compiled solver works for all models, because it calls model functions by their addresses.
 ``docs/decisions/001`` gives the reasons.
 """
 
@@ -66,7 +65,7 @@ _plain: ContextVar[bool] = ContextVar("plain", default=False)
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Run functions marked with :func:`compiled` as plain Python in this context."""
+    """Context manager that runs functions marked with ``compiled`` as plain Python."""
     token = _plain.set(True)
     try:
         yield
@@ -75,11 +74,9 @@ def plainly() -> Iterator[None]:
 
 
 class Compiled:
-    """A helper function that is compiled into the equations that call it.
+    """A helper function that is compiled together with the equations that call it.
 
-    A call from Python runs compiled code that checks array indices in the helper, but not in
-    helpers that it calls. If ``with_caller`` is true, or in the context :func:`plainly`, the call
-    runs plain Python. numba is imported only when the helper is compiled.
+    A call from Python runs machine code that checks the array indices in this helper only.
     """
 
     targetoptions = MappingProxyType({"error_model": "numpy"})
@@ -91,7 +88,6 @@ class Compiled:
 
     @cached_property
     def _inside(self) -> dict[object, Any]:
-        """Compiled versions of the helper; the key is numba's option ``BOUNDSCHECK``."""
         return {}
 
     @property
@@ -121,7 +117,8 @@ def compiled(function: F) -> F:
     """Mark ``function`` as a helper that is compiled into the model functions that call it.
 
     In compiled code, a division by zero gives inf or nan, and the solver then reports the name of
-    the state that is not finite. (A check of each division would cost 8 % of a step of the F-16.)
+    the state that is not finite. A check of each division would cost 8 % of the time of a step of
+    the F-16.
 
     Example:
         @compiled
@@ -132,10 +129,9 @@ def compiled(function: F) -> F:
 
 
 def like_its_caller(function: Any, original: Any = None) -> Any:
-    """Mark a generated ``function``, so that rtsim compiles it if its caller is compiled.
+    """Mark a generated function, which is compiled if its caller is compiled.
 
-    ``original`` is the function of the user from which rtsim generated ``function``. A mark by
-    :func:`compiled` is kept.
+    A mark by :func:`compiled` is kept.
     """
     marked = hasattr(function if original is None else original, "py_func")
     return compiled(function) if marked else Compiled(function, with_caller=True)
@@ -146,7 +142,7 @@ _forms: SimpleQueue[Callable[[], object]] = SimpleQueue()
 
 
 def when_compiling(form: Callable[[], object]) -> Callable[[], object]:
-    """Register a function that is called before the first compilation, and can import numba."""
+    """Register a function to call before the first compilation."""
     _forms.put(form)
     return form
 
@@ -159,10 +155,10 @@ def _load_compiler() -> None:
 
 
 def in_both(function: F, inlined: bool = True) -> F:
-    """Let compiled code call ``function``, which other callers run as plain Python.
+    """Allow compiled code to call a function that also runs as plain Python.
 
-    Use ``inlined=False`` for a long function with several callers, so that its code is compiled
-    once only. A function that is marked with :func:`compiled` is returned unchanged.
+    With ``inlined=False``, a function with several callers is compiled only once. A function that
+    is marked with :func:`compiled` is returned unchanged.
     """
     if hasattr(function, "py_func"):
         return function
@@ -179,7 +175,7 @@ def in_both(function: F, inlined: bool = True) -> F:
 
 @dataclass(frozen=True)
 class Native:
-    """A function that Python and a solver can call."""
+    """A function that both Python and a solver can call."""
 
     call: Callable[..., Any]
     handle: Any
@@ -212,8 +208,7 @@ class Native:
         return native
 
 
-def _nothing(*_: Any) -> None:
-    """Do nothing; used for a function that the model does not define."""
+def _nothing(*_: Any) -> None: ...
 
 
 ABSENT = Native(_nothing, 0, lambda *_: _nothing, _nothing)
@@ -223,7 +218,7 @@ _announce: ContextVar[Callable[[str], None] | None] = ContextVar("announce", def
 
 @contextmanager
 def announced(announce: Callable[[str], None]) -> Iterator[None]:
-    """Call ``announce`` with the name of the function before each compilation in this context."""
+    """Context manager that calls ``announce`` with the name of each compiled function."""
     token = _announce.set(announce)
     try:
         yield
@@ -238,10 +233,10 @@ def prepared(
     compile: Compilation,
     checked: bool = False,
 ) -> Native:
-    """Return ``function`` in the form that ``compile`` requests (see :data:`Compilation`).
+    """Return ``function`` in the form that ``compile`` requests.
 
-    Set ``checked`` if an index may lie outside its array. The machine code then checks each index.
-    The first call is also checked in Python, so that an error names the line of the source.
+    With ``checked``, the machine code checks array indices. The machine code then checks each
+    index.
     """
     if not compile:
         return Native.plain(getattr(function, "py_func", function), signature)
@@ -251,8 +246,6 @@ def prepared(
 
 @dataclass
 class _Shared:
-    """Cache of machine code and source hashes for the duration of a :func:`shared` context."""
-
     native: dict[tuple[Any, ...], Native] = field(default_factory=dict)
     hashes: dict[Any, str] = field(default_factory=dict)
 
@@ -262,10 +255,10 @@ _shared: ContextVar[_Shared | None] = ContextVar("shared", default=None)
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Look up the machine code and the source hash of each function only once in this context.
+    """Context manager in which the machine code of each function is looked up only once.
 
-    The hash takes milliseconds to compute. While the context is active, nothing that the functions
-    use may change. Nested contexts share all results.
+    The hash takes milliseconds to compute. The functions and the objects that they use must not
+    change during the context. Nested contexts share all results.
     """
     token = _shared.set(_shared.get() or _Shared())
     try:
@@ -275,7 +268,6 @@ def shared() -> Iterator[None]:
 
 
 def hash_of(function: Callable[..., Any]) -> str:
-    """Return the source hash of ``function``, computed only once in a :func:`shared` context."""
     known = _shared.get()
     if known is None:
         return source_hash(function)
@@ -325,7 +317,7 @@ def kept(function: Callable[..., Any], signature: Signature, checked: bool = Fal
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A request to compile a function; two requests with the same ``place`` (file) are equal."""
+    """A request to compile a function; requests for the same file are equal."""
 
     place: Path
     plain: Callable[..., Any] = field(compare=False)
@@ -345,8 +337,6 @@ def _ready(wanted: _Wanted) -> Native:
 
 
 class Source(NamedTuple):
-    """The function from which machine code was compiled."""
-
     plain: Callable[..., Any]
     signature: Signature
     checked: bool
@@ -354,22 +344,21 @@ class Source(NamedTuple):
 
 @cache
 def _sources() -> WeakValueDictionary[int, EntryPoint]:
-    """Return the loaded functions by their machine address."""
     return WeakValueDictionary()
 
 
 def source_at(address: int) -> Source | None:
-    """Return the function whose machine code is at ``address``, or ``None`` for other addresses."""
+    """Return the function whose machine code is at ``address``, or ``None``."""
     entry = _sources().get(address)
     return None if entry is None else entry.source
 
 
 def portable_code(source: Source) -> tuple[str, str, str]:
-    """Return the LLVM code of a function for any processor, and the names of two functions in it.
+    """Return the LLVM code of a function for any processor, and two function names.
 
-    The first name is the function that other compiled code calls. The second name is the entry for
-    C (:mod:`rtsim.equations.machine_code`). The code is kept in the cache. Raises
-    :class:`ModelError` if the code needs numba's runtime.
+    The first name is for calls from compiled code. The second name is for calls from C
+    (``rtsim.equations.machine_code``). The code is kept in the cache. Raises :class:`ModelError` if
+    the code needs numba's runtime.
     """
     plain, signature, checked = source
     place = _place(plain, signature, checked)
@@ -425,7 +414,6 @@ def _compile(wanted: _Wanted) -> MachineCode:
 
 @cache
 def _tidy(folder: Path) -> None:
-    """Prune the caches once per process, and only in a process that compiles."""
     for name in ("compiled", "diagrams", "indices"):
         prune(folder.with_name(name))
 
@@ -435,21 +423,11 @@ _KEPT = 4
 
 
 def _place(function: Callable[..., Any], signature: Signature, checked: bool = False) -> Path:
-    """Return the path of the file for the machine code of ``function``.
-
-    The file name is a hash. The hash covers the function, everything that the function uses, the
-    function's module and signature, ``checked``, the compiler and the processor.
-    """
     text = f"{hash_of(function)} {function.__module__} {signature} {checked} {_made_by()}"
     return cache_folder() / "compiled" / (f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.code")
 
 
 def _here(place: Path, plain: Callable[..., Any]) -> Path:
-    """Return the path for machine code that contains the source file and line of ``plain``.
-
-    Without separate files, two installations of rtsim with a common cache would overwrite each
-    other's machine code.
-    """
     located = hashlib.sha256(where(plain).encode()).hexdigest()[:8]
     return place.with_name(f"{place.stem}-{located}{place.suffix}")
 

@@ -1,4 +1,4 @@
-"""Conversion of models with algebraic constraints or a mass matrix into ordinary models.
+"""Convert models with algebraic constraints or a mass matrix into ordinary models.
 
 A model with constraints (an index-1 DAE) is
 
@@ -6,22 +6,20 @@ A model with constraints (an index-1 DAE) is
 
 :func:`explicit` returns the ordinary model, without constraints. Its derivative, guards and output
 solve the residuals for ``y`` by Newton's method, in each stage of a solver. The ordinary model
-stores the algebraic values as its last discrete signals. At each tag, the residuals are solved for
-the algebraic variables. In the next step, Newton's method begins at the algebraic values of the
-tag. The derivative is therefore a pure function.
+stores the algebraic variables as additional discrete signals. At each tag, Newton's method solves
+the constraints for the algebraic variables. In the next step, Newton's method begins at the
+solution of the tag. The derivative is therefore a pure function.
 
-Newton's method is damped by the natural monotonicity test: a step is accepted if the simplified
-correction that follows is shorter than the step. The test does not depend on the units of the
-residuals. The Jacobian of the first iteration is reused during fast convergence. Source: Deuflhard,
-Newton Methods for Nonlinear Problems, 2004, sections 2.1.2 and 3.3. The solution depends only on
-the arguments and on the first values of the search. A repeated step therefore gives the same
-result, bit for bit.
+The method is damped: a step is accepted if the next correction is shorter than the step. Iterations
+that converge fast reuse the Jacobian of the first iteration. Source: Deuflhard, Newton Methods for
+Nonlinear Problems, 2004, sections 2.1.2 and 3.3. The solution depends only on the arguments and the
+first guess. A repeated step therefore gives exactly the same result.
 
-When a search fails, :func:`trouble` looks for the reason in plain Python. The structural rank of a
-matrix is the greatest rank that a matrix with the same non-zero elements can have. If the
-structural rank is less than the number of equations, some unknowns are undetermined for any values.
-The maximal matching of equations and unknowns shows the undetermined unknowns. Source: Dulmage,
-Mendelsohn, Canadian Journal of Mathematics 10, 1958, p. 517.
+When Newton's method fails, ``trouble`` searches for the reason in plain Python. The structural rank
+is the greatest rank of all matrices with the same non-zero elements. If the structural rank is less
+than the number of equations, some unknowns are undetermined. A maximal matching of equations and
+unknowns shows which unknowns are undetermined. Source: Dulmage, Mendelsohn, Canadian Journal of
+Mathematics 10, 1958, p. 517.
 """
 
 from __future__ import annotations
@@ -73,10 +71,10 @@ Solve = Callable[[float, Vector, Vector, Vector, Vector, Vector, bool], int]
 
 @in_both
 def factor(a: Any, order: Any, n: int) -> int:
-    """Replace the matrix ``a`` by its factors L and U, with row exchanges.
+    """Replace the matrix ``a`` by its LU factors, with row exchanges.
 
-    ``a`` contains n * n elements, row by row. ``order`` (n,) receives the row exchanges. Returns
-    -1, or the first column without a pivot.
+    ``a`` contains the matrix row by row. ``order`` (n,) receives the row exchanges. Returns -1, or
+    the first column without a pivot.
     """
     for k in range(n):
         best, size = k, abs(a[k * n + k])
@@ -100,7 +98,7 @@ def factor(a: Any, order: Any, n: int) -> int:
 
 @in_both
 def substitute(a: Any, order: Any, b: Any, n: int) -> None:
-    """Replace the right side ``b`` (n,) by the solution, after a call of :func:`factor`."""
+    """Replace the right side ``b`` (n,) by the solution, with the factors from ``factor``."""
     for k in range(n):
         other = int(order[k])
         b[k], b[other] = b[other], b[k]
@@ -134,7 +132,7 @@ def finite(vector: Any) -> bool:
 def solver(residual: Any, typical: Vector) -> Solve:
     """Return a function that solves ``residual(t, x, y, z, u, p, r)`` for ``y``.
 
-    ``typical`` (n,) contains the magnitudes of the unknowns. The returned function returns
+    ``typical`` (n,) contains the typical magnitudes of the unknowns. The returned function returns
     :data:`GOOD`, or the reason for a failure; after a failure, ``y`` is unchanged. With ``keep``,
     values that already solve the equations within the tolerance are not changed either.
     """
@@ -219,7 +217,7 @@ def solver(residual: Any, typical: Vector) -> Solve:
 
 
 def explicit(model: Model) -> Model:
-    """Return ``model`` as an ordinary model, without constraints and mass matrix.
+    """Return ``model`` as an ordinary model without constraints and mass matrix.
 
     The result has ``model`` as its ``origin``. An ordinary model is returned unchanged.
     """
@@ -251,7 +249,7 @@ def constrained(model: Model) -> bool:
 def typical(model: Model) -> Vector:
     """Return the magnitude of each algebraic variable.
 
-    The magnitude is the absolute value of the initial value, or 1 if the initial value is 0.
+    The magnitude is the absolute initial value, or 1 if the initial value is 0.
     """
     values = np.abs(model.algebraic.initial())
     out: Vector = np.where(values > 0.0, values, 1.0)
@@ -259,7 +257,7 @@ def typical(model: Model) -> Vector:
 
 
 def check_declared(model: Model) -> None:
-    """Raise :class:`ModelError` if functions, signals and mass matrix do not fit together."""
+    """Raise ``ModelError`` if functions, signals and mass matrix do not match."""
     if not constrained(model):
         return
     name = model.name
@@ -299,12 +297,6 @@ def _matrix(model: Model) -> Vector:
 
 
 def _tolerant(function: Any) -> Any:
-    """Return a function that fills nan if ``function`` raises an arithmetic or domain error.
-
-    Newton's method can leave the domain of a function for one iteration. Compiled code then
-    computes inf or nan, but Python's ``math.exp`` and ``math.log`` raise an error.
-    """
-
     def tolerant(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:
         try:
             function(t, x, y, z, u, p, r)
@@ -325,8 +317,6 @@ def _tolerant(function: Any) -> Any:
 
 
 class _Functions:
-    """Builder of the ordinary model's functions, which call the functions of the original model."""
-
     def __init__(self, model: Model) -> None:
         self._model = model
         self._first = model.discrete.size
@@ -343,7 +333,6 @@ class _Functions:
         return divided if self._solve is None else self._filling(divided)
 
     def reading(self, function: Any) -> Any:
-        """Return a function that solves for the algebraic values and then fills a vector."""
         if function is None or self._solve is None:
             return function
         return self._filling(in_both(function, inlined=False))
@@ -365,10 +354,6 @@ class _Functions:
         return filling
 
     def output(self) -> Any:
-        """Return an output function that also stores the algebraic values in the discrete signals.
-
-        If the model has no output function, ``out`` receives the algebraic values.
-        """
         solve, first, size = self._solve, self._first, self._size
         given = self._model.output
         if solve is None:
@@ -399,7 +384,6 @@ class _Functions:
         return writing
 
     def writing_first(self, function: Any) -> Any:
-        """Return a reset, stop or tick function that first solves for the algebraic values."""
         solve, first, size = self._solve, self._first, self._size
         if function is None or solve is None:
             return function
@@ -430,7 +414,6 @@ def _copy(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, out: Any) -> None:  
 
 
 def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
-    """Return a function that divides the result of ``function`` by a constant ``matrix`` (n, n)."""
     n = len(matrix)
     factors, order = matrix.reshape(-1).copy(), np.zeros(n)
     factor(factors, order, n)
@@ -447,7 +430,6 @@ def _constant(function: Any, matrix: Vector, constrained: bool) -> Any:
 
 
 def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
-    """Return a derivative that calls ``function``, then divides ``dx`` by the mass matrix."""
     elements = n * n
 
     def divide(m: Any, dx: Any) -> None:
@@ -476,16 +458,15 @@ def _varying(function: Any, mass: Any, n: int, constrained: bool) -> Any:
 
 
 def _standing(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # noqa: ARG001
-    """Fill ``dx`` with zeros, as the derivative of a model with constant states."""
     for i in range(dx.size):
         dx[i] = 0.0
 
 
 def coupled(origin: Model) -> Callable[..., None]:
-    """Return the equations of ``origin`` as one function for a DAE solver.
+    """Return the equations of a model as one function for a DAE solver.
 
-    The vector ``xy`` contains x and then y. ``coupled(t, xy, z, u, p, out)`` fills ``out`` with the
-    derivative of x and the residuals.
+    The vector ``xy`` contains the states, then the algebraic variables. ``coupled(t, xy, z, u, p,
+    out)`` computes the derivative of x and the residuals.
     """
     states, first = origin.states.size, origin.discrete.size
     divided = _Functions(origin)._divided(in_both(origin.derivative or _standing, inlined=False))
@@ -504,10 +485,9 @@ _SMALL = 1e-12
 
 
 def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "row {0}") -> str:
-    """Return a text with the equations and unknowns that make ``matrix`` (n, n) singular, or "".
+    """Return which equations and unknowns make a matrix (n, n) singular, or "".
 
-    ``equation`` is a format string for the names of equations. Each row of the matrix is first
-    divided by the magnitude of its greatest element.
+    ``equation`` is a format string for the names of the equations.
     """
     sizes = np.abs(matrix).max(axis=1, initial=0.0)
     scaled = matrix / np.where(sizes > 0.0, sizes, 1.0)[:, np.newaxis]
@@ -516,9 +496,9 @@ def singular_matrix(matrix: Vector, unknowns: Sequence[str], equation: str = "ro
 
 
 def by_structure(pattern: NDArray[np.bool_], unknowns: Sequence[str], equation: str) -> str:
-    """Return a text with the equations and unknowns that reduce the structural rank, or "".
+    """Return which equations and unknowns reduce the structural rank, or "".
 
-    ``pattern`` (n, n) is true where the unknown of a column occurs in the equation of a row.
+    ``pattern`` (n, n) is True where the unknown of the column occurs in the equation of the row.
     """
     with needs("scipy", "a model with constraints"):
         from scipy.sparse import csr_array
@@ -597,11 +577,10 @@ _IN_STEP = (
 def trouble(
     origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: Vector, *, started: bool = False
 ) -> str:
-    """Return why the algebraic equations of ``origin`` have no solution, or "".
+    """Return why the algebraic equations have no solution, or "".
 
-    ``z`` (d,) contains the discrete signals of the ordinary model. The last elements of ``z`` are
-    the first values of the search. If ``started`` is true, the text states the time, and does not
-    suggest other initial values.
+    ``z`` (d,) contains the discrete signals of the ordinary model, and at its end the first guess.
+    With ``started``, the text contains the time, and does not suggest other initial values.
     """
     if origin.residual is None:
         return ""
@@ -613,10 +592,9 @@ def trouble(
 def trouble_in_step(
     model: Model, times: tuple[float, float], x: Vector, z: Vector, u: Vector, p: Vector
 ) -> str:
-    """Return why the equations of ``model`` cannot be solved in a step from ``x``; "" if unknown.
+    """Return why the algebraic equations cannot be solved during a step from the states ``x``.
 
-    ``times`` contains the times at which the step begins and ends (s). The states within the step
-    are extrapolated with the derivative at its beginning.
+    ``times`` contains the times (s) of the beginning and the end of the step.
     """
     origin, (t, end) = model.origin, times
     if origin is None:
@@ -649,8 +627,6 @@ def _singular_mass(origin: Model, t: float, x: Vector, z: Vector, u: Vector, p: 
 
 
 class _Search:
-    """The algebraic equations at fixed t, x, z, u and p."""
-
     def __init__(
         self,
         origin: Model,
@@ -742,7 +718,6 @@ class _Search:
         return out
 
     def _nearest(self) -> Vector:
-        """Return the unknowns with the least sum of squared residuals near the first values."""
         with needs("scipy", "a model with constraints"):
             from scipy.optimize import least_squares
 

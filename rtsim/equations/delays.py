@@ -1,8 +1,8 @@
-"""Guards, timers and delays that a model declares beside its signals.
+"""Guards, timers and delays of a model.
 
-A model with delays is a delay differential equation. The functions of the model read the delayed
-signals as further elements of ``u``, after the inputs. :mod:`rtsim.equations.history` stores the
-past values and computes the delayed signals.
+A model with delays is a delay differential equation. The functions of such a model receive the
+delayed signals at the end of the inputs ``u``. :mod:`rtsim.equations.history` stores the past
+values and computes the delayed signals.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ Projection = Callable[..., None]
 
 
 def standing(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Fill ``dx`` with zeros, as the derivative of a model with constant states."""
     for i in range(dx.size):
         dx[i] = 0.0
 
@@ -54,25 +53,25 @@ ZENO: Final = "zeno"
 
 @dataclass(frozen=True)
 class Guard:
-    """A function of the state that is watched for zero crossings.
+    """A function of the state whose zero crossings are located.
 
-    - ``direction``: 1 for a rising guard (from below zero to above zero), -1 for a falling guard, 0
-      for both. A guard whose value is exactly zero at the beginning of a step fires if the value
-      leaves zero in the declared direction. With direction 0, the new sign must be opposite to the
-      last nonzero sign. A guard that fired on reaching zero does not fire again on leaving zero.
-    - ``terminal``: ``True`` ends the run at the tag at which the guard fires. ``"zeno"`` ends the
-      run at the tag at which crossings accumulate. Before the end, the model's stop mode is called.
-      If no stop mode applies to the guard, the reset is called instead.
-    - ``stops``: the model's stop mode applies to this guard.
-    - ``at_start``: if True, the guard also fires at the start of the run if its value is above zero
-      (direction 1) or below zero (direction -1). Other guards fire only when they cross zero.
-    - ``report``: names of scalar discrete signals, whose values after the reset are added to the
-      event of the guard and to the summary of the run.
-    - ``failure``: the reason, such as a crash, for which a run counts as failed if this terminal
-      guard ends the run. The exit status is then 1.
+    - ``direction`` is 1 for a rising crossing, -1 for a falling crossing, and 0 for both. A guard
+      that is exactly zero at the beginning of a step fires if its value then leaves zero in the
+      declared direction. With direction 0, the new sign must differ from the last nonzero sign.
+    - With ``terminal=True``, the run ends when the guard fires. With ``terminal="zeno"``, the run
+      ends when the guard fires infinitely often in a finite time. Before such an end, the model's
+      function ``stop`` is called, or else ``reset``.
 
-    Raises :class:`ModelError` for an invalid name or direction, and for a ``failure`` of a guard
-    that does not end the run.
+    - With ``stops``, the model's stop mode applies to this guard.
+    - With ``at_start``, the guard also fires at the start of the run if its value already has the
+      sign after a crossing.
+    - ``report`` contains names of scalar discrete signals, whose values are recorded with the event
+      of the guard.
+    - ``failure`` is the reason, such as a crash, for which a run that this guard ends counts as
+      failed. The exit status is then 1.
+
+    Raises ``ModelError`` for an invalid name or direction, and for a ``failure`` without
+    ``terminal``.
 
     Example:
         Guard("floor", direction=-1)  # fires when its value falls through zero
@@ -110,13 +109,13 @@ class Guard:
 
 @dataclass(frozen=True)
 class Timer:
-    """A clock at whose ticks a model changes its own states and discrete signals.
+    """A timer at whose ticks a model changes its states and discrete signals.
 
     A timer ticks at ``offset_ns + round(k * period)`` ns for k = 0, 1, ... With ``period=None``,
     the timer ticks once, at ``offset_ns``.
 
-    ``draws`` names discrete signals. Before each tick, every element of these signals receives a
-    new random number from N(0, 1). The random stream is named after the plant and the signal.
+    ``draws`` names discrete signals. Before each tick, the noise signals of the timer receive new
+    random numbers from N(0, 1). The random stream is named after the plant and the signal.
 
     Raises :class:`ModelError` for a negative offset.
     """
@@ -155,17 +154,17 @@ parameter.
 
 @dataclass(frozen=True)
 class Delayed:
-    """A signal of a model as it was ``lag`` seconds ago.
+    """The value that a signal of a model had ``lag`` seconds earlier.
 
-    - ``signal``: the name of a state, an input, a discrete signal, or a signal of ``lines``.
+    - ``signal`` is the name of a state, an input, a discrete signal, or a signal of ``lines``.
     - ``lag`` (s): a number, the name of a parameter, or a function ``lag(t, x, z, u, p)``.
     - ``least``, ``most`` (s): the bounds of the lag. If ``lag`` is a function, give both ``least``
-      (at least 1e-9 s) and ``most``. For a lag that is a parameter, ``most`` is by default the
-      value of the parameter at the start.
-    - ``before``: the signal before the run. Give a number, one number for each element, the name of
-      a parameter, or a function ``before(t)`` for times t < 0 s. The default is the value of the
-      signal at the start. A signal of ``lines`` has no default.
-    - ``name``: the name of the delayed signal in messages. The default is ``SIGNAL_delayed``.
+      (at least 1e-9 s) and ``most``. ``most`` is an upper bound of the lag; for a lag that is a
+      parameter, the default is its value at the start.
+    - ``before``: the signal before the run. ``before`` gives the values at times t < 0 s: a number,
+      one number per element, the name of a parameter, or a function of t. Without ``before``, the
+      signal has its initial value at all earlier times. A signal of ``lines`` has no default.
+    - ``name`` is the name of the delayed signal in messages. The default is ``SIGNAL_delayed``.
 
     Raises :class:`ModelError` for an invalid lag or invalid bounds.
 
@@ -212,7 +211,7 @@ class Delayed:
             object.__setattr__(self, "before", past)
 
     def with_names(self, vectors: Vectors) -> Delayed:
-        """Return this declaration with a lag function that takes all arguments and signal names."""
+        """Return this declaration with a lag function that takes all arguments."""
         if not callable(self.lag):
             return self
         lag = named(self.lag, _LAG, f"lag of Delayed({self.signal!r})", vectors)
@@ -235,10 +234,7 @@ class Delayed:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The delays of one model in the form of arrays.
-
-    A delayed signal has one row in ``lags``, even if the signal has several elements.
-    """
+    """The delays of a model as arrays."""
 
     elements: NDArray[np.float64]
     """One row for each element, shape (q, 3): the source (:data:`STATE`, ...), the index in this
@@ -259,9 +255,9 @@ class Resolved:
 
 
 def fed(model: Model) -> Signals:
-    """Return the signals in ``u`` for the functions of ``model``: inputs, then delayed signals.
+    """Return the inputs of ``model``, followed by its delayed signals.
 
-    Raises :class:`UnknownName` if a delayed signal does not exist in the model.
+    Raises ``UnknownName`` if a delayed signal does not exist.
     """
     inputs: Signals = model.inputs
     if not model.delays:
@@ -285,7 +281,7 @@ def fed(model: Model) -> Signals:
 def resolve(model: Model) -> Resolved:
     """Return the delays of ``model`` as arrays.
 
-    Raises :class:`ModelError` or :class:`UnknownName` if the delays do not fit the model.
+    Raises ``ModelError`` or ``UnknownName`` for an invalid delay.
     """
     fed(model)
     rows: list[tuple[int, int, int]] = []
@@ -329,10 +325,6 @@ def _place(model: Model, name: str) -> tuple[int, slice]:
 def _lag(
     model: Model, delayed: Delayed, least: float, what: str
 ) -> tuple[float, float, float, float]:
-    """Return a row of :attr:`Resolved.lags`.
-
-    ``least`` (s) is the lower bound of a lag that is a parameter.
-    """
     lag, most = delayed.lag, math.nan if delayed.most is None else delayed.most
     if callable(lag):
         return FUNCTION, 0.0, delayed.least, most

@@ -1,10 +1,10 @@
-"""The Earth as a rotating ellipsoid with J2 gravity.
+"""Model of the Earth as a rotating ellipsoid with J2 gravity.
 
-The parameters also allow a spherical Earth and an Earth that does not rotate. The frames are:
+With other parameters, the Earth is a sphere or does not rotate. The frames are:
 
-- ECI: inertial, with z towards the north pole.
-- ECEF: ECI rotated about z by the angle ``earth_angle + earth_rate * t``.
-- NED: north, east and down at a geodetic point.
+- ECI is an inertial frame with the z axis through the north pole.
+- ECEF is the ECI frame, rotated about z by the angle ``earth_angle + earth_rate * t``.
+- NED is the frame with axes north, east and down at a point.
 
 Gravity and altitude do not depend on longitude. Equations of motion in ECI therefore need no
 trigonometric functions.
@@ -42,8 +42,8 @@ def gravity(
 ) -> tuple[float, float, float]:
     """Return the gravitational acceleration (m/s2) at a position (m).
 
-    Position and acceleration are both in ECI or both in ECEF. ``gm`` is the gravitational parameter
-    (m3/s2), and ``radius`` is the equatorial radius (m).
+    Position and acceleration are given in the same frame, ECI or ECEF. ``gm`` is the gravitational
+    parameter (m3/s2), and ``radius`` is the equatorial radius (m).
     """
     inverse = 1.0 / (x * x + y * y + z * z)
     central = -gm * inverse * math.sqrt(inverse)
@@ -60,10 +60,9 @@ def geodetic(
 ) -> tuple[float, float, float]:
     """Return the sine and cosine of the geodetic latitude, and the altitude (m), at a position (m).
 
-    The function uses Bowring's formula for any altitude, without trigonometric functions and loops
-    ("The accuracy of geodetic latitude and height equations", Survey Review 28, 1985). Within 1000
-    km of the surface, the error of the latitude is below 1e-9 rad. The error of the altitude is
-    proportional to the square of the latitude error.
+    The function uses Bowring's formula ("The accuracy of geodetic latitude and height equations",
+    Survey Review 28, 1985). Within 1000 km of the surface, the error of the latitude is below 1e-9
+    rad.
     """
     ratio = 1.0 - flattening
     polar = radius * ratio
@@ -88,7 +87,7 @@ def from_geodetic(
 ) -> tuple[float, float, float]:
     """Return the ECEF position (m) of a geodetic point.
 
-    With the inertial longitude, the result is the ECI position.
+    With the inertial longitude as argument, the result is the ECI position.
     """
     e2 = flattening * (2.0 - flattening)
     sine, cosine = math.sin(latitude), math.cos(latitude)
@@ -99,10 +98,10 @@ def from_geodetic(
 
 
 def eci_to_ecef(x: float, y: float, angle: float) -> tuple[float, float]:
-    """Return the x and y components in ECEF of a vector in ECI.
+    """Return the x and y components in ECEF of a vector that is given in ECI.
 
     The z component is the same in both frames. ``angle`` (rad) is the rotation angle of the Earth;
-    a negated angle converts from ECEF to ECI.
+    with a negative angle, the function converts from ECEF to ECI.
     """
     c, s = math.cos(angle), math.sin(angle)
     return c * x + s * y, c * y - s * x
@@ -112,10 +111,9 @@ def eci_to_ecef(x: float, y: float, angle: float) -> tuple[float, float]:
 def to_ned(
     x: float, y: float, z: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:
-    """Return the north, east and down components of a vector in ECEF.
+    """Return the north, east and down components of a vector that is given in ECEF.
 
-    If ``sin_lon`` and ``cos_lon`` are the sine and cosine of the inertial longitude, the vector is
-    in ECI.
+    With the sine and cosine of the inertial longitude, the vector is given in ECI.
     """
     outward = cos_lon * x + sin_lon * y
     return (
@@ -129,7 +127,7 @@ def to_ned(
 def from_ned(
     n: float, e: float, d: float, sin_lat: float, cos_lat: float, sin_lon: float, cos_lon: float
 ) -> tuple[float, float, float]:
-    """Return the ECEF or ECI components of a vector in NED, as the inverse of :func:`to_ned`."""
+    """Return the ECEF or ECI components of a vector that is given in NED."""
     outward = -sin_lat * n - cos_lat * d
     return (
         cos_lon * outward - sin_lon * e,

@@ -1,4 +1,4 @@
-"""Replacement of signal names in functions: ``x.speed`` becomes an element of a vector.
+"""Replace signal names in functions: ``x.speed`` becomes an element of a vector.
 
 :class:`FieldNames` rewrites the syntax tree of one function. Two derived classes define the meaning
 of names: :mod:`rtsim.equations.named_arguments` for functions of vectors, and
@@ -62,7 +62,7 @@ def article(role: str) -> str:
 
 
 class FieldNames(ast.NodeTransformer):
-    """Transformer that replaces the names of fields in one function by elements of vectors.
+    """Syntax-tree transformer that replaces field names in a function by vector elements.
 
     ``what`` names the function in messages.
     """
@@ -80,19 +80,19 @@ class FieldNames(ast.NodeTransformer):
     # ------------------------------------------------------------
 
     def stands(self, node: ast.AST) -> bool:
-        """Return whether ``node`` is a name that has fields."""
+        """Return whether ``node`` is the name of an object with fields."""
         raise NotImplementedError
 
     def place(self, node: ast.Attribute) -> Place | None:
-        """Return the position of ``NAME.field``, or None if the attribute is not a field."""
+        """Return the position of ``NAME.field``, or ``None`` for any other attribute."""
         raise NotImplementedError
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Return the expression that replaces ``NAME.field``; ``ctx`` is Load, Store or Del."""
+        """Return the expression that replaces ``NAME.field``."""
         raise NotImplementedError
 
     def assigned(self, target: ast.expr, value: ast.expr) -> ast.expr:  # noqa: ARG002
-        """Return the new right-hand side for the assignment of ``value`` to ``target``."""
+        """Return the new right-hand side of an assignment."""
         return value
 
     # -- names of fields ---------------------------------------------------------------------------
@@ -112,7 +112,6 @@ class FieldNames(ast.NodeTransformer):
         return self.named(node, node.ctx)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Replace ``self.velocity[0]`` by one element of the vector, if the index is a number."""
         value = node.value
         if not (isinstance(value, ast.Attribute) and self.stands(value.value)):
             if not isinstance(node.ctx, ast.Load):
@@ -171,9 +170,10 @@ class FieldNames(ast.NodeTransformer):
         return getattr(found, "__module__", "") == "numpy" and found.__name__ in _VIEWED
 
     def check_changes(self, node: ast.Call, found: Any, bound: int = 0) -> None:
-        """Reject a call of the function ``found`` if the call changes a read-only field in place.
+        """Reject a call that changes a read-only field in place.
 
-        ``bound`` is the number of leading arguments, such as ``self``, that the call lacks.
+        ``bound`` is the number of leading parameters, such as ``self``, that the call does not
+        pass.
         """
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in CHANGING:
@@ -204,7 +204,6 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def _gone_through(self, node: ast.expr) -> ast.expr:
-        """Return the ``node`` that a loop iterates over; a field of arrays is copied."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in _GOING_THROUGH:
                 node.args = [self._gone_through(one) for one in node.args]
@@ -225,10 +224,6 @@ class FieldNames(ast.NodeTransformer):
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
-        """Assign a computed slice as a whole.
-
-        In an augmented assignment, machine code would update the elements of the slice in place.
-        """
         self.generic_visit(node)
         target = node.target
         if not isinstance(target, ast.Subscript):
@@ -262,9 +257,9 @@ class FieldNames(ast.NodeTransformer):
         return isinstance(node, ast.Attribute) and self.stands(node.value)
 
     def owned(self, node: ast.expr) -> ast.expr:
-        """Return ``node`` with copies of the arrays that are fields or parts of fields.
+        """Return ``node`` with copies of the arrays that are fields.
 
-        Without the copy, a variable would be a view of the field, and would change with the field.
+        Without a copy, a variable would be a view of the field and change with it.
         """
         if isinstance(node, (ast.Tuple, ast.List)):
             node.elts = [self.owned(e) for e in node.elts]
@@ -327,7 +322,6 @@ class FieldNames(ast.NodeTransformer):
     # -- functions that are called -----------------------------------------------------------------
 
     def called(self, node: ast.expr) -> Any:
-        """Return the value of a dotted name as :meth:`read` does, but None for a local variable."""
         name: ast.expr = node
         while isinstance(name, ast.Attribute):
             name = name.value
@@ -336,7 +330,7 @@ class FieldNames(ast.NodeTransformer):
         return self.read(node)
 
     def read(self, node: ast.expr) -> Any:
-        """Return the value of a dotted name in the scope around the function; None if undefined."""
+        """Return the value of a global or enclosing name, or ``None`` if undefined."""
         try:
             return value_of(node, self.outside)
         except (AttributeError, KeyError):
@@ -363,7 +357,7 @@ def _inner(node: ast.expr) -> ast.expr:
 
 
 def part(vector: str, place: Place, ctx: ast.expr_context) -> ast.expr:
-    """Return the expression for a whole field: an element, a slice, or a slice as a matrix."""
+    """Return the expression for a whole field: an element, a slice, or a matrix."""
     name = ast.Name(vector, ast.Load())
     if not place.shape:
         return ast.Subscript(name, ast.Constant(place.first), ctx)

@@ -1,16 +1,17 @@
-"""The history of a model's signals, and the delayed signals that are computed from it.
+"""The past values of a model's signals, and the delayed signals that rtsim computes from them.
 
-The history has one row for each internal step of the solver. For each delayed signal, a row
-contains one polynomial over the internal step. :mod:`rtsim.solve.delayed` writes the rows.
+The history has one row for each step of the solver. A row contains, for each delayed signal, a
+polynomial over the step. :mod:`rtsim.solve.delayed` writes the rows.
 
-The functions ``delayed_...`` of this module append the delayed signals to ``u`` and call a function
-of the model. The same source runs compiled and as plain Python. A plant passes the address of its
-history as the last element of ``p``. The functions of the model receive ``p`` without the address.
+The functions ``delayed_...`` call a function of the model with the delayed signals appended to
+``u``. The last element of ``p`` is the address of the history. The model's own functions receive
+``p`` without this address.
 
-A *break* is a time at which a derivative of the solution jumps. A break occurs at the start of the
-run and at each write to the plant. A further break occurs at each time t at which a delayed time, t
-- lag, equals an earlier break. During an internal step, a delayed signal is read either before or
-after a break, but not on both sides.
+A *break* is a time at which a derivative of the solution jumps. Breaks occur at the start of the
+run and at each change of the plant's inputs or parameters. A further break occurs at each time t at
+which a delayed time, t
+- lag, equals an earlier break. Within one step of the solver, a delayed signal lies entirely before
+  or entirely after a break.
 """
 
 from __future__ import annotations
@@ -161,8 +162,8 @@ INNER = LAYOUT.at.inner
 def plain_tables() -> dict[int, Any]:
     """Return the argument tables for plain Python, by the address of the history.
 
-    The tables are not stored in a global variable, because the contents of the variable would be
-    part of the source hash of each function that uses the variable.
+    The tables are not a global variable, because the source hash of a function covers its global
+    variables.
     """
     return {}
 
@@ -187,7 +188,7 @@ def _past_at_compiled() -> None:
 
 @in_both
 def near(t: float) -> float:
-    """Return the difference (s) below which two times near ``t`` (s) count as equal."""
+    """Return the difference (s) below which two times near ``t`` (s) are considered equal."""
     return 4e-15 * (abs(t) + 1.0)
 
 
@@ -195,8 +196,8 @@ def near(t: float) -> float:
 def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
     """Fill the array ``lag``.
 
-    An invalid lag becomes nan. For the first invalid lag, the array ``live`` receives the number of
-    the delay, the time and the lag.
+    An invalid lag becomes nan. ``live`` receives the number of the delay, the time and the lag if a
+    lag is invalid.
     """
     lag, most, live, how = table.lag, table.most, table.live, table.lags
     if table.lag_function != 0:
@@ -221,7 +222,7 @@ def find_lags(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
 
 @in_both
 def earlier(table: Any, m: Any, j: int) -> float:
-    """Return the last break (s) that the time t - lag of delay ``j`` has passed, or -inf."""
+    """Return the last break (s) at or before the delayed time of delay ``j``, or -inf."""
     breaks = table.breaks
     n, places = int(m[HEAD + j]), breaks.shape[0]
     if n < 1 or n - 1 < int(table.live[TOP_BREAK]) - places:
@@ -231,7 +232,7 @@ def earlier(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def later(table: Any, m: Any, j: int) -> float:
-    """Return the first break (s) that the time t - lag of delay ``j`` has not passed, or inf."""
+    """Return the first break (s) after the delayed time of delay ``j``, or inf."""
     breaks = table.breaks
     n, count, places = int(m[HEAD + j]), int(m[BREAKS]), breaks.shape[0]
     return breaks[n % places, WHEN] if n < count else math.inf
@@ -239,7 +240,7 @@ def later(table: Any, m: Any, j: int) -> float:
 
 @in_both
 def row_of(table: Any, count: int, key: float) -> int:
-    """Return the ring index of the last of ``count`` rows that begins at or before ``key`` (s)."""
+    """Return the index of the last row that begins at or before ``key`` (s)."""
     rows = table.rows
     places = rows.shape[0]
     low, high = max(0, int(table.live[TOP_ROW]) - places), count - 1
@@ -255,7 +256,7 @@ def row_of(table: Any, count: int, key: float) -> int:
 
 @in_both
 def now_of(table: Any, e: int, x: Any, z: Any, u: Any) -> float:
-    """Return the present value of the delayed element ``e``; nan for a signal of ``lines``."""
+    """Return the present value of a delayed element, or nan for a signal of ``lines``."""
     elements = table.elements
     kind, i = int(elements[e, 0]), int(elements[e, 1])
     if kind == STATE:
@@ -326,28 +327,22 @@ def feed(table: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> Any:
 
 
 def delayed_derivative(t: float, x: Any, z: Any, u: Any, p: Any, dx: Any) -> None:
-    """Call the model's derivative with the delayed signals.
-
-    The last element of ``p`` is the address of the history.
-    """
+    """Call the model's derivative with the delayed signals."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     call_equation(table.derivative, t, x, z, feed(table, t, x, z, u, own), own, dx)
 
 
 def delayed_output(t: float, x: Any, z: Any, u: Any, p: Any, y: Any) -> None:
-    """Call the model's output function with the delayed signals."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     call_equation(table.output, t, x, z, feed(table, t, x, z, u, own), own, y)
 
 
 def delayed_guard(t: float, x: Any, z: Any, u: Any, p: Any, g: Any) -> None:
-    """Call the model's guards with the delayed signals."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     call_equation(table.guard, t, x, z, feed(table, t, x, z, u, own), own, g)
 
 
 def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
-    """Call the model's function ``line``, with the delayed signals appended to ``u``."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     fed, live = feed(table, t, x, z, u, own), table.live
     if live[BUMP] != 0.0:
@@ -356,20 +351,18 @@ def delayed_line(t: float, x: Any, z: Any, u: Any, p: Any, v: Any) -> None:
 
 
 def delayed_update(t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call the model's update with the delayed signals."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     call_update(table.update, t, x, z, feed(table, t, x, z, u, own), own)
 
 
 def delayed_tick(due: Any, t: float, x: Any, z: Any, u: Any, p: Any) -> None:
-    """Call the timers of the model, with the delayed signals appended to ``u``."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     fed = feed(table, t, x, z, u, own)
     call_tick(table.tick, due, t, x, z, fed, own)
 
 
 def delayed_fed(t: float, x: Any, z: Any, u: Any, p: Any, fed: Any) -> None:
-    """Fill the vector ``fed`` with u and the delayed signals, for the reset and stop functions."""
+    """Fill ``fed`` with the inputs and the delayed signals, for reset and stop functions."""
     table, own = past_at(p[p.size - 1]), p[: p.size - 1]
     found = feed(table, t, x, z, u, own)
     for i in range(fed.size):
@@ -389,7 +382,7 @@ _NONE: Function = (0, 0)
 
 
 class History:
-    """The history of one plant's signals, in arrays that a solver fills and compiled code reads."""
+    """The past values of a plant's signals, in arrays that compiled code can use."""
 
     def __init__(self, bound: BoundModel, compile: Compilation) -> None:
         model = bound.model
@@ -432,7 +425,6 @@ class History:
         weakref.finalize(self, plain_tables().pop, number, None)
 
     def _write(self) -> None:
-        """Write the addresses of functions and arrays to the table, whose own address is fixed."""
         arrays, sizes = self._arrays, self._sizes
         addresses = [int(self._functions[name][0]) for name in LAYOUT.functions]
         plain = [self._functions[name][1] for name in LAYOUT.functions]
@@ -443,7 +435,7 @@ class History:
         vars(self._plain).update(vars(table))
 
     def parameters(self, p: Vector) -> Vector:
-        """Return the parameters ``p``, shape (k,), with the address of the history appended."""
+        """Return the parameters (k,) with the address of the history appended."""
         return np.append(p, float(self._words.ctypes.data))
 
     def attach(
@@ -468,7 +460,7 @@ class History:
     # -- the functions of the model
 
     def first(self, x: Vector, z: Vector, u: Vector, p: Vector) -> Vector:
-        """Return u and the delayed signals at the start of the run.
+        """Return the inputs and the delayed signals at the start of the run.
 
         Raises :class:`ModelError` if a lag or a value before the run is invalid.
         """
@@ -515,7 +507,6 @@ class History:
         return replace(native, unchecked=of.unchecked)
 
     def _from_python(self, of: Native, fed: Callable[..., None]) -> Native:
-        """Return a function that calls the reset or stop function ``of`` with delayed signals."""
         if of is ABSENT:
             return ABSENT
         found, seen = np.zeros_like(self._arrays["fed"]), set()
@@ -536,7 +527,7 @@ class History:
         return f"delayed signal {model.delays[j].called} of model {model.name}"
 
     def fault(self) -> str:
-        """Return a description of the first invalid lag in the present step, or ""."""
+        """Return a description of the first invalid lag in this step, or ""."""
         live, lags = self._arrays["live"], self._arrays["lags"]
         if live[FAULTY] == 0.0:
             return ""
@@ -569,7 +560,7 @@ class History:
     # -- room, and checkpoints
 
     def grow(self) -> None:
-        """Double the size of the ring buffers, and copy the entries of committed steps."""
+        """Double the size of the ring buffers."""
         memory, live = self._arrays["memory"], self._arrays["live"]
         for name, count, top in _RINGS:
             old = self._arrays[name]
@@ -581,7 +572,7 @@ class History:
         self._write()
 
     def save(self) -> dict[str, Any]:
-        """Return, as plain data, the part of the history that the run can still need."""
+        """Return the part of the history that the run still needs, as plain data."""
         arrays = self._arrays
         memory = arrays["memory"]
         since = memory[TIME] - np.nanmax(np.append(arrays["most"], 0.0)) - 1e3 * near(memory[TIME])

@@ -1,15 +1,15 @@
-"""Prove from the source of a function that array indices are within bounds.
+"""Prove from the source of a function that its array indices are within bounds.
 
-Machine code does not check indices: an index outside an array reads or changes other memory, and
-the run continues. :class:`Indices` determines the shapes of arrays and the ranges of whole numbers
-in a function and in the functions that it calls. There are three cases:
+Machine code does not check indices: an index out of bounds reads or changes other memory.
+``Indices`` determines the shapes of arrays and the ranges of integers in a function and its
+helpers. There are three cases:
 
-- If all indices are proven to be within bounds, the function is compiled without checks.
-- If an index is proven to be out of bounds, the model is rejected with an error.
-- Otherwise, the function is compiled with checks, which cost a few percent of its time.
+- A function whose indices are proven to be within bounds is compiled without checks.
+- A function with an index that is proven to be out of bounds is rejected.
+- Any other function is compiled with checks, which cost a few percent of its time.
 
-An index is proven to be within bounds if it is a number, a counter of a ``range`` over the size of
-an array, or limited by ``max(0, min(i, n))``.
+Provable indices are numbers, counters of a ``range`` over an array's size, and values limited by
+``max(0, min(i, n))``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FAR = math.inf
 class _Array:
     """An array of known shape.
 
-    ``safe`` is True for a tuple or a list. Compiled code checks the indices of tuples and lists.
+    ``safe`` is True for tuples and lists, whose indices compiled code always checks.
     """
 
     shape: tuple[int, ...]
@@ -74,7 +74,7 @@ _NEVER = object()
 
 @dataclass
 class Indices:
-    """Analysis of the indices in a model's functions, and in all functions that they call."""
+    """Analysis of the array indices in a model's functions and their helpers."""
 
     outside: str = ""
     """An index that is proven to be out of bounds, with its location."""
@@ -94,8 +94,8 @@ class Indices:
     def check(self, function: Callable[..., Any], sizes: Sequence[int | None], what: str) -> bool:
         """Return whether all indices of ``function`` are proven to be within bounds.
 
-        For each argument, ``sizes`` contains the number of elements of a vector, or ``None`` for a
-        number. Raises :class:`ModelError` for an index that is proven to be out of bounds.
+        ``sizes`` contains, for each argument, the length of a vector, or ``None`` for a number.
+        Raises :class:`ModelError` for an index that is proven to be out of bounds.
         """
         plain = getattr(function, "py_func", function)
         key, judged = tuple(sizes), _JUDGED.get(plain, {})
@@ -120,7 +120,7 @@ class Indices:
         return sure
 
     def current(self) -> bool:
-        """Return whether all names outside the functions still have the same values."""
+        """Return whether all global names that the functions use still have the same values."""
         return all(_outside(node, space) is value for space, node, value in self.read)
 
 
@@ -145,7 +145,6 @@ def _read(place: Path) -> bool | None:
 
 @cache
 def _made_by() -> str:
-    """Return a hash of this analysis, with the version of Python whose source it reads."""
     modules = (sys.modules[__name__], reading_functions, rewriting)
     own = b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
     return f"{hashlib.sha256(own).hexdigest()} {sys.version}"
@@ -170,8 +169,6 @@ _MADE = frozenset(("empty", "full", "ones", "zeros"))
 
 
 class _Reader:
-    """Analysis of one function, with the known properties of its arguments."""
-
     def __init__(
         self, indices: Indices, function: Any, given: tuple[_Value, ...], depth: int
     ) -> None:
@@ -317,7 +314,6 @@ class _Reader:
         return _of_object(self._called(node))
 
     def _called(self, node: ast.expr) -> Any:
-        """Return the value of a dotted name in the scope around the function, or None."""
         root = node
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -401,7 +397,6 @@ class _Reader:
     # -- indices -----------------------------------------------------------------------------------
 
     def _is_fixed(self, test: ast.expr) -> bool:
-        """Return whether a condition, such as a test of sizes, may be the same in all calls."""
         parts = list(ast.walk(test))
         if any(isinstance(n, ast.Attribute) and n.attr in _SIZES for n in parts):
             return True
@@ -440,7 +435,6 @@ class _Reader:
 
 
 def _parts(nodes: Sequence[ast.AST]) -> list[ast.AST]:
-    """Return ``nodes`` and all nodes inside them, except most nodes of the types :data:`LEAVES`."""
     out: list[ast.AST] = []
     waiting = list(nodes)[::-1]
     while waiting:
@@ -491,7 +485,6 @@ def _joined(values: Sequence[_Value]) -> _Value:
 
 
 def _operated(op: ast.operator, left: _Value, right: _Value) -> _Value:
-    """Return the shape or the range of an operation's result, or ``None`` if unknown."""
     if isinstance(left, _Whole) and isinstance(right, _Whole):
         return _counted(op, left, right)
     arrays = [one for one in (left, right) if isinstance(one, _Array)]

@@ -1,7 +1,7 @@
-"""Compilation to machine code, and the compiled forms of :mod:`rtsim.equations.addresses`.
+"""Compile functions to machine code with numba.
 
-Only this module and the functions passed to :func:`rtsim.equations.compiling.when_compiling` import
-numba. A program whose machine code is in the cache starts without a compiler.
+numba is imported only for a compilation. A run whose machine code is in the cache starts without a
+compiler.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ from rtsim.equations.addresses import (
     call_clock,
     call_drive,
     call_equation,
+    call_fmi2_step,
+    call_fmi2_values,
+    call_fmi3_step,
+    call_fmi3_values,
+    call_fmi_state,
     call_peek,
     call_project,
     call_read,
@@ -143,11 +148,10 @@ _EQUATION, _IN_PLACE = (tuple(TYPES[kind] for kind in s) for s in (EQUATION, IN_
 def lower(
     plain: Callable[..., Any], signature: Signature, kept: Path, checked: bool = False
 ) -> MachineCode:
-    """Compile ``plain`` for ``signature``; ``checked`` adds a check of each index.
+    """Compile a Python function for ``signature``; with ``checked``, with a check of each index.
 
-    Code that needs numba's runtime, for example to allocate or to print, is linked by numba and
-    saved in the folder ``kept``. For such code, the result contains only the address, in the
-    attribute ``elsewhere``.
+    numba itself links code that needs numba's runtime, for example to allocate or to print. For
+    such code, the result contains only the address, in the attribute ``elsewhere``.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -179,10 +183,6 @@ def lower(
 
 
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
-    """Return the compiled function, and an extra entry function if the signature needs one.
-
-    If ``known`` is True, the functions are read from numba's files.
-    """
     made = [_compile(plain, tuple(map(_type, signature)), known)]
     if (entered := ENTERED.get(signature)) is not None:
         through, arguments = entered
@@ -195,7 +195,6 @@ _PACKED = ".const.pickledata"
 
 
 def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:
-    """Return numba's dispatcher and the compiled code; ``cached`` turns on numba's cache."""
     jitted = numba.njit(
         error_model="numpy",
         forceinline=kinds in (_EQUATION, _IN_PLACE),
@@ -223,7 +222,6 @@ def _keep(jitted: Any, result: Any) -> None:
 
 @contextmanager
 def _numba_is_set(**settings: object) -> Iterator[None]:
-    """In this context, set options of numba for the whole process, including helper functions."""
     before = {name: getattr(numba.config, name) for name in settings}
     vars(numba.config).update(settings)
     try:
@@ -244,7 +242,6 @@ _ANYWHERE = {
 
 
 def _stands_alone(library: Any) -> bool:
-    """Return whether the object code needs neither numba nor addresses of this process."""
     if library.has_dynamic_globals:
         return False
     names = _DECLARED.findall(library.get_llvm_str())
@@ -255,13 +252,11 @@ ENTRY = "rtsim_entry"
 
 
 def _entry(result: Any) -> bytes:
-    """Generate the entry function for Python; see :mod:`rtsim.equations.machine_code`."""
     code: bytes = target_machine().emit_object(llvm.parse_assembly(_entry_text(result, ENTRY)))
     return code
 
 
 def _entry_text(result: Any, name: str) -> str:
-    """Return the LLVM code of the entry function, whose symbol is ``name``."""
     context, callee, word = result.target_context, result.fndesc, ir.IntType(64)
     numbers = [kind for kind in callee.argtypes if kind in (types.float64, types.int64)]
     module = ir.Module(name)
@@ -306,12 +301,11 @@ _PROCESSOR = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 def portable(
     plain: Callable[..., Any], signature: Signature, checked: bool, handle: str, entry: str
 ) -> str:
-    """Return the optimised LLVM code of a function without properties of this processor.
+    """Return the optimised LLVM code of a function for any processor of an architecture.
 
-    ``handle`` and ``entry`` become the names of the function and of its entry function. numba's
-    functions for the reference counts of arrays are removed: they contain instructions of this
-    processor, and arrays that are passed by address have no count. Raises :class:`ModelError` if
-    the code needs numba's runtime.
+    ``handle`` and ``entry`` become the names of the function and of its entry function. The code
+    contains no reference counts of arrays, because arrays are passed by address. Raises
+    :class:`ModelError` if the code needs numba's runtime.
     """
     with _numba_is_set(BOUNDSCHECK=1 if checked else None):
         result = _made(plain, signature, False)[-1][1]
@@ -340,7 +334,6 @@ def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:
 
 
 def _populated(context: Any, builder: Any, kind: Any, address: Any, shape: list[Any]) -> Any:
-    """Return the value of a contiguous array at an address, without ownership of the memory."""
     item, array = ir.Constant(ir.IntType(64), 8), context.make_array(kind)(context, builder)
     strides = [item]
     for size in reversed(shape[1:]):
@@ -364,8 +357,6 @@ def _generated(
     generate: Generate,
     kinds: Kinds = lambda given: given,
 ) -> None:
-    """Replace calls of ``function`` in compiled code by the code that ``generate`` makes."""
-
     @type_callable(function)
     def _typed(_: Any) -> Any:
         def typer(*given: Any) -> Any:
@@ -384,11 +375,6 @@ PLACES = types.CPointer(types.int64)
 
 
 def _call(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
-    """Generate machine code that calls a function by its address and passes on its errors.
-
-    numba passes an array as seven words, so that a call with five arrays takes 60 ns. A call with
-    only the addresses and lengths of the arrays takes 8 ns.
-    """
     convention, word = context.call_conv, ir.IntType(64)
     given = list(zip(kinds[1:], values[1:], strict=True))
     numbers = [(k, v) for k, v in given if not isinstance(k, types.Array)]
@@ -462,7 +448,6 @@ and the types of its arguments.
 
 
 def _whole(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
-    """Generate a call of a compiled function by its address; the function returns an integer."""
     convention, given = context.call_conv, kinds[1:]
     kind = convention.get_function_type(types.int64, given)
     target = builder.inttoptr(values[0], ir.PointerType(kind))
@@ -475,8 +460,9 @@ def _whole(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> A
 def _of_c(
     function: Callable[..., Any], kinds: tuple[Any, ...], result: Any, *constant: tuple[int, int]
 ) -> None:
-    """Make ``function`` call a C function by its address; arguments are 64-bit numbers.
+    """Make ``function`` call a C function by its address; all its arguments are 64-bit numbers.
 
+    ``kinds`` and ``result`` are the types of the arguments and of the result of the C function.
     Each pair in ``constant`` is the position and the value of a further argument of the C function.
     """
 
@@ -492,12 +478,12 @@ def _of_c(
         answer = builder.call(builder.inttoptr(handle, ir.PointerType(shape)), given)
         return builder.sext(answer, word) if result == types.int32 else answer
 
-    _generated(function, types.int64, generate, lambda given: (types.int64,) * len(given))
+    converted = [types.float64 if k == types.float64 else types.int64 for k in kinds]
+    wanted = (types.int64, *converted)
+    _generated(function, types.int64, generate, lambda given: wanted[: len(given)])
 
 
 def _at(kind: Any) -> Generate:
-    """Return a generator of code that reads an array of type ``kind`` from an argument table."""
-
     def generate(context: Any, builder: Any, kinds: tuple[Any, ...], values: Any) -> Any:
         table, words = kinds[0], values[0]
         if isinstance(table, types.Array):
@@ -524,7 +510,7 @@ def _scratch_lowered(context: Any, builder: Any, found: Any, _: Any) -> Any:
 
 
 def table_from(kind: str) -> Any:
-    """Return a function that converts an address to an argument table in compiled code."""
+    """Return a function that converts an address to an argument table, for compiled code."""
     table = _type(kind)
 
     @intrinsic
@@ -597,3 +583,9 @@ _of_c(call_clock, (_INT, _LONG), _INT)
 _of_c(call_sleep, (_INT, _INT, _LONG, _LONG), _INT, (3, 0))
 _of_c(call_read, (_INT, _LONG, _LONG, _LONG), _LONG, (3, 0))
 _of_c(call_peek, (_INT, _LONG, _LONG, _INT), _LONG, (2, 1))
+_NUMBER = types.float64
+_of_c(call_fmi2_values, (_LONG, _LONG, _LONG, _LONG), _INT)
+_of_c(call_fmi3_values, (_LONG, _LONG, _LONG, _LONG, _LONG), _INT)
+_of_c(call_fmi2_step, (_LONG, _NUMBER, _NUMBER, _INT), _INT)
+_of_c(call_fmi3_step, (_LONG, _NUMBER, _NUMBER, _INT, _LONG, _LONG, _LONG, _LONG), _INT)
+_of_c(call_fmi_state, (_LONG, _LONG), _INT)

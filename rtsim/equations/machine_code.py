@@ -1,12 +1,12 @@
-"""Machine code in files, one function per file, linked and called without the compiler.
+"""Store machine code in files, and link and call it without the compiler.
 
-numba and LLVM's optimizer take half a second to load. A run whose functions are all in the cache
-loads neither of them. The run reads object code from the cache, links the code with LLVM's linker,
-and calls the functions through ctypes. ``docs/decisions/093`` contains the measurements.
+numba and LLVM's optimizer take half a second to load. A run reads object code from the cache, links
+it with LLVM's linker, and calls it through ctypes. ``docs/decisions/093`` contains the
+measurements.
 
-Python calls a function through its *entry*: ``entry(block, numbers...)``. After an error in the
-function, the first word of the array ``block`` is the address of the error. The next words are the
-address and the length of each array. A matrix has two lengths, the numbers of rows and columns.
+Python calls a function through its *entry*: ``entry(block, numbers...)``. After an error in a
+function, the first word of the array ``block`` is the address of the error. The next words of
+``block`` are the address and the lengths of each array.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ Array = NDArray[Any]
 class MachineCode:
     """One function as object code.
 
-    Compiled code calls the symbol ``handle``; Python calls the symbol ``entry``. ``elsewhere``
+    Compiled code calls the symbol ``handle``, and Python calls the symbol ``entry``. ``elsewhere``
     contains the addresses of symbols that another linker has loaded. If the function can raise an
-    error, the object code contains the file and line of the function, and ``raises_in`` states
-    both.
+    error, ``raises_in`` contains its file and line.
     """
 
     objects: tuple[bytes, ...]
@@ -88,7 +87,7 @@ class MachineCode:
 
 
 def write_at_once(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path``, so that other processes see the complete file or none."""
+    """Write a file such that other processes see either the complete file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
@@ -115,7 +114,7 @@ def processor() -> str:
 
 @cache
 def vectors_have_their_own_functions() -> bool:
-    """Return whether loops use Intel's vector functions, whose results differ in the last bits."""
+    """Return whether compiled loops use Intel's vector functions, which round differently."""
     names = {"linux": "libsvml.so", "darwin": "libsvml.dylib", "win32": "svml_dispmd"}
     if not llvm.targets.has_svml() or sys.platform not in names:
         return False
@@ -145,16 +144,12 @@ def _linker() -> Any:
 
 @cache
 def _numbers() -> Iterator[int]:
-    """Return the counter that numbers linked libraries.
-
-    The counter is not a global variable, because the source hash includes global variables.
-    """
     return count()
 
 
 @dataclass(frozen=True)
 class Linked:
-    """Machine code linked into this process, which is valid while this object exists."""
+    """Machine code linked into this process, valid as long as this object exists."""
 
     handle: int
     entry: int
@@ -164,7 +159,7 @@ class Linked:
 def link(code: MachineCode) -> Linked:
     """Link ``code`` into this process.
 
-    Raises :class:`RuntimeError` if the code needs a symbol that does not exist in this process.
+    Raises ``RuntimeError`` if a symbol that the code needs is missing in this process.
     """
     library = llvm.JITLibraryBuilder()
     for data in code.objects:
@@ -200,7 +195,7 @@ def _unused() -> dict[str, int]:
 class BareCall:
     """A compiled function whose arguments are fixed. Call it as ``function(at)``.
 
-    If the call returns :data:`FAILED`, :meth:`error` returns the exception to raise.
+    If a call returns ``FAILED``, the method ``error`` returns the exception.
     """
 
     function: Callable[[Any], int]
@@ -209,16 +204,14 @@ class BareCall:
     alive: object
 
     def error(self) -> BaseException:
-        """Return the exception of the latest call with the result :data:`FAILED`."""
         return _raised(int(self.block[0]))
 
 
 class EntryPoint:
-    """A linked function that Python calls as ``entry(*arguments)``, in the order of the signature.
+    """A compiled function that Python calls with the arguments of its signature.
 
-    A call returns the integer result of the function, or 0 if the function returns nothing. A call
-    raises the errors of the function, and :class:`TypeError` for an array of the wrong type or
-    number of axes.
+    The call returns the integer result of the function, or 0 if the function returns nothing.
+    Raises the errors of the function, and ``TypeError`` for an unsuitable array.
     """
 
     source: Any = None
@@ -247,11 +240,10 @@ class EntryPoint:
         return bound(*(arguments[i] for i in self._numbers))
 
     def on(self, *arrays: Array | AddressBlock, concurrent: bool = False) -> Callable[..., int]:
-        """Bind ``arrays``, and return a function of the remaining, numeric arguments.
+        """Bind ``arrays``, and return a function of the remaining arguments.
 
-        With ``concurrent``, other Python threads run during each call. This method takes some 6 us
-        to check the arrays and collect their addresses. For repeated calls, bind the arrays once
-        and call the returned function.
+        With ``concurrent=True``, other Python threads run during each call. The binding takes some
+        6 us, so bind the arrays once for repeated calls.
         """
         block = self._block(arrays)
         function = self._concurrent if concurrent else self._function
@@ -312,7 +304,6 @@ _OUT_OF_BOUNDS = ("index is out of bounds",)
 
 
 def _raised(address: int) -> BaseException:
-    """Return the exception at ``address``; its traceback ends at the line that raised it."""
     if not address:
         return SystemError("compiled code reported an error but raised no exception")
     error = exception_at(address)

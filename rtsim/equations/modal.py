@@ -1,12 +1,12 @@
-"""Models with modes: one derivative per mode, and transitions at zero crossings.
+"""Models with modes: each mode has its own derivative, and transitions lead to other modes.
 
 :func:`modal` combines several modes into one :class:`rtsim.equations.model.Model`. The discrete
 signal ``mode`` contains the number of the present mode and selects the derivative. Each transition
-becomes a guard and a reset. The guard is watched only in the mode of the transition. The reset runs
-the action and changes the mode.
+is implemented as a guard and a reset. A transition fires only while its mode is active. The reset
+executes the transition's action and changes the mode.
 
-If the guard of a transition is already beyond zero when its mode begins, the transition fires in
-the next microstep, or at the start of the run.
+If the level of a transition is already beyond zero when its mode begins, the transition fires in
+the next microstep.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ MODE = "mode"
 
 @dataclass(frozen=True)
 class Transition:
-    """A transition to the mode ``to`` that fires when ``level`` crosses zero.
+    """A transition to the mode ``to``, which fires when ``level`` crosses zero.
 
-    - ``direction``: 1 for a rising level, -1 for a falling level, 0 for both.
-    - ``action(t, x, z, u, p)``: sets states and discrete signals in place at the transition.
-    - ``terminal``: if true, the transition ends the run.
+    - ``direction`` is 1 for a rising level, -1 for a falling level, and 0 for both.
+    - ``action(t, x, z, u, p)`` sets states and discrete signals at the transition.
+    - With ``terminal``, the transition ends the run.
 
     Raises :class:`ModelError` for an invalid name, direction or function.
 
@@ -87,7 +87,7 @@ class Transition:
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode with its ``derivative``, its ``output``, and the transitions that leave this mode.
+    """A mode with its ``derivative``, its ``output``, and its transitions to other modes.
 
     In a mode without a derivative, all states are constant.
 
@@ -115,15 +115,10 @@ class Mode:
 
 
 def _several(given: object) -> tuple[object, ...]:
-    """Return the elements of a tuple or a list; for any other value, return ``(None,)``."""
     return tuple(given) if isinstance(given, (tuple, list)) else (None,)
 
 
 def _checked(function: Any, arguments: Arguments, what: str, vectors: Vectors | None = None) -> Any:
-    """Check ``function``, and return a wrapper that uses signal names.
-
-    Without ``vectors``, the function itself is returned.
-    """
     if function is None:
         return None
     if not callable(function):
@@ -154,13 +149,13 @@ def modal(
     """Return a model that begins in the first of ``modes``.
 
     - ``output``: one output function for all modes. Without it, each mode needs its own.
-    - ``zeno``: the name of the mode that the model enters when transitions accumulate (Zeno).
-    - ``rest(t, x, z, u, p)``: sets states and discrete signals in place when the model enters the
-      mode ``zeno``.
+    - ``zeno`` is the name of the mode that the model enters after infinitely many transitions in a
+      finite time.
+    - ``rest(t, x, z, u, p)`` sets states and discrete signals when the model enters the mode
+      ``zeno``.
     - All other arguments are those of :class:`rtsim.equations.model.Model`.
 
-    Raises :class:`ModelError` for modes that do not fit together, and :class:`UnknownName` if a
-    transition or ``zeno`` names an unknown mode.
+    Raises ``ModelError`` for invalid modes, and ``UnknownName`` for an unknown mode.
 
     Example:
         lift = modal("lift", Signals("height [m]"), [Mode("down"), Mode("up")])
@@ -283,12 +278,6 @@ def _either(place: int, mode: int, first: Equation, other: Equation) -> Equation
 
 
 def _levels(place: int, transitions: Sequence[tuple[int, Transition]]) -> Equation:
-    """Return the model's guard function, which evaluates the levels of all transitions.
-
-    While a mode is not active, the levels of the mode's transitions have the constant value
-    ``-direction``: the sign before a crossing.
-    """
-
     @in_both
     def none(t: float, x: Vector, z: Vector, u: Vector, p: Vector, g: Vector) -> None:
         pass
@@ -326,10 +315,6 @@ def _reset(place: int, actions: Sequence[tuple[int, Update | None, int]]) -> Any
 
 
 def _or_reset(place: int, number: int, modes: tuple[int, int], action: Update, others: Any) -> Any:
-    """Return a reset function for the transition ``number`` between ``modes`` (from, to).
-
-    The reset does nothing if another transition at the same instant has already left the mode.
-    """
     own, to = modes
 
     @in_both

@@ -1,8 +1,8 @@
-"""Plant models written as signals and equations, and their preparation for a run.
+"""Plant models written as signals and equations.
 
 The equations are ordinary Python functions that fill a vector in place. The functions must be pure:
-no random numbers, no wall clock, no log. A solver also calls the equations at trial points, which
-never become part of the run.
+they use no random numbers and no clock, and print nothing. A solver also calls the equations at
+trial points that are not part of the result.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ _CHANGES = {
 def arguments_of(constrained: bool = False) -> dict[str, Arguments]:
     """Return the arguments of each function of a model.
 
-    If ``constrained``, the model has algebraic variables, which are named ``y``. The vector of
-    outputs is then named ``out``.
+    With ``constrained``, the model has algebraic variables, named ``y``. In a model with algebraic
+    variables, the vector of outputs is named ``out``.
     """
     read = "t, x, y, z, u, p" if constrained else "t, x, z, u, p"
     out = {name: Arguments(f"{read}, {fills}", fills) for name, fills in _FILLS.items()}
@@ -86,7 +86,6 @@ def vectors_of(x: Signals, z: Signals, u: Signals, p: Signals) -> dict[str, Name
 
 
 def _with_names(model: Model) -> dict[str, Any]:
-    """Return the functions of ``model``, wrapped to take all arguments and to use signal names."""
     vectors = vectors_of(model.states, model.discrete, model.inputs, model.parameters)
     out: dict[str, Any] = {"delays": tuple(one.with_names(vectors) for one in model.delays)}
     vectors["u"] = NamedVector(fed(model), "input")
@@ -113,44 +112,43 @@ def _with_names(model: Model) -> dict[str, Any]:
 class Model:
     """A plant with dx/dt = derivative(t, x, z, u, p) and y = output(t, x, z, u, p).
 
-    Each function declares only the arguments that it needs, by name and in any order. A function
-    must declare the vector that it fills, such as ``dx``. Functions read and assign signals by name
-    or by index: ``x.speed`` or ``x[1]``. The name of an array signal stands for a part of the
-    vector.
+    Each function declares the arguments that it needs, by name and in any order. A function must
+    declare the vector that it fills, such as ``dx``. Functions read and assign signals by name or
+    by index: ``x.speed`` or ``x[1]``. The name of an array signal stands for all its elements.
 
     - ``states``, ``discrete``, ``inputs``, ``outputs``, ``parameters``: the signals in x, z, u, y
       and p. Values are in SI units unless a signal declares another unit.
-    - ``derivative``: ``None`` for states that are constant between events. A model may have no
+    - ``derivative`` is ``None`` if the states are constant between events. A model may have no
       states.
     - ``update(t, x, z, u, p)``: changes z once per sample period. The scenario declares the period.
     - ``project(x)``: corrects the states after each step.
-    - ``guard(t, x, z, u, p, g)``: fills one value for each guard in ``guards``. When a value
-      crosses zero, a tag is inserted and ``reset(i, t, x, z, u, p)`` is called.
-    - ``stop(i, t, x, z, u, p)``: the stop mode of the model. This function is called instead of
-      ``reset`` when the crossings of a guard accumulate (Zeno behavior).
-    - ``tick(due, t, x, z, u, p)``: runs once at each instant at which a timer of ``timers`` ticks.
-    - ``delays``: delayed signals of the model. The functions of the model read delayed signals as
-      further elements of u, after the inputs (docs/delays.md).
-    - ``line(t, x, z, u, p, v)``: fills the signals of ``lines``. Only entries of ``delays`` can
-      refer to the signals of ``lines``.
+    - ``guard(t, x, z, u, p, g)``: fills one value for each guard in ``guards``. When a guard
+      crosses zero, ``reset(i, t, x, z, u, p)`` is called.
+    - ``stop(i, t, x, z, u, p)``: the stop mode of the model. ``stop`` is called instead of
+      ``reset`` if a guard fires infinitely often in a finite time (Zeno behaviour).
+    - ``tick(due, t, x, z, u, p)`` is called at each tick of a timer in ``timers``.
+    - ``delays``: delayed signals of the model. The functions receive delayed signals at the end of
+      the inputs u (docs/delays.md).
+    - ``line(t, x, z, u, p, v)``: fills the signals of ``lines``. Only the entries of ``delays`` can
+      use the signals of ``lines``.
     - ``modes``: names for the values 0, 1, ... of the last discrete signal
       (:mod:`rtsim.equations.modal`).
-    - ``sparsity``: an array or a SciPy sparse matrix of shape (n, n) for n states. A zero in
-      element (i, j) declares that ``dx[i]`` never depends on ``x[j]``. If ``sparsity`` is missing,
+    - ``sparsity`` is an array or a SciPy sparse matrix of shape (n, n) for n states. A zero in
+      element (i, j) declares that ``dx[i]`` never depends on ``x[j]``. Without ``sparsity``,
       solvers for stiff equations find the sparsity of a large model themselves (docs/sparse.md).
     - ``jacobian(t, x, z, u, p, j)``: fills the derivatives of ``dx[i]`` with respect to ``x[k]``,
-      row by row. The vector j has n * n elements, or only the elements that ``sparsity`` declares.
+      row by row. The vector j has n * n elements, or the elements that ``sparsity`` declares.
     - ``algebraic``: the algebraic variables y. ``residual(t, x, y, z, u, p, r)`` fills the
-      residuals, which are solved for y. In a model with algebraic variables, all functions except
-      ``project`` have the argument y after x (:mod:`rtsim.equations.constraints`).
-    - ``mass``: the mass matrix M of M x' = derivative. Give rows of numbers, or a function
+      residuals, which are solved for y. With algebraic variables, all functions except ``project``
+      have the argument y after x.
+    - ``mass`` is the mass matrix M in M x' = derivative. Give rows of numbers, or a function
       ``mass(t, x, z, u, p, m)`` that fills ``m`` of shape (n, n).
-    - ``assumptions`` and ``limits``: texts that every recording contains.
+    - ``assumptions`` and ``limits`` are texts for the recording.
 
-    If a parameter is changed during a run, its value in p changes at a tag.
+    A parameter that changes during a run changes at a tag.
 
-    Raises :class:`ModelError` if functions and signals do not fit together, or if a function uses
-    an argument or a signal that does not exist.
+    Raises ``ModelError`` if functions and signals do not match, or if a function uses an unknown
+    argument or signal.
 
     Example:
         def derivative(x, u, p, dx):
@@ -242,7 +240,6 @@ class Model:
                 object.__setattr__(self, name, function)
 
     def _check_pair(self, what: str, given: bool, function: str, in_class: str = "") -> None:
-        """Raise :class:`ModelError` if only one of ``what`` and its function is declared."""
         if given != (getattr(self, function) is not None):
             has, lacks = (what, function) if given else (function, what)
             raise ModelError(
@@ -251,12 +248,12 @@ class Model:
 
     @cached_property
     def readable(self) -> Signals:
-        """All signals that others can read: states, discrete signals, inputs and outputs."""
+        """All signals that other components can read."""
         return Signals(*self.states, *self.discrete, *self.inputs, *self.outputs)
 
     @property
     def elements(self) -> Signals:
-        """The elements of the Jacobian that ``jacobian`` fills."""
+        """The number of elements that the function ``jacobian`` must fill."""
         whole = self.states.size**2
         count = whole if self.sparsity is None else self.sparsity.count
         return Signals(Signal("j", shape=(count,))) if count else Signals()
@@ -264,7 +261,7 @@ class Model:
 
 @dataclass(frozen=True)
 class BoundModel:
-    """A model whose functions are compiled, or prepared to run as plain Python."""
+    """A model whose functions are ready to run, compiled or in plain Python."""
 
     model: Model
     derivative: Native
@@ -283,7 +280,7 @@ class BoundModel:
     """True if the functions run as plain Python with the same bits as their machine code."""
 
     def in_machine_code(self) -> BoundModel:
-        """Return the compiled model, without a new check of its functions."""
+        """Return the compiled model without another check of its functions."""
         return _prepared(self.model, True)
 
 
@@ -344,7 +341,6 @@ def _bound(model: Model, natives: Mapping[str, Native], compiled: bool) -> Bound
 
 
 def _sizes(model: Model, name: str) -> list[int | None]:
-    """Return the number of elements of each argument of a function, or None for a number."""
     known = {
         "x": model.states.size, "z": model.discrete.size, "u": fed(model).size,
         "p": model.parameters.size, "due": len(model.timers), "dx": model.states.size,
@@ -356,10 +352,6 @@ def _sizes(model: Model, name: str) -> list[int | None]:
 def _plain_at_first(
     model: Model, functions: Mapping[str, Any], checked: Mapping[str, bool]
 ) -> dict[str, Native]:
-    """Return functions in plain Python that give the same bits as machine code.
-
-    Returns an empty dict if equal bits are not possible for at least one function.
-    """
     if model.delays or model.origin is not None or model.jacobian is not None:
         return {}
     return plain_at_first(
@@ -376,14 +368,12 @@ def bind(
     u: Vector | None = None,
     z: Vector | None = None,
 ) -> BoundModel:
-    """Return ``model`` ready to run, after one trial call of each function.
+    """Prepare ``model`` for a run, and call each of its functions once as a test.
 
-    The trial calls use ``x``, ``p``, ``u`` and ``z``, by default the declared initial values. See
+    The test calls use ``x``, ``p``, ``u`` and ``z``, by default the declared initial values. See
     :data:`rtsim.equations.compiling.Compilation` for ``compile``.
 
-    Raises :class:`ModelError` if a function has unknown arguments, does not compile, raises an
-    error, leaves elements unwritten, writes outside its vector, or returns a value that is not
-    finite.
+    Raises ``ModelError`` if a function fails, cannot be compiled, or returns wrong results.
     """
     _check_paths(model.origin or model)  # the functions of the user
     for name in arguments_of():
@@ -429,7 +419,7 @@ def _given(values: Vector | None, layout: Signals) -> Vector:
 def sampled(model: Model) -> Signals:
     """Return the signals that the output function fills.
 
-    In a model without outputs, the function fills the algebraic variables, if any.
+    Without outputs, these are the algebraic variables.
     """
     if model.outputs.size or model.origin is None:
         return model.outputs
@@ -437,7 +427,6 @@ def sampled(model: Model) -> Signals:
 
 
 def _begin(model: Model, start: Mapping[str, Vector | None]) -> None:
-    """Check the residuals at the initial values, and check that a solution exists."""
     origin = model.origin
     if origin is None or origin.residual is None:
         return
@@ -467,7 +456,6 @@ def _no_such(error: IndexError) -> str:
 
 
 def _check_paths(model: Model) -> None:
-    """Raise :class:`ModelError` if a path through a function leaves an element unwritten."""
     arguments = arguments_of(model.algebraic.size > 0)
     for name, out in (
         ("derivative", model.states),
@@ -492,10 +480,6 @@ def _check_paths(model: Model) -> None:
 def _probe(
     model: Model, name: str, native: Native, out: Signals, start: Mapping[str, Vector | None]
 ) -> None:
-    """Call a function once, and check the elements that it wrote.
-
-    Each vector lies between sentinel elements, which reveal a write outside the vector.
-    """
     where = f"{name} of model {model.name}"
     layouts = {
         "x": model.states,

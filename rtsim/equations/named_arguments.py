@@ -1,12 +1,12 @@
-"""Wrappers for functions of vectors, which find arguments and signals by name.
+"""Convert functions with named arguments and signals into functions of vectors.
 
-In ``def derivative(x, u, dx)``, the function declares only the arguments that it needs, in any
-order. ``x.speed`` becomes an element of ``x``, or a part of ``x`` if the signal is an array.
-``x[1]`` is left unchanged.
+A function such as ``def derivative(x, u, dx)`` declares only the arguments that it needs, in any
+order. ``x.speed`` becomes an element of ``x``, or a slice if the signal is an array. ``x[1]`` is
+left unchanged.
 
-A function that takes all arguments in the documented order, and that reads signals only by index,
-is used without changes. Any other function is rebuilt from its source, so that the new function
-takes all arguments. If the source is not readable, the function is called through a wrapper.
+A function with all arguments in the documented order is used unchanged if it reads signals by
+index. Any other function is rebuilt from its source. A function without readable source is called
+through a wrapper.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class Arguments:
     """The arguments that rtsim passes to a function of the user.
 
     - ``text``: the names in the documented order, such as ``"t, x, z, u, p, dx"``.
-    - ``fills``: the vector that the function must fill. The function can also name it
+    - ``fills`` is the name of the vector that the function must fill. The function can also name it
       :data:`OUT`.
-    - ``changes``: the vectors whose signals the function may assign. The default is ``fills``.
-    - ``does``: the task of the function, as a text for messages.
+    - ``changes`` contains the names of the vectors that the function may change. The default is
+      ``fills``.
+    - ``does`` describes the purpose of the function in messages.
     """
 
     text: str
@@ -75,7 +76,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class NamedVector:
-    """The signals of a vector, and their role in messages, such as "state" or "input"."""
+    """The signals of a vector, and the kind of these signals in messages, such as "state"."""
 
     signals: Signals
     role: str
@@ -90,13 +91,13 @@ def named(
     what: str,
     vectors: Vectors,
 ) -> Callable[..., Any]:
-    """Return ``function`` in a form that takes all ``arguments`` in order.
+    """Return a function that takes all ``arguments`` in order.
 
     ``what`` names the function in messages, and ``vectors`` contains the signals of the arguments.
-    If the function has ``*arguments``, these receive the remaining arguments by position.
+    Variable arguments (``*arguments``) of the function receive the remaining values.
 
-    Raises :class:`ModelError`, with file and line, for an unknown argument or signal, for an
-    assignment to a vector that the function may only read, and for a missing vector to fill.
+    Raises ``ModelError`` for an unknown argument or signal, or a vector that is not filled or must
+    not be changed.
     """
     wanted = _wanted(function, arguments, what, vectors)
     if wanted is None or wanted.starred:
@@ -107,7 +108,6 @@ def named(
 
 
 def check_arguments(function: Callable[..., Any], arguments: Arguments, what: str) -> None:
-    """Raise :class:`ModelError` if ``function`` has arguments that rtsim does not pass."""
     _wanted(function, arguments, what, {})
 
 
@@ -131,8 +131,6 @@ _KEYWORD, _REST = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
 
 @dataclass
 class _Wanted:
-    """A function of the user, and the arguments that rtsim passes to it."""
-
     plain: Any
     parameters: Sequence[inspect.Parameter]
     arguments: Arguments
@@ -151,7 +149,6 @@ class _Wanted:
     # -- the names of the arguments ----------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise :class:`ModelError` for arguments that do not fit."""
         meaning, names = self.arguments.meaning, self.arguments.names
         if self.starred:
             first = names[: len(self._by_position)]
@@ -211,10 +208,6 @@ class _Wanted:
     # -- the function of all arguments -------------------------------------------------------------
 
     def by_source(self) -> Callable[..., Any] | None:
-        """Return the function rebuilt from its source.
-
-        Returns None if the source cannot be read, or if nothing has to change.
-        """
         method = isinstance(self.plain, types.MethodType)
         plain = self.plain.__func__ if method else self.plain
         fields = frozenset(n for v in self.vectors.values() for n in v.signals.names)
@@ -286,10 +279,6 @@ _LIBRARIES = frozenset(("math", "numba", "numpy", "scipy"))
 
 
 def _attributes(function: Any, fields: frozenset[str], seen: set[Any]) -> set[str]:
-    """Return all names in ``function`` and its callees that can be signal names.
-
-    The names are read from the bytecode, so functions that use no signal names need not be parsed.
-    """
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, types.FunctionType) or plain in seen:
         return set()
@@ -324,19 +313,17 @@ def _names_in(code: types.CodeType) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The meaning of signal names in a function and in its helpers."""
-
     arguments: Arguments
     what: str
     vectors: Vectors
 
 
 class _SignalNames(FieldNames):
-    """Transformer that replaces signal names by elements; :attr:`definition` is the result.
+    """Syntax-tree transformer that replaces signal names by elements of vectors.
 
-    A pair in ``letters`` contains the name of an argument and of its vector, such as ``x``. An
-    argument that the function reassigns no longer counts as a vector. ``made`` contains the helpers
-    already rewritten for the same function, and ``callers`` the helpers still being rewritten.
+    ``letters`` maps argument names to vector names, such as ``x``. An argument that the function
+    assigns again no longer counts as a vector. ``made`` contains the rewritten helpers, and
+    ``callers`` the helpers in progress.
     """
 
     def __init__(
@@ -371,10 +358,6 @@ class _SignalNames(FieldNames):
         return places_of(vector.signals, vector.role).get(node.attr)
 
     def named(self, node: ast.Attribute, ctx: ast.expr_context) -> ast.expr:
-        """Return the elements for ``x.NAME``.
-
-        Attributes of arrays, such as ``x.size``, are not replaced.
-        """
         assert isinstance(node.value, ast.Name)
         letter, place = self._letters[node.value.id], self.place(node)
         stored = not isinstance(ctx, ast.Load)
@@ -435,7 +418,6 @@ class _SignalNames(FieldNames):
         return node
 
     def _helper(self, node: ast.Call) -> str:
-        """Return the name of a copy of the called function without signal names."""
         found = self.called(node.func)
         plain = getattr(found, "py_func", found)
         fields = frozenset(n for v in self._scope.vectors.values() for n in v.signals.names)
@@ -464,7 +446,6 @@ class _SignalNames(FieldNames):
         return name
 
     def _rewritten(self, found: Any, plain: Any, letters: tuple[tuple[str, str], ...]) -> Any:
-        """Return a copy of ``found`` without signal names; None if unchanged or without source."""
         try:
             source = definition_of(plain)
         except ModelError:

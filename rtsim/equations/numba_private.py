@@ -1,4 +1,4 @@
-"""Only this module uses numba's private names, so a new version affects no other module.
+"""The private names of numba that rtsim uses, in one module.
 
 pyproject.toml limits the version of numba. ``tests/project/test_house.py`` tests each function of
 this module, and explains what to do if a new version lacks a name. numba is imported only when a
@@ -15,27 +15,27 @@ from typing import Any
 
 
 def object_code(library: Any) -> bytes:
-    """Return the machine code of a compiled function's library, before linking."""
+    """Return the machine code of a compiled function before linking."""
     code: bytes = library._get_compiled_object()
     return code
 
 
 def value_of(struct: Any) -> Any:
-    """Return the LLVM value of an array or another structure under construction."""
+    """Return the LLVM value of an array or structure."""
     return struct._getvalue()
 
 
 def name_files_by_signature(jitted: Any) -> None:
-    """Make numba find its cache files by the signature of a function alone.
+    """Make numba choose the cache file of a function by its signature alone.
 
     numba's own key contains the pickled closure, which differs between processes if it contains a
-    compiled function. A folder of cache files must therefore belong to one function only.
+    compiled function. A cache folder must therefore belong to one function only.
     """
     jitted._cache._index_key = lambda kinds, codegen: (kinds, codegen.magic_tuple())
 
 
 def save_files(jitted: Any, result: Any) -> None:
-    """Write a compiled function to numba's files; ``enable_caching`` must be called first."""
+    """Write a compiled function to numba's cache files; call ``enable_caching`` first."""
     jitted._cache.save_overload(result.signature.args, result)
 
 
@@ -52,9 +52,9 @@ class _Raised(ctypes.Structure):
 
 
 def exception_at(address: int) -> BaseException:
-    """Return the exception of compiled code, with a traceback to the line that raised it.
+    """Return the exception of compiled code, with the line that raised it.
 
-    ``address`` is the address of an ``excinfo``. This function unpacks it in the same way as numba.
+    ``address`` is the address of an ``excinfo``.
     """
     from numba import _helperlib as helpers
     from numba.core import serialize
@@ -79,7 +79,7 @@ def exception_at(address: int) -> BaseException:
 
 @contextmanager
 def counting_allocations() -> Iterator[Callable[[], int]]:
-    """Yield a function that returns how often compiled code has allocated memory."""
+    """Context manager that yields a function, which counts memory allocations of compiled code."""
     from numba.core.runtime import _nrt_python, rtsys
 
     was_on = _nrt_python.memsys_stats_enabled()
@@ -93,12 +93,10 @@ def counting_allocations() -> Iterator[Callable[[], int]]:
 
 @contextmanager
 def optimised_as_a_whole() -> Iterator[None]:
-    """Optimise a function only when its machine code is requested, in this context.
+    """Context manager in which numba optimises each function only once.
 
-    By default, numba optimises each function, generates its machine code, and does both again for
-    each caller. The repetition takes a third of the compilation time of the engine. Within this
-    context, numba optimises a helper function only once, together with the function that Python
-    calls.
+    By default, numba optimises a helper function again for each of its callers. The repetition
+    takes a third of the time to compile the simulation kernel.
     """
     from numba.core.registry import cpu_target
 
@@ -112,7 +110,6 @@ def optimised_as_a_whole() -> Iterator[None]:
 
 
 def optimise(library: Any) -> None:
-    """Optimise a function that was compiled within :func:`optimised_as_a_whole`."""
     if hasattr(library, "emit"):
         library.emit()
 
@@ -124,7 +121,6 @@ def _late_library(codegen: Any) -> type:
     engine, set_env, waiting = codegen._engine, codegen.set_env, dict[str, Any]()
 
     def set_env_late(name: str, env: object) -> None:
-        """Set a variable of compiled code, or store its value until the code has an address."""
         if engine.is_symbol_defined(name):
             set_env(name, env)
         else:
@@ -133,8 +129,6 @@ def _late_library(codegen: Any) -> type:
     codegen.set_env = set_env_late
 
     class LateLibrary(JITCodeLibrary):  # type: ignore[misc]
-        """Code that callers link without optimisation; only :meth:`emit` optimises the code."""
-
         _emitted = False
 
         def _optimize_final_module(self) -> None:

@@ -36,9 +36,10 @@ def _all_targets() -> None:
 def object_file(
     texts: Iterable[str], renamed: dict[str, str], triple: str, processor: str
 ) -> bytes:
-    """Return one object file with the LLVM code ``texts``, for the system ``triple``.
+    """Return the object file of the LLVM modules ``texts`` for the system ``triple``.
 
-    ``renamed`` gives new names to functions. ``processor`` is the oldest processor of the system.
+    ``renamed`` gives new names to functions. ``processor`` is the oldest supported processor of the
+    system.
     """
     _all_targets()
     machine = llvm.Target.from_triple(triple).create_target_machine(

@@ -1,4 +1,4 @@
-"""Copy functions, and replace functions of ``math`` and other modules in the copies.
+"""Copy functions, with replacements for functions of ``math`` and other modules.
 
 :func:`like_compiled_code` evaluates an equation like compiled code where plain Python raises an
 error: a division by zero, a root of a negative number, and an overflow give inf or nan.
@@ -21,9 +21,9 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Names:
-    """Replacements for the functions of a module, by name.
+    """Replacements for functions of a module, by name.
 
-    If ``refusal`` is not empty, any other name of the module raises TypeError with this text.
+    If ``refusal`` is set, any other name of the module raises ``TypeError`` with this text.
     """
 
     replaced: Mapping[str, Any]
@@ -31,8 +31,6 @@ class Names:
 
 
 class _Module:
-    """A module in which some functions are replaced."""
-
     def __init__(self, module: ModuleType, names: Names) -> None:
         self._module, self._names = module, names
 
@@ -45,7 +43,7 @@ class _Module:
 
 
 class Replacements:
-    """Copies functions, and replaces module functions and built-in functions in the copies."""
+    """Copy functions, and replace functions of modules and built-in functions in the copies."""
 
     def __init__(
         self,
@@ -57,8 +55,8 @@ class Replacements:
     ) -> None:
         """Prepare copies of functions.
 
-        With ``copy_arrays``, the copy of a function has its own copies of arrays. ``code`` returns
-        the bytecode of the copy, which may use the names in ``operators``.
+        With ``copy_arrays``, the copied functions use copies of arrays. ``code`` returns the
+        bytecode of a copy.
         """
         self._copy_arrays, self._operators, self._code = copy_arrays, operators or {}, code
         self._modules = {id(module): _Module(module, names) for module, names in modules.items()}
@@ -72,7 +70,7 @@ class Replacements:
         self._functions |= {id(getattr(builtins, name)): new for name, new in builtin.items()}
 
     def copy_of(self, function: Function) -> Function:
-        """Return a copy of ``function`` that calls copies of the user's functions."""
+        """Return a copy of ``function`` whose helpers are copied too."""
         copied: Function = self._copy(getattr(function, "py_func", function), {})
         return copied
 
@@ -119,9 +117,9 @@ _NO_INTEGER = -(2**63)
 
 
 def as_number(function: Function) -> Function:
-    """Return ``function`` with a NumPy result, so that a division by 0 gives inf or nan.
+    """Return a version of ``function`` whose result is a NumPy number, so that 1 / 0 is inf.
 
-    The result is nan if ``function`` raises an arithmetic error or a :class:`ValueError`.
+    If ``function`` raises an arithmetic error or ``ValueError``, the result is nan.
     """
 
     def computed(*arguments: Any) -> Any:
@@ -141,10 +139,6 @@ def _whole(function: Function) -> Function:
 
 
 def _first(name: str, otherwise: Function) -> Function:
-    """Return the ``math`` function ``name``, which calls ``otherwise`` after an error.
-
-    Machine code uses the same library as ``math``. The last bits of ``otherwise`` can differ.
-    """
     own: Function = getattr(math, name)
 
     def computed(*arguments: Any) -> Any:
@@ -187,13 +181,12 @@ _COMPILED = Replacements(
 def like_compiled_code(
     function: Function, in_place: bool = False, without_errors: Function | None = None
 ) -> Function:
-    """Return ``function`` with inf or nan in place of arithmetic errors, as in compiled code.
+    """Return a version of ``function`` with inf or nan in place of arithmetic errors.
 
-    The returned function first calls ``function``, so that a debugger can stop in the user's code.
-    After an arithmetic error, or a :class:`ValueError` such as "math domain error", it calls a copy
-    of ``function`` that gives inf or nan. If the copy also raises an error, the error of
-    ``function`` is raised. If ``in_place`` is True, ``function`` changes its vectors, which are
-    restored before the copy is called. ``without_errors`` is an existing copy.
+    A call first executes ``function`` itself, so that a debugger can stop in the user's code. After
+    an arithmetic error, a copy of ``function`` that computes inf or nan is called. If the copy
+    fails too, the error of ``function`` is raised. With ``in_place``, the vectors are restored
+    before the copy is called. ``without_errors`` is an existing copy.
     """
     copied = cache(lambda: without_errors or _COMPILED.copy_of(function))
 

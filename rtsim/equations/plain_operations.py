@@ -1,13 +1,11 @@
-"""Operations whose results in plain Python equal the results of machine code, bit for bit.
+"""Operations in plain Python with exactly the same results as in machine code.
 
 Python, NumPy and machine code compute some operations differently. For example, Python calls the C
-function ``pow`` for ``x**2``, but machine code multiplies. Machine code also has other
-implementations of ``math.hypot`` and ``np.sin``. Each function of this module uses the same basic
-operations in the same order as machine code, or the same function of the C library. :data:`MATH`,
-:data:`NUMPY` and :data:`BUILTIN` list the replaced functions, and
-:func:`in_operations_of_machine_code` replaces operators.
+function ``pow`` for ``x**2``, but machine code multiplies. Each function of this module uses the
+same operations in the same order as machine code. :data:`MATH`, :data:`NUMPY` and :data:`BUILTIN`
+list the replaced functions, and :func:`in_operations_of_machine_code` replaces operators.
 
-Only the sign of NaN can differ, because neither Python nor the processor defines this sign.
+Only the sign of NaN can differ, because no standard defines this sign.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ WHOLE_NUMBERS = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def whole_power(x: float, n: int) -> float:
-    """Return ``x`` to the power ``n`` >= 0 by multiplications, for a number ``n`` in the source."""
+    """Return ``x`` to the integer power ``n`` >= 0, by multiplications."""
     result, factor = 1.0, float(x)
     while n:
         if n & 1:
@@ -46,7 +44,7 @@ def whole_power(x: float, n: int) -> float:
 
 
 def power(x: float, y: float) -> float:
-    """Return ``x`` to the power ``y``, for a ``y`` that the source contains as a float constant."""
+    """Return ``x`` to the power ``y``, where ``y`` is a float constant in the source."""
     x = float(x)
     if y == 2.0:
         return x * x
@@ -66,7 +64,7 @@ def square_root(x: float) -> float:
 
 
 def quotient(x: float, y: float) -> float:
-    """Return ``x / y``, which is inf or nan for a division by zero."""
+    """Return ``x / y``, with inf or nan for a division by zero."""
     if y != 0.0:
         return x / y
     if x != x or x == 0.0:
@@ -114,7 +112,7 @@ def float_remainder(x: float, y: float) -> float:
 
 
 def total(values: Any) -> float:
-    """Return ``np.sum(values)`` of a vector, added from the first element to the last."""
+    """Return the sum of a vector, added from the first element to the last."""
     result = 0.0
     for value in values.tolist():
         result += value
@@ -225,8 +223,6 @@ BUILTIN = _known({"int": (truncated, 1, WHOLE), "round": (rounded, 1, WHOLE)})
 
 
 class _Operators(ast.NodeTransformer):
-    """Transformer that replaces the operators that Python and machine code compute differently."""
-
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         name = {ast.Mod: "remainder", ast.FloorDiv: "whole_quotient"}.get(type(node.op), "")
@@ -260,7 +256,7 @@ def in_operations_of_machine_code(definition: ast.FunctionDef) -> ast.FunctionDe
 
 
 def exponent(node: ast.expr) -> float | int | None:
-    """Return the signed number that is written at ``node`` in the source, or ``None``."""
+    """Return the number at ``node``, possibly with a sign, or ``None``."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         found = exponent(node.operand)
         return None if found is None else operator.neg(found)

@@ -1,4 +1,4 @@
-"""Checks of a user's function by its source and bytecode, without a call."""
+"""Check a user's function by its source and bytecode, without calling it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _CHANGES_FIRST = frozenset(("copyto", "fill_diagonal", "place", "put", "putmask"
 
 
 def changes_argument(function: Any, position: int) -> bool:
-    """Return whether ``function`` certainly assigns elements of an array argument.
+    """Return whether ``function`` assigns elements of an array argument.
 
-    The answer is False for a function without readable source.
+    The result is False if the source is not readable.
     """
     if getattr(function, "__module__", "") == "numpy":
         return position == 0 and getattr(function, "__name__", "") in _CHANGES_FIRST
@@ -119,11 +119,10 @@ def _is_part(node: ast.expr, name: str) -> bool:
 
 
 def check_repeatable(function: Callable[..., Any], what: str, seen: set[Any]) -> None:
-    """Raise :class:`ModelError` if the results of ``function`` differ from run to run.
+    """Raise ``ModelError`` if the results of ``function`` can differ from run to run.
 
-    The results differ if ``function``, or a function that it calls, uses its own random numbers,
-    the wall clock, or values kept in a global variable. ``seen`` contains the functions that were
-    already read.
+    Results differ if a function uses random numbers, the wall clock or a global variable that
+    changes. ``seen`` contains the functions that have already been checked.
     """
     top = str(getattr(function, "__module__", None) or "").partition(".")[0]
     if top == "rtsim" or lies_in_packages(top):
@@ -192,7 +191,7 @@ _DRAWN = (
 
 
 def unrepeatable(found: Any) -> str:
-    """Return advice on a function or an object whose values differ from run to run."""
+    """Return advice on an object whose values differ from run to run."""
     owner, name = getattr(found, "__self__", None), getattr(found, "__name__", "")
     module = getattr(found, "__module__", "")
     if isinstance(found, _BY_CHANCE) or isinstance(owner, _BY_CHANCE):
@@ -206,7 +205,7 @@ def unrepeatable(found: Any) -> str:
 
 
 def check_value(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` if a path through ``function`` ends without a return value."""
+    """Raise ``ModelError`` if a function can end without a return value."""
     code, before = getattr(function, "py_func", function).__code__, None
     for at in dis.get_instructions(code):
         if (at.opname == "RETURN_VALUE" and before == ("LOAD_CONST", None)) or (
@@ -217,7 +216,7 @@ def check_value(function: Callable[..., Any], what: str) -> None:
 
 
 def check_names(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` if ``function`` reads a global name that is not defined."""
+    """Raise ``ModelError`` if ``function`` uses an undefined global name."""
     plain = getattr(function, "py_func", function)
     for at in dis.get_instructions(plain.__code__):
         known = at.argval in plain.__globals__ or hasattr(builtins, str(at.argval))
@@ -227,11 +226,10 @@ def check_names(function: Callable[..., Any], what: str) -> None:
 
 @lru_cache(maxsize=256)
 def never_written(function: Callable[..., Any], position: int, size: int) -> list[int]:
-    """Return the elements of a vector argument that ``function`` does not write on any path.
+    """Return the elements of a vector argument that ``function`` never writes.
 
-    ``position`` is the position of the argument and ``size`` the length of the vector. The list is
-    empty if the source does not show which elements are written, for example because the function
-    computes an index, uses a slice, or passes the vector to a function without source.
+    ``position`` is the position of the argument, and ``size`` the length of the vector. The list is
+    empty if the source does not show which elements are written, as with computed indices.
     """
     try:
         written = _written(function, position, ())
@@ -241,8 +239,7 @@ def never_written(function: Callable[..., Any], position: int, size: int) -> lis
     return [i for i in range(size) if i not in inside]
 
 
-class _Unknown(Exception):
-    """Raised if the source does not show how the function uses a vector."""
+class _Unknown(Exception): ...
 
 
 def _source(function: Any, callers: tuple[Any, ...]) -> tuple[Any, ast.FunctionDef, list[str]]:
@@ -278,8 +275,6 @@ def _written(function: Any, position: int, callers: tuple[Any, ...]) -> set[int]
 
 
 class _Reader(ast.NodeVisitor):
-    """Collector of the constant indices at which ``vector`` is assigned; raises ``_Unknown``."""
-
     def __init__(self, function: Any, vector: str, callers: tuple[Any, ...]) -> None:
         self.found: set[int] = set()
         self._function, self._vector, self._callers = function, vector, callers
@@ -345,11 +340,10 @@ def _value(function: Any, node: ast.expr) -> Any:
 
 
 def check_locals(function: Callable[..., Any], what: str) -> None:
-    """Raise :class:`ModelError` if ``function`` reads a variable that only an ``if`` assigns.
+    """Raise ``ModelError`` if ``function`` reads a variable that only an ``if`` assigns.
 
-    If the condition of the ``if`` is false, Python raises an error at the read, but machine code
-    continues with some other value. Reads inside an ``if`` are not checked, because the ``if`` can
-    have the same condition as the assignment.
+    If the condition is false, Python raises an error, but machine code continues with an arbitrary
+    value. Reads inside an ``if`` are not checked, because their condition can be the same.
     """
     try:
         plain, definition, _ = _source(function, ())
@@ -365,8 +359,6 @@ def check_locals(function: Callable[..., Any], what: str) -> None:
 
 
 class _Locals:
-    """Variables that a function can read before they have a value."""
-
     def __init__(self, function: Any) -> None:
         code = function.__code__
         self.unset: dict[str, int] = {}
@@ -380,7 +372,6 @@ class _Locals:
     def block(
         self, body: Iterable[ast.stmt], known: frozenset[str], outside: bool
     ) -> frozenset[str] | None:
-        """Return the variables with a value after ``body``; ``None`` if no path reaches its end."""
         for node in body:
             after = self._statement(node, known, outside)
             if after is None:
@@ -418,10 +409,6 @@ class _Locals:
     def _read(
         self, nodes: Iterable[ast.AST], known: frozenset[str], outside: bool
     ) -> frozenset[str]:
-        """Record variables that ``nodes`` read before the variables have a value.
-
-        Returns the variables in ``known`` and the variables that ``nodes`` assign.
-        """
         every = [one for node in nodes for one in ast.walk(node)]
         if any(isinstance(one, ast.Lambda | ast.comprehension | ast.NamedExpr) for one in every):
             raise _Unknown  # with variables of their own, or in an order of their own
@@ -434,9 +421,9 @@ class _Locals:
 
 
 def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) -> dict[int, int]:
-    """Return the elements of a vector argument that some path through ``function`` does not write.
+    """Return the elements of a vector argument that a path through ``function`` leaves unwritten.
 
-    The result maps each unwritten element to the line of the responsible ``if`` or ``return``. See
+    The result maps each element to the line of the ``if`` or ``return`` that causes the path. See
     :func:`never_written` for the arguments. A chain with ``elif`` counts as complete. No ``if`` is
     responsible for an element that several statements write, because the source does not show
     whether the statements cover all cases. A loop counts as executed.
@@ -457,8 +444,6 @@ def sometimes_unwritten(function: Callable[..., Any], position: int, size: int) 
 
 
 class _Paths:
-    """The elements of ``vector`` that are written on each path through a function."""
-
     def __init__(self, function: Any, vector: str, size: int) -> None:
         self.ends: list[tuple[frozenset[int], int]] = []
         """The written elements and the line of each ``return``."""
@@ -528,12 +513,11 @@ _READ, _WRITTEN = 3, 5
 def direct_inputs(
     function: Callable[..., Any], inputs: int, outputs: int, position: int = _READ
 ) -> list[Inputs] | None:
-    """Return, for each output, the inputs on which it can depend at the same instant.
+    """Return, for each output, the inputs on which it can depend without delay.
 
-    ``function`` is a model's ``output(t, x, z, u, p, y)`` or another function with these arguments.
-    ``position`` 1 or 2 stands for the states or the discrete signals in place of the inputs. The
-    result may contain too many inputs,
-    but never too few. The result is ``None`` if the source does not show the dependences.
+    ``function`` has the arguments of a model's output function. With ``position`` 1 or 2, the
+    result contains states or discrete signals instead of inputs. The result may contain too many
+    inputs, but never too few. The result is ``None`` if the source does not show the dependences.
     """
     try:
         return _Dependences.of(function, (position, inputs), (_WRITTEN, outputs), ())
@@ -549,10 +533,9 @@ _ENDS = (ast.Return, ast.Break, ast.Continue, ast.Raise, ast.Assert)
 
 
 class _Dependences:
-    """The inputs on which each variable and each output of a function depends.
+    """The inputs on which each variable and each output depends.
 
-    The order of statements is ignored. A variable depends on the inputs of all statements that
-    assign to it, and of all conditions around these statements.
+    The order of statements is ignored.
     """
 
     def __init__(
@@ -686,7 +669,6 @@ class _Dependences:
         return isinstance(node, ast.Name) and node.id == name
 
     def _inputs_of(self, node: ast.AST, around: Inputs = frozenset()) -> Inputs:
-        """Return the inputs that affect the value of ``node``; record variables that change."""
         if isinstance(node, ast.Subscript) and self._is(node.value, self._read):
             try:
                 return frozenset({range(self._inputs)[_index(self._function, node.slice)]})
@@ -722,7 +704,6 @@ class _Dependences:
         return Inputs().union(*(self._inputs_of(one, around) for one in ast.iter_child_nodes(node)))
 
     def _called(self, node: ast.Call, around: Inputs) -> Inputs:
-        """Return the inputs on which a call depends; the call may write to its vector arguments."""
         given = [*node.args, *(k.value for k in node.keywords)]
         names = [i for i, one in enumerate(given) if self._is(one, self._written)]
         others = [one for one in given if not self._is(one, self._written)]

@@ -1,10 +1,9 @@
 """Parse a user's function, and make a new function from the changed syntax tree.
 
-A rewritten function has the globals, the closure, the defaults and the line numbers of the
-original. Debuggers, tracebacks and changes of global constants work as with the original function.
-The attribute ``definition`` is the changed syntax tree, for
-:mod:`rtsim.equations.reading_functions`. The attribute ``rewritten`` marks a function that rtsim
-made; the function takes all arguments, in order.
+The new function keeps the global variables, default arguments and line numbers. Debuggers and
+tracebacks therefore show the original source. The attribute ``definition`` is the changed syntax
+tree, for :mod:`rtsim.equations.reading_functions`. The attribute ``rewritten`` marks a function
+that rtsim made; the function takes all arguments, in order.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ def where(function: Any, node: ast.AST | None = None) -> str:
 def definition_of(function: Any) -> ast.FunctionDef:
     """Return the parsed definition of ``function``, with the line numbers of its file.
 
-    Decorators, annotations and defaults are omitted. Raises :class:`ModelError` if the source is
-    missing or differs from the running function.
+    Decorators, annotations and defaults are omitted. Raises ``ModelError`` if the source is missing
+    or does not match the bytecode.
     """
     code = function.__code__
     for lines in _sources(function):
@@ -56,7 +55,6 @@ def definition_of(function: Any) -> ast.FunctionDef:
 
 
 def _sources(function: Any) -> Iterator[list[str]]:
-    """Yield the lines of ``function`` up to its last instruction, then the lines up to its end."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -98,12 +96,10 @@ _CALLS = {"PUSH_NULL", "PRECALL", "NOP", "EXTENDED_ARG"}
 
 
 def _same(one: types.CodeType, other: types.CodeType) -> bool:
-    """Return whether two code objects have the same effect, even if their files differ."""
     return _equal(one, other) or _steps(one) == _steps(other)
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Return whether two code objects, or two constants of code objects, are equal."""
     if not (isinstance(one, types.CodeType) and isinstance(other, types.CodeType)):
         return repr(one) == repr(other)
     return (
@@ -118,10 +114,6 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _steps(code: types.CodeType) -> list[Any]:
-    """Return the instructions of ``code`` in a form that is independent of the surrounding file.
-
-    Jump targets and exception table entries are instruction numbers instead of byte offsets.
-    """
     jumps = {*dis.hasjrel, *dis.hasjabs}
     bytecode = dis.Bytecode(code)
     steps: list[dis.Instruction] = []
@@ -143,7 +135,6 @@ def _steps(code: types.CodeType) -> list[Any]:
 
 
 def code_of(definition: ast.FunctionDef, free: Iterable[str], like: Any) -> types.CodeType:
-    """Return the code of ``definition``, compiled inside a function with the variables ``free``."""
     known = like.__globals__
     modules = [n for n in like.__code__.co_names if isinstance(known.get(n), types.ModuleType)]
     imports = f"import {', '.join(modules)}\n" if modules else ""  # Python calls their names so
@@ -167,7 +158,7 @@ _NO_NAME = "method of rtsim"
 
 
 def generated_name(text: str) -> str:
-    """Return a name with spaces for a variable that rtsim adds; names in sources have no spaces."""
+    """Return a variable name with spaces, which cannot occur in a source text."""
     return f"{text}{_ADDED}"
 
 
@@ -175,7 +166,7 @@ _ADDED = " of rtsim"
 
 
 def as_written(text: str) -> str:
-    """Return a source text without the suffix that :func:`generated_name` adds."""
+    """Return a source text without the additions of ``generated_name``."""
     return text.replace(_ADDED, "")
 
 
@@ -184,7 +175,7 @@ def argument_names(definition: ast.FunctionDef) -> list[str]:
 
 
 class Outside:
-    """The global names of a function, and the variables of enclosing functions."""
+    """The global variables of a function and the variables of enclosing functions."""
 
     def __init__(self, function: Any) -> None:
         code = function.__code__
@@ -192,7 +183,7 @@ class Outside:
         self.names: dict[str, Any] = function.__globals__
 
     def __getitem__(self, name: str) -> Any:
-        """Return the value of a name; raise :class:`KeyError` if it has no value yet."""
+        """Return the value of a name; raise ``KeyError`` if the name has no value."""
         if name not in self.cells:
             return self.names[name]
         try:
@@ -202,7 +193,7 @@ class Outside:
 
 
 def value_of(node: ast.expr, space: Outside) -> Any:
-    """Return the value of a dotted name, such as ``np.pi``, from outside a function."""
+    """Return the value of a dotted name, such as ``np.pi``."""
     if isinstance(node, ast.Name):
         return space[node.id]
     if isinstance(node, ast.Attribute):
@@ -216,10 +207,10 @@ def rebuilt(
     own: Mapping[str, Any],
     defaults: tuple[Any, ...] | None = None,
 ) -> Any:
-    """Return the function of ``definition``, with the globals and the closure of ``original``.
+    """Make a function from a changed definition, with the global variables of ``original``.
 
-    The mapping ``own`` adds variables to the closure. The tuple ``defaults`` contains the default
-    values of the last positional arguments.
+    ``own`` contains additional variables of the function. ``defaults`` contains the default values
+    of the last positional arguments.
     """
     at(definition.args, definition)
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
@@ -244,7 +235,7 @@ LEAVES = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, 
 
 
 def at(new: N, old: Any) -> N:
-    """Copy the location of ``old`` to the nodes of ``new`` without a location; return ``new``."""
+    """Copy the source location of ``old`` to the nodes of ``new`` without one."""
     waiting: list[ast.AST] = [new]
     while waiting:
         node = waiting.pop()
@@ -275,10 +266,7 @@ def calling(
 
 
 def read_helper(function: Any) -> None:
-    """Parse a function that is marked with ``@rtsim.compiled``, and the functions that it calls.
-
-    A run that begins in plain Python uses the definitions (:mod:`rtsim.equations.same_bits`).
-    """
+    """Parse a function marked with ``@rtsim.compiled``, and its helpers."""
     if not isinstance(function, Compiled) or hasattr(function.py_func, "definition"):
         return
     helper: Any = function.py_func

@@ -1,8 +1,8 @@
-"""Detection of functions that give equal bits as plain Python and as machine code.
+"""Find functions that give exactly the same results in plain Python and in machine code.
 
-A run that begins with plain Python and continues with machine code may use only functions that give
-equal bits. :func:`same_bits` reads the source of a function. The result is False if Python and the
-compiler can compute an operation differently, and the operation has no replacement in
+A run may begin in plain Python and continue in machine code if all its functions do so.
+:func:`same_bits` reads the source of a function. The result is False if Python and the compiler can
+compute an operation differently, and the operation has no replacement in
 :mod:`rtsim.equations.plain_operations`. The allowed operations are:
 
 - the four basic operations, comparisons and choices, on values that are floats in both languages,
@@ -12,9 +12,9 @@ compiler can compute an operation differently, and the operation has no replacem
 - the functions of :mod:`rtsim.equations.plain_operations`;
 - helpers that are marked with ``@rtsim.compiled`` and follow the same rules.
 
-Matrix products and ``np.linalg`` are excluded, because machine code and NumPy use different
-libraries for them. NumPy functions without a replacement in :mod:`rtsim.equations.plain_operations`
-are excluded too.
+Matrix products and ``np.linalg`` are excluded, because machine code uses other libraries than
+NumPy. NumPy functions without an equivalent in ``rtsim.equations.plain_operations`` are also
+excluded.
 """
 
 from __future__ import annotations
@@ -49,28 +49,11 @@ _LARGEST = 2.0**52
 """Whole numbers up to this limit are exact as floats and far from an overflow."""
 
 
-class _Unsure(Exception):
-    """Raised if plain Python and machine code may give different bits."""
+class _Unsure(Exception): ...
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties of a value that follow from the source of a function.
-
-    ``name`` is one of the following:
-
-    - ``float``: a floating-point number that depends on a vector.
-    - ``constant``: a Python float that does not depend on a vector. A division by a constant can
-      raise an error.
-    - ``whole``: a whole number up to ``bound``.
-    - ``mixed``: a number that machine code stores as a float, and Python perhaps as an integer.
-    - ``long``: a 64-bit whole number.
-    - ``truth``, ``vector``, ``nothing``.
-
-    If ``known`` is true, the compiler may know the value: the value follows from constants, or is
-    in a vector that the function writes.
-    """
-
     name: str
     bound: float = 0.0
     known: bool = False
@@ -104,10 +87,9 @@ def _whole(bound: float) -> _Kind:
 
 
 def same_bits(function: Callable[..., Any], signature: Signature) -> bool:
-    """Return whether ``function`` certainly gives equal bits in plain Python and in machine code.
+    """Return whether ``function`` gives equal bits in plain Python and in machine code.
 
-    In plain Python, a copy of ``function`` runs, in which :func:`plain_at_first` replaces
-    operations. The answer is False if the source of the function cannot be read.
+    The result is False if the source is not readable.
     """
     kinds = tuple(map(_argument, signature))
     try:
@@ -124,12 +106,11 @@ def _argument(kind: str) -> _Kind:
 
 
 def plain_at_first(functions: Mapping[str, tuple[Any, Signature, bool]]) -> dict[str, Native]:
-    """Return functions in plain Python whose results equal the results of compiled code.
+    """Return functions in plain Python with the same results as compiled functions.
 
-    ``functions`` contains, by name, each function, its signature, and whether its machine code
-    checks indices. As in compiled code, global numbers and arrays are constants. The result is
-    empty if plain Python and compiled code can differ in a bit, or if the cache already contains
-    the machine code of all functions.
+    ``functions`` contains each function with its signature, and whether its machine code checks
+    indices. Global numbers and arrays count as constants, as in compiled code. The result is empty
+    if the machine code is in the cache, or if results can differ in a bit.
     """
     plain = {name: (getattr(f, "py_func", f), *rest) for name, (f, *rest) in functions.items()}
     if vectors_have_their_own_functions():
@@ -153,7 +134,6 @@ _definitions: WeakKeyDictionary[Any, ast.FunctionDef] = WeakKeyDictionary()
 
 
 def _definition(function: Any) -> ast.FunctionDef:
-    """Return the source of a function; raise ``_Unsure`` if it has none."""
     if not isinstance(function, FunctionType):
         raise _Unsure
     found = getattr(function, "definition", None) or _definitions.get(function)
@@ -177,12 +157,6 @@ def _code(function: Any) -> CodeType:
 
 @cache
 def _copies() -> tuple[Replacements, Replacements]:
-    """Return two objects that copy functions; the copies give the results of machine code.
-
-    Copies from the first object raise arithmetic errors; copies from the second give inf or nan
-    instead.
-    """
-
     def safe(function: Any, result: str) -> Any:
         name = getattr(function, "__name__", "")
         if function is getattr(math, name, None):
@@ -207,8 +181,6 @@ def _copies() -> tuple[Replacements, Replacements]:
 
 
 class _Reader:
-    """Interpreter that determines the kind of each variable in one function."""
-
     def __init__(
         self, function: Any, definition: ast.FunctionDef, kinds: Sequence[_Kind], callers: Any
     ) -> None:
@@ -239,7 +211,6 @@ class _Reader:
         self._sure = True
 
     def _written_by_helpers(self, definition: ast.FunctionDef) -> Iterator[ast.expr]:
-        """Yield each argument of a call whose elements the called helper changes."""
         for node in ast.walk(definition):
             if not isinstance(node, ast.Call):
                 continue
@@ -257,7 +228,6 @@ class _Reader:
 
     @classmethod
     def of(cls, function: Any, kinds: Sequence[_Kind], callers: tuple[Any, ...]) -> _Kind:
-        """Return the kind of the function's result; raise ``_Unsure`` if the bits can differ."""
         if function in callers:
             raise _Unsure
         definition = _definition(function)
@@ -381,7 +351,6 @@ class _Reader:
         return kind
 
     def _kind(self, node: ast.expr) -> _Kind:
-        """Return the kind of an expression; raise ``_Unsure`` if the bits can differ."""
         if isinstance(node, ast.Constant):
             return _constant(node.value)
         if isinstance(node, ast.Name):
@@ -490,10 +459,6 @@ class _Reader:
         return _FLOAT if "float" in names else _CONSTANT
 
     def _power(self, base: _Kind, by: ast.expr) -> _Kind:
-        """Return the kind of ``base**by``; the exponent ``by`` must be a number in the source.
-
-        The compiler replaces powers with some exponents, and evaluates a power of known numbers.
-        """
         number = operations.exponent(by)
         if base.name not in {"float", "mixed", "constant"} or number is None:
             raise _Unsure

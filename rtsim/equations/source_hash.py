@@ -1,17 +1,14 @@
-"""Hash of a function's bytecode and of all objects that the function uses.
+"""Hash the bytecode of a function and all objects that the function uses.
 
-The hash is the key of the cache of compiled models. A recording also contains the hash, so that a
-replay can check that it runs the same equations.
+The hash is the name of a function in the cache of compiled code. A recording also contains the
+hash, so that a replay can check that the equations are unchanged.
 
-The hash of a function covers the values of its global names, defaults and closure: helpers, the
-bytes of arrays, constants, classes and instances. For a numba dispatcher, the hash covers the
-Python function and the options. The hash is equal in all processes, because file names, line
-numbers, docstrings, addresses and the order of sets have no influence.
+The hash covers helper functions, arrays, constants, classes and instances that the function uses.
+File names, line numbers and docstrings have no effect on the hash.
 
-For code of the standard library and of installed packages, the hash covers only names and
-versions. The hash does not cover modules imported inside a function, registrations by
-``numba.extending.overload``, and names that a function looks up as text. The hash differs between
-versions of Python, because bytecode does.
+For installed packages, the hash covers only names and versions. The hash omits modules imported
+inside a function, and names that a function looks up as text. The hash differs between versions of
+Python.
 """
 
 from __future__ import annotations
@@ -70,7 +67,7 @@ _CLASS_MACHINERY = {
 
 
 def source_hash(*objects: object) -> str:
-    """Return the hash (64 hex digits) of ``objects`` and of all objects that they use."""
+    """Return a hash (64 hex digits) of ``objects`` and all objects that they use."""
     walk = _Walk(_packages_of(objects))
     for one in objects:
         walk.add(one, root=True)
@@ -86,11 +83,10 @@ _WEAK = frozenset(
 
 
 class _Walk:
-    """Traversal that writes objects to one SHA-256 hash as tokens, each preceded by its length.
+    """Write objects to a hash, each with its length.
 
-    The dictionary ``seen`` assigns a number to each function, class, mutable container and
-    instance, so that circular references end. Numbers, tuples and similar values are written again
-    each time they occur, because the interpreter decides whether two equal tuples are one object.
+    Functions, classes and mutable objects are numbered in ``seen``, so that circular references
+    end.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -124,7 +120,6 @@ class _Walk:
             self._instance(value)
 
     def _plain(self, value: object) -> bool:
-        """Write a number, a text or another simple object; return False for any other object."""
         kind = type(value)
         if kind in _WEAK:  # a cache, or an object that another one owns
             self.token("weak", kind.__name__)
@@ -147,10 +142,6 @@ class _Walk:
         return True
 
     def _sequence(self, value: object) -> bool:
-        """Write ``value`` if it is an array, a tuple, a frozen set or a code object.
-
-        Returns whether the value was written.
-        """
         if isinstance(value, np.ndarray):
             self.token(f"array {value.dtype.str}", repr(value.shape))
             if value.dtype.hasobject:
@@ -174,7 +165,6 @@ class _Walk:
         self.token("end")
 
     def _unordered(self, values: Iterable[object]) -> None:
-        """Write the sorted hashes of the elements, because the order of a set has no meaning."""
         digests = []
         for one in values:
             inner = _Walk(self.own)
@@ -295,7 +285,6 @@ class _Walk:
         return True
 
     def _instance(self, value: object) -> None:
-        """Write the class and the attributes of an instance, except cached properties."""
         cls = type(value)
         self.token("instance", cls.__qualname__)
         self.add(cls)
@@ -311,7 +300,6 @@ class _Walk:
                 self.add(item)
 
     def _opaque(self, module: str | None, name: str) -> bool:
-        """Write an installed object's name and version; return False for any other object."""
         if not self._is_installed(module):
             return False
         top = str(module).partition(".")[0]
@@ -326,10 +314,6 @@ class _Walk:
 
 
 def _packages_of(objects: Iterable[object]) -> frozenset[str]:
-    """Return the top-level packages of ``objects``, whose code is hashed even if it is installed.
-
-    The result omits the standard library, NumPy and numba.
-    """
     out = set()
     for one in objects:
         plain = getattr(one, "py_func", one)
@@ -341,7 +325,7 @@ def _packages_of(objects: Iterable[object]) -> frozenset[str]:
 
 @functools.cache
 def lies_in_packages(top: str) -> bool:
-    """Return whether the package ``top`` is installed or part of the standard library."""
+    """Return whether the package ``top`` is installed, or part of the standard library."""
     if top in sys.stdlib_module_names:
         return True
     module = sys.modules.get(top)
@@ -373,7 +357,6 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
-    """Yield the opcode and the argument of each instruction, ten times as fast as :mod:`dis`."""
     bytecode, more = code.co_code, 0
     for at in range(0, len(bytecode), 2):
         opcode, argument = bytecode[at], bytecode[at + 1] | more
@@ -414,13 +397,6 @@ def _state(value: object) -> dict[str, object]:
 
 
 def _reduced(value: object) -> Iterator[object]:
-    """Yield the state that :mod:`copy` would copy from an instance of an installed class.
-
-    The state contains no addresses. An object that cannot be copied (a lock, an open file, a
-    pointer) has no state that could affect equations. Python 3.14 does not copy objects of
-    ``itertools``. The state of ``itertools.count`` and ``itertools.repeat`` is their ``repr``. The
-    state of other ``itertools`` objects consists of the objects to which they refer.
-    """
     if type(value).__module__ == "itertools":
         if isinstance(value, (itertools.count, itertools.repeat)):
             yield repr(value)

@@ -1,9 +1,8 @@
-"""The sparsity of a Jacobian: its possible non-zero elements, and groups of columns.
+"""The sparsity of a Jacobian: its non-zero elements, and groups of its columns.
 
-No two columns of a group have elements in the same row. One evaluation of the derivative, with all
-states of the group changed, therefore gives the difference quotients of all columns of the group.
-SciPy's ``group_columns`` forms the groups. Source: Curtis, Powell, Reid, J. Inst. Maths Applics 13,
-1974, p. 117.
+Two columns of one group have no row in common. One evaluation of the derivative therefore gives the
+difference quotients of all columns in a group. SciPy's ``group_columns`` forms the groups. Source:
+Curtis, Powell, Reid, J. Inst. Maths Applics 13, 1974, p. 117.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Sparsity:
-    """The elements of a Jacobian (n, n) that can be non-zero, column by column.
+    """The elements of a Jacobian (n, n) that can be non-zero.
 
     The rows of column j are ``rows[starts[j]:starts[j + 1]]``, in ascending order.
     """
@@ -35,9 +34,9 @@ class Sparsity:
 
     @classmethod
     def of(cls, pattern: Any, size: int, what: str) -> Sparsity:
-        """Return the sparsity of ``pattern``, an array or SciPy sparse matrix, shape (size, size).
+        """Return the sparsity of an array or SciPy sparse matrix of shape (size, size).
 
-        Raises :class:`ModelError` for any other shape; ``what`` names the pattern in the message.
+        Raises ``ModelError`` for any other shape; the message calls the matrix ``what``.
         """
         if isinstance(pattern, cls):
             found, shape = pattern, (pattern.size, pattern.size)
@@ -56,7 +55,7 @@ class Sparsity:
 
     @classmethod
     def of_elements(cls, rows: Any, columns: Any, size: int) -> Sparsity:
-        """Return the sparsity with the given elements; an element may occur more than once."""
+        """Return the sparsity with the given elements, which may contain duplicates."""
         at = np.unique(np.asarray(columns, np.int64) * size + np.asarray(rows, np.int64))
         starts = np.searchsorted(at, np.arange(size + 1, dtype=np.int64) * size)
         return cls(starts.astype(np.int64), at % size)
@@ -75,12 +74,12 @@ class Sparsity:
 
     @cached_property
     def by_rows(self) -> Indices:
-        """Indices that sort the elements by row, and the elements of one row by column."""
+        """Indices that sort the elements by row and column."""
         return np.argsort(self.rows, kind="stable")
 
     @property
     def band(self) -> tuple[int, int]:
-        """The numbers of diagonals below and above the main diagonal that contain elements."""
+        """Numbers of diagonals with elements below and above the main diagonal."""
         off = self.rows - self.columns
         return (max(0, int(off.max())), max(0, int(-off.min()))) if off.size else (0, 0)
 
@@ -115,15 +114,14 @@ _DENSE_FROM = 64
 def probed(function: Function, x: Vector, changes: Vector) -> Sparsity | None:
     """Return the states that affect each element of ``function`` near ``x`` (n,), or ``None``.
 
-    The search changes blocks of states by ``changes`` (n,), and halves the blocks until each block
-    contains one state. Blocks that affect different elements are changed in the same evaluation, so
-    a banded pattern takes some 10 log2(n) evaluations. An element depends on a state if its value
-    changes in any bit.
+    The search changes blocks of states by ``changes`` (n,), and halves the blocks until each
+    contains one state. Blocks that affect different elements share an evaluation, so a banded
+    pattern takes about 10 log2(n) evaluations.
 
-    Returns ``None`` if a value at ``x`` is not finite, or if the results of different blocks
-    contradict each other. With 64 or more blocks, the result is also ``None`` if more than a
-    quarter of the elements are not zero. The search misses dependences without an effect at ``x``,
-    such as a product with zero or a branch that is not executed.
+    The result is ``None`` if a value at ``x`` is not finite, or if the results of blocks contradict
+    each other. For large models, the result is also ``None`` if more than a quarter of the elements
+    are not zero. The search misses dependences without effect at ``x``, such as a product with zero
+    or an unused branch.
     """
     n, base = x.size, function(x)
     if not np.all(np.isfinite(base)):
@@ -152,10 +150,6 @@ def _columns(reach: Sparsity, which: Indices) -> Sparsity:
 def _reached(
     function: Function, x: Vector, base: Vector, changes: Vector, edges: Indices, within: Sparsity
 ) -> tuple[Indices, Indices] | None:
-    """Return an array of rows and an array of blocks; the states of each block affect the row.
-
-    ``within`` contains the rows that may change. Returns ``None`` if another row changes.
-    """
     rows, blocks = [], []
     for group in within.groups:
         group = group[group < edges.size - 1]

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from rtsim.components.controller import ControllerProtocol
     from rtsim.components.external_inputs import ExternalInput
     from rtsim.components.latency import LatencyModel
-    from rtsim.components.medium import SharedTransport
+    from rtsim.components.lines import Lines, Openings
+    from rtsim.components.medium import (
+        Carrier,
+        Hop,
+        Medium,
+        MediumLine,
+        PeriodicSender,
+        RunningMedium,
+        SenderLoad,
+        SharedTransport,
+        Transmission,
+    )
+    from rtsim.components.networks import MEDIA
     from rtsim.components.ports import SignalPort
     from rtsim.components.scheduling import SchedulingPolicy, add_scheduling_policy
     from rtsim.components.tasks import Ticking
@@ -46,18 +58,28 @@ if TYPE_CHECKING:
 __all__ = [
     "EXPORTS",
     "LATENCY_MODELS",
+    "MEDIA",
     "Built",
+    "Carrier",
     "Component",
     "ControllerProtocol",
     "ExternalInput",
+    "Hop",
     "LatencyModel",
     "LineFault",
+    "Lines",
+    "Medium",
+    "MediumLine",
     "MessageFault",
+    "Openings",
     "Parameter",
     "Period",
+    "PeriodicSender",
     "Policy",
+    "RunningMedium",
     "SceneMoment",
     "SchedulingPolicy",
+    "SenderLoad",
     "Settable",
     "SharedTransport",
     "Shown",
@@ -67,6 +89,7 @@ __all__ = [
     "Tag",
     "Ticking",
     "Topic",
+    "Transmission",
     "Validity",
     "Wake",
     "add_fault_kind",

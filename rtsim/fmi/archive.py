@@ -1,7 +1,7 @@
 """Unpack FMUs safely, and check their description before a library reads it.
 
-An FMU is a ZIP archive with a description in XML and with binaries.  FMI needs no document type, so
-a description with one is rejected before its entities can expand.
+An FMU is a ZIP archive with a description in XML and with binaries. A description with a document
+type is rejected, because FMI needs none and its entities could expand to any size.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import os
 import shutil
 import tempfile
 import zipfile
-from contextlib import suppress
+from collections import Counter
 from pathlib import Path, PurePosixPath
 from xml.parsers import expat
 
 from rtsim.core.cache import cache_folder, prune
 from rtsim.core.errors import ScenarioError
+from rtsim.core.raised import in_words
 
 DESCRIPTION = "modelDescription.xml"
+READ = (DESCRIPTION, "sources/buildDescription.xml")
+"""The descriptions that FMPy reads."""
 MOST_BYTES = 4 << 30
 """Greatest size of all unpacked files, bytes."""
 MOST_FILES = 100_000
@@ -38,9 +41,9 @@ def digest_of(path: Path) -> str:
 def unpacked(path: Path, digest: str) -> Path:
     """Return a folder with the files of the FMU at ``path``, whose hash is ``digest``.
 
-    The folder is in rtsim's cache, and only its first use unpacks the file.  Raises
+    The folder is in rtsim's cache; only the first use of an FMU unpacks the file. Raises
     :class:`ScenarioError` if a name in the archive points outside of the folder, if the files are
-    too large, or if the file is not an FMU.
+    too large or damaged, or if the file is not an FMU.
     """
     folder = cache_folder() / "fmu" / digest[:32]
     if (folder / DESCRIPTION).is_file():
@@ -54,16 +57,35 @@ def unpacked(path: Path, digest: str) -> Path:
             try:
                 for info, name in files:
                     _write(archive, info, part / name)
-                check_xml(path, (part / DESCRIPTION).read_bytes())
-                with suppress(OSError):  # another process was first
-                    part.rename(folder)
+                for one in READ:
+                    if (part / one).is_file():
+                        check_xml(f"{one} of {path}", (part / one).read_bytes())
+                _publish(part, folder)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
     except zipfile.BadZipFile as error:
         raise ScenarioError(f"{path} is not an FMU, which is a ZIP archive: {error}") from None
     except (OSError, RuntimeError, NotImplementedError) as error:
         raise ScenarioError(f"cannot unpack {path}: {error}") from None
+    except ScenarioError:
+        raise
+    except Exception as error:  # each decompressor has an error of its own
+        raise ScenarioError(
+            f"cannot unpack {path}, because a file in the archive is damaged: {in_words(error)}; "
+            "copy the FMU again"
+        ) from None
     return folder
+
+
+def _publish(part: Path, folder: Path) -> None:
+    """Rename the complete folder ``part`` to ``folder``, unless another process was first."""
+    try:
+        part.rename(folder)
+    except OSError:
+        if (folder / DESCRIPTION).is_file():
+            return
+        shutil.rmtree(folder)  # an incomplete folder
+        part.rename(folder)
 
 
 def _checked(path: Path, archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, PurePosixPath]]:
@@ -87,10 +109,14 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo
             )
         if not info.is_dir():
             files.append((info, name))
-    if DESCRIPTION not in {str(name) for _, name in files}:
+    names = Counter(name for _, name in files)
+    if twice := [name for name, many in names.items() if many > 1]:
+        raise ScenarioError(f"{path} contains two files with the name {twice[0]}")
+    if PurePosixPath(DESCRIPTION) not in names:
         raise ScenarioError(f"{path} is not an FMU, because it contains no {DESCRIPTION}")
-    if archive.getinfo(DESCRIPTION).file_size > MOST_XML:
-        raise ScenarioError(f"{DESCRIPTION} of {path} has more than {MOST_XML} bytes")
+    for info, inner in files:
+        if str(inner) in READ and info.file_size > MOST_XML:
+            raise ScenarioError(f"{inner} of {path} has more than {MOST_XML} bytes")
     return files
 
 
@@ -102,13 +128,16 @@ def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> Non
         os.chmod(target, 0o755)
 
 
-def check_xml(path: Path, data: bytes) -> None:
-    """Raise :class:`ScenarioError` if ``data`` is not XML, or declares a document type."""
+def check_xml(what: str, data: bytes) -> None:
+    """Raise :class:`ScenarioError` if ``data`` is not XML, or declares a document type.
+
+    ``what`` names the file in the error.
+    """
     parser = expat.ParserCreate()
 
     def refuse(*_: object) -> None:
         raise ScenarioError(
-            f"{DESCRIPTION} of {path} declares a document type (DOCTYPE), with which a small file "
+            f"{what} declares a document type (DOCTYPE), with which a small file "
             "can fill the memory; FMI needs none, so this file is not read"
         )
 
@@ -116,4 +145,4 @@ def check_xml(path: Path, data: bytes) -> None:
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise ScenarioError(f"{DESCRIPTION} of {path} is not XML: {error}") from None
+        raise ScenarioError(f"{what} is not XML: {error}") from None

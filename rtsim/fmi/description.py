@@ -14,7 +14,7 @@ from rtsim.core.version import __version__
 
 
 class Kind(IntEnum):
-    """How a variable can be used; the numbers are those of ``enum kind`` in ``c/model.h``."""
+    """The use of a variable; the numbers are those of ``enum kind`` in ``c/model.h``."""
 
     TIME, COMPUTED, STATE, START, INPUT, DERIVATIVE, INDICATOR = range(7)
 
@@ -28,7 +28,7 @@ class Variable:
     """A scalar variable of an exported model. Its value reference is its position in the list.
 
     ``place`` is the index of its word in the image, and ``also`` are further words that a new value
-    changes. ``owner`` is the number of a plant, :data:`SOURCE` or :data:`NOBODY`. ``state`` is the
+    changes. ``owner`` is the number of a plant, ``SOURCE`` or ``NOBODY``. ``state`` is the
     reference of the state of a derivative. ``dependencies`` are references of the variables on
     which the variable depends directly, or ``None`` if they are not known.
     """

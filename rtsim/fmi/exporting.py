@@ -21,10 +21,13 @@ from rtsim.fmi.frozen import Frozen, frozen
 from rtsim.fmi.image import Words
 from rtsim.fmi.object_code import chosen, library, this_system, universal
 from rtsim.fmi.operations import OPERATE, operate
+from rtsim.fmi.program import identifier
 from rtsim.scenario.scenario import Scenario
 
 VERSIONS = {"2.0": (fmi2, "fmi2.c"), "3.0": (fmi3, "fmi3.c")}
 """Versions of FMI: the function that writes modelDescription.xml, and the C shell."""
+_FUNCTIONS = ("new", "free", "reset", "set", "get", "run")
+"""Names of the functions in ``c/plain.h``; a variable with such a name gets a number."""
 _STAMP = (1980, 1, 1, 0, 0, 0)
 """The time of all files in an FMU, so that equal models give equal files."""
 
@@ -210,10 +213,15 @@ def _pairs(pairs: Words) -> str:
 def plain_header(model: Description) -> str:
     """Return the header for C programs without FMI."""
     lines = _shell("plain.h").replace("model_name_", f"{model.identifier}_")
+    taken = dict.fromkeys(_FUNCTIONS, -1)
+    for i, one in enumerate(model.variables):
+        if one.kind not in (Kind.DERIVATIVE, Kind.INDICATOR):
+            taken[identifier(one.name, taken)] = i
     names = "".join(
-        f"  {model.identifier}_{re.sub(r'[^0-9a-zA-Z_]+', '_', one.name).strip('_')} = {i},"
-        f" /* {one.name} [{one.unit}], {one.causality} */\n"
-        for i, one in enumerate(model.variables)
-        if one.kind not in (Kind.DERIVATIVE, Kind.INDICATOR)
+        f"  {model.identifier}_{name} = {i},"
+        f" /* {model.variables[i].name} [{model.variables[i].unit}],"
+        f" {model.variables[i].causality} */\n"
+        for name, i in taken.items()
+        if i >= 0
     )
     return lines.replace("/* names */\n", names)

@@ -26,6 +26,7 @@ from rtsim.equations.reading_functions import direct_inputs
 from rtsim.fmi.description import NOBODY, SOURCE, Kind, Variable, elements
 from rtsim.fmi.image import Image, arrays_in, freeze
 from rtsim.fmi.operations import MODEL
+from rtsim.fmi.program import identifier
 from rtsim.record.recorders import PooledRecorder, TrackPool
 from rtsim.scenario.scenario import Scenario
 from rtsim.timing.pacing import Pacer
@@ -33,7 +34,7 @@ from rtsim.timing.pacing import Pacer
 
 @dataclass(frozen=True)
 class Frozen:
-    """The image of a model, its variables, and the positions that the C shell needs.
+    """The memory image of a model, its variables, and positions that the C code needs.
 
     ``root`` is the first word of the record MODEL. ``exchange`` is True if an importer can
     integrate the model. ``first`` are the first words of states, derivatives and indicators.
@@ -105,7 +106,9 @@ def _frozen(scenario: Scenario, system: System, alone: str) -> Frozen:
     trace = Trace(system, PooledRecorder(TrackPool(), None), paced=False)
     pacer = Pacer(VirtualClock())
     eligible = examine(system, trace, pacer, COMPILED, scenario.until_ns, loaded=True)
-    _refuse([*eligible.why_not, *eligible.interpreted], system)
+    outside = [f"another program computes {p.name}" for p in system.plants if p.outside]
+    reasons = [*eligible.why_not, *eligible.interpreted, *outside]
+    _refuse(list(dict.fromkeys(reasons)), system)
     table = Table(system, trace, eligible.reactions, alone=True)
     _refuse([f"{name} draws random numbers ({what})" for what, name in table.draw_list], system)
     copy_in(table, ())
@@ -175,6 +178,7 @@ _REMEDIES = (
     ("wait for a medium", "connect the components without a medium"),
     ("faults are declared", "remove the faults from the scenario"),
     ("external inputs", "declare a source in place of the external input"),
+    ("another program computes", "give that program itself to the other tool"),
     ("has delays", "replace the delay by a TransportDelay block with samples"),
 )  # fmt: skip
 
@@ -209,6 +213,7 @@ class _Listing:
         found += self._parameters()
         if self._alone:
             found += self._derivatives(self._system.plants[0], dx, indicators)
+        found[0] = replace(found[0], name=identifier("time", {one.name: one for one in found[1:]}))
         return iter(found)
 
     def _named(self, component: str, name: str) -> str:

@@ -1,9 +1,9 @@
 """The memory of a compiled run as data that a C program can copy.
 
 Compiled code reads and writes only arrays, which it reaches from one address through records and
-argument tables. The image contains all these arrays, one behind the other, and a list of the words
-that are addresses: of a place in the image, or of a function. A copy of the image at any address,
-with these words adapted, is an independent instance of the model.
+argument tables. The image contains all arrays of the run, and a list of the words that are
+addresses. After these addresses are adapted, a copy of the image is an independent instance of the
+model.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.fmi.plant import ForeignModel
+from rtsim.fmi.process import check_patience
 from rtsim.fmi.program import Interface, identifier
 from rtsim.fmi.reading import CO_SIMULATION, Description, Variable
 
@@ -50,8 +51,7 @@ class Fmu(ForeignModel):
         in_process: bool = False,
         patience: float = PATIENCE_S,
     ) -> None:
-        if not patience > 0:
-            raise ScenarioError(f"patience is {patience} s; give a time > 0 s")
+        check_patience(patience)
         self.description = Description(path)
         self.in_process, self.patience = in_process, patience
         self.interface = _interface(self.description, kind, dict(parameters or {}), observe)
@@ -86,11 +86,7 @@ def _interface(
     keeps = bool(part.canGetAndSetFMUstate)
     saves = keeps and bool(part.canSerializeFMUstate)
     fixed = not exchange and not part.canHandleVariableCommunicationStepSize
-    completes = exchange and (
-        not part.completedIntegratorStepNotNeeded
-        if description.version == 2
-        else part.needsCompletedIntegratorStep
-    )
+    completes = exchange and part.needsCompletedIntegratorStep
     indicators = _indicator_names(description) if exchange else ()
     xml = description.xml
     name = identifier(xml.modelName or description.path.stem, {})
@@ -172,13 +168,24 @@ def _given(
         if found.type == "String":
             texts.append((found.reference, str(value)))
         elif found in starts:
-            values[found.signal.name] = found.value(value)
+            values[found.signal.name] = _within(found, found.value(value))
         else:
             raise ScenarioError(
                 f"{name} of {description.path} has no start value that can be set "
                 f"({found.causality}, {found.variability})"
             )
     return texts, values
+
+
+def _within(variable: Variable, value: float | tuple[float, ...]) -> float | tuple[float, ...]:
+    """Return ``value``; raise :class:`ScenarioError` outside of the bounds of the variable."""
+    low, high = variable.signal.low, variable.signal.high
+    for one in value if isinstance(value, tuple) else (value,):
+        if not low <= one <= high:
+            raise ScenarioError(
+                f"{variable.name} = {one:g} is outside its range [{low:g}, {high:g}]"
+            )
+    return value
 
 
 def _start_signal(variable: Variable, values: Mapping[str, Any], outputs: set[str]) -> Signal:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from rtsim.core.errors import ModelError
 from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.fmi.program import LocalProgram
+
+if TYPE_CHECKING:
+    from rtsim.fmi.compiled_steps import FmuFunctions, ValueGroup
 
 _LABELS = ("OK", "Warning", "Discard", "Error", "Fatal", "Pending")
 DISCARD = 2
@@ -63,6 +67,12 @@ class FmuInstance(LocalProgram):
         self._u_set = b""
         self._kept = ctypes.c_void_p()
         self._begun = False
+        self._flags, self._last = np.zeros(3, np.bool_), np.zeros(1)
+        """Results of fmi3DoStep."""
+        self._names: dict[int, str] = {}
+        """Names of C functions by their addresses."""
+        self._remembers = True
+        """True if no other code sets the inputs of the FMU."""
         self._bind()
 
     # -- loading
@@ -73,6 +83,7 @@ class FmuInstance(LocalProgram):
         two = fmi2.FMU2Model if self._exchange else fmi2.FMU2Slave
         three = fmi3.FMU3Model if self._exchange else fmi3.FMU3Slave
         spec = self._spec
+        here = os.getcwd()
         try:
             return (two if self._two else three)(
                 guid=spec["token"], modelIdentifier=spec["identifier"],
@@ -81,6 +92,8 @@ class FmuInstance(LocalProgram):
             )  # fmt: skip
         except Exception as error:
             raise ModelError(f"cannot load the FMU's binary: {error}") from None
+        finally:
+            os.chdir(here)  # FMPy changes the folder, and does not return after an error
 
     def _instantiate(self) -> None:
         fmu, logging = self._fmu, bool(self._spec.get("logging"))
@@ -172,24 +185,63 @@ class FmuInstance(LocalProgram):
             final = 0 if self._spec["keeps"] else 1
             self._do_step: Callable[[float, float], int] = lambda t, h: step(t, h, final)
             return
-        flags = [ctypes.c_bool() for _ in range(3)]
-        last = ctypes.c_double()
-        where = (*map(ctypes.byref, flags), ctypes.byref(last))
+        flags = [ctypes.c_bool.from_buffer(self._flags.data, i) for i in range(3)]
+        where = (
+            *map(ctypes.byref, flags),
+            ctypes.byref(ctypes.c_double.from_buffer(self._last.data)),
+        )
         no_return = ctypes.c_bool(not self._spec["keeps"])
-        _, ended, early = flags
 
         def do_step(t: float, h: float) -> int:
             status = step(t, h, no_return, *where)
-            if ended.value:
-                raise ModelError(f"the FMU ended its simulation at {last.value:g} s{_UNTIL}")
-            if early.value and last.value < t + h * (1 - 1e-9):
-                raise ModelError(
-                    f"fmi3DoStep returned early, at {last.value:g} s instead of {t + h:g} s, "
-                    "although early returns were not allowed"
-                )
+            self._check_end(t, h)
             return status
 
         self._do_step = do_step
+
+    def _check_end(self, t: float, h: float) -> None:
+        """Raise an error if fmi3DoStep ended the simulation, or returned before ``t + h`` (s)."""
+        (_, ended, early), last = self._flags, float(self._last[0])
+        if ended:
+            raise ModelError(f"the FMU ended its simulation at {last:g} s{_UNTIL}")
+        if early and last < t + h * (1 - 1e-9):
+            raise ModelError(
+                f"fmi3DoStep returned early, at {last:g} s instead of {t + h:g} s, "
+                "although early returns were not allowed"
+            )
+
+    # -- functions for compiled code
+
+    def functions(self) -> FmuFunctions | None:
+        if self._exchange or not self._outputs.size:
+            return None
+        from rtsim.fmi.compiled_steps import FmuFunctions
+
+        inputs, outputs = self._inputs.for_compiled_code(), self._outputs.for_compiled_code()
+        if inputs is None or outputs is None:
+            return None
+        self._remembers = False
+        keeps = bool(self._spec["keeps"])
+        names = (f"{kind}{self._state_name}" for kind in ("Get", "Set"))
+        keep, back = map(self.address, names) if keeps else (0, 0)
+        return FmuFunctions(
+            self._spec["version"], ctypes.cast(self._fmu.component, ctypes.c_void_p).value or 0,
+            self.address("DoStep"), keep, back, self._kept, self._flags, self._last, not keeps,
+            inputs, outputs, self._refuse, self._inputs.check,
+        )  # fmt: skip
+
+    def address(self, name: str) -> int:
+        """Return the address of the C function ``fmi2NAME`` or ``fmi3NAME``."""
+        full = f"fmi{2 if self._two else 3}{name}"
+        found = ctypes.cast(getattr(self._fmu.dll, full), ctypes.c_void_p).value
+        assert found is not None
+        self._names[found] = full
+        return found
+
+    def _refuse(self, function: int, status: int, t: float, h: float) -> None:
+        if status > 1:
+            self._failed(self._names[function], status)
+        self._check_end(t, h)
 
     # -- operations
 
@@ -227,7 +279,7 @@ class FmuInstance(LocalProgram):
 
     def _put_inputs(self, u: Vector, values: Values) -> None:
         data = u.tobytes()
-        if data != self._u_set:  # an FMU keeps its inputs
+        if data != self._u_set or not self._remembers:  # an FMU keeps its inputs
             values.put(u)
             self._u_set = data
 
@@ -410,6 +462,16 @@ class Values:
             group.get(out)
         return out
 
+    def check(self, vector: Vector) -> None:
+        """Raise an error if a value of ``vector`` (n,) does not fit into its variable."""
+        for group in self._groups:
+            group.check(vector)
+
+    def for_compiled_code(self) -> list[ValueGroup] | None:
+        """Return the groups for compiled code, or ``None`` if compiled code lacks a type."""
+        found = [group.for_compiled_code() for group in self._groups]
+        return None if None in found else found  # type: ignore[return-value]
+
 
 class _Group:
     """The variables of one type: for each, the reference, the first element and the size."""
@@ -459,6 +521,9 @@ class _Group:
         self._fill(self._buffer, values)
         self._setter(*self._arguments)
 
+    def check(self, vector: Vector) -> None:
+        self._fill(self._buffer, vector[self._at])
+
     def _fill(self, buffer: NDArray[Any], values: Vector) -> None:
         if not self._whole:
             buffer[:] = values
@@ -468,10 +533,25 @@ class _Group:
             buffer[:] = values != 0
             return
         info = np.iinfo(buffer.dtype)
-        if not ((values >= float(info.min)) & (values <= float(info.max))).all():
-            bad = values[~((values >= float(info.min)) & (values <= float(info.max)))][0]
+        fits = (values >= float(info.min)) & (values < float(info.max) + 1.0)
+        if not fits.all():
+            bad = values[~fits][0]
             raise ModelError(f"a variable of type {self._kind} cannot have the value {bad:g}")
         buffer[:] = values
+
+    def for_compiled_code(self) -> ValueGroup | None:
+        from rtsim.fmi.compiled_steps import TYPES, ValueGroup
+
+        found = TYPES.get((self._buffer.dtype.name, self._kind == "Boolean"))
+        if found is None:
+            return None
+        at = np.arange(self._at.start, self._at.stop) if isinstance(self._at, slice) else self._at
+        put, get = (self._instance.address(f"{verb}{self._name}") for verb in ("Set", "Get"))
+        references = self._arguments[0]
+        return ValueGroup(
+            found, put, get, ctypes.addressof(references), len(references), self._buffer,
+            at.astype(np.int64),
+        )  # fmt: skip
 
     def _put_some(self, values: Vector, where: NDArray[np.bool_]) -> None:
         """Set only the variables with an element for which ``where`` is true."""

@@ -1,4 +1,4 @@
-"""A plant of a run whose values another program computes.
+"""A plant whose values a program outside rtsim computes.
 
 :class:`ForeignPlant` is a plant for the executive.  If the program has its own solver, a step is
 one call.  Otherwise a solver of rtsim integrates the states, and rtsim finds the crossings of the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -22,10 +22,11 @@ from rtsim.components.tasks import Environment
 from rtsim.core.errors import CheckpointError, ModelError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NEVER, NS_PER_S, Period, Tag
-from rtsim.equations.addresses import EQUATION, RESET
-from rtsim.equations.compiling import ABSENT, Native
+from rtsim.equations.addresses import EQUATION, RESET, AddressBlock
+from rtsim.equations.compiling import ABSENT, LATER, Compilation, Native
 from rtsim.equations.delays import Guard
 from rtsim.equations.model import BoundModel, Model, standing
+from rtsim.fmi.compiled_steps import CompiledSteps, compiled_before
 from rtsim.fmi.process import opened
 from rtsim.fmi.program import (
     BACK,
@@ -48,7 +49,9 @@ from rtsim.scenario.component import Built, Settable, Site, Validity, changeable
 from rtsim.scenario.standard_components import PlantComponent
 from rtsim.solve import Solver
 from rtsim.solve.adaptive import StepTolerance
-from rtsim.solve.base import GOOD
+from rtsim.solve.base import GOOD, PAUSED
+from rtsim.solve.internal_steps import nothing
+from rtsim.solve.resident import NativeStep
 
 EVENTS = Signals(Signal("events", description="number of events so far"))
 STEP_EVENT = "step_event"
@@ -58,11 +61,13 @@ STEP_EVENT = "step_event"
 class Evaluations:
     """The equations of a program, as functions with the arguments of a model's functions.
 
-    Until the first step, the program is started again whenever a start value differs.
+    Until the first step, the program starts again whenever a start value changes.
     """
 
     def __init__(self, program: Program, interface: Interface, x: Vector) -> None:
         self.program, self.interface = program, interface
+        self.compiled: CompiledSteps | None = None
+        """The steps by compiled code, if there are any."""
         self.moved = False
         """True after the first step or event."""
         self.next_event = math.inf
@@ -77,7 +82,7 @@ class Evaluations:
         """Inputs, and the outputs of the last step at these inputs."""
 
     def begin(self, x: Vector, u: Vector, p: Vector) -> None:
-        """Start the program with these values, unless it was started with them."""
+        """Start the program with these values, unless it already runs with them."""
         if self.moved:
             return
         given = (p.tobytes(), u.tobytes())
@@ -87,14 +92,20 @@ class Evaluations:
         found, _ = self.program.call(START, np.concatenate(((0.0,), p, x, u)))
         self.next_event, self.x = float(found[0]), found[1:].copy()
         self._begun = (*given, x.tobytes(), self.x.tobytes())
+        if self.compiled is not None:
+            self.compiled.begun(u)
 
     def again(self) -> None:
         """Return to the state before the first step."""
         self.moved, self._begun = False, ()
+        if self.compiled is not None:
+            self.compiled.again()
 
     def forget(self) -> None:
         """Forget the outputs of the last step, because the program's state has changed."""
         self._known = None
+        if self.compiled is not None:
+            self.compiled.forget_outputs()
 
     def step(self, t: float, length: float, u: Vector, p: Vector) -> None:
         self.begin(NOTHING, u, p)
@@ -120,8 +131,11 @@ class Evaluations:
     def _evaluated(
         self, operation: str, t: float, x: Vector, _: Vector, u: Vector, p: Vector, out: Vector
     ) -> None:
-        self.begin(x, u, p)
+        if self._begun[:2] != (p.tobytes(), u.tobytes()):  # a stage of the first step is no start
+            self.begin(x, u, p)
         out[:] = self.program.call(operation, np.concatenate(((t,), x, u)))[0]
+        if self.compiled is not None:
+            self.compiled.forget()
 
     def output(self, t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:
         if self._known is not None and self._known[0] == u.tobytes():
@@ -166,6 +180,8 @@ class ForeignPlant(RunningPlant):
     the step.
     """
 
+    outside = True
+
     def __init__(
         self,
         name: str,
@@ -176,8 +192,10 @@ class ForeignPlant(RunningPlant):
         step: Period,
         vectors: tuple[Vector, Vector, Vector, Vector],
         wiring: Wiring,
+        compile: Compilation = True,
     ) -> None:
         self.interface, self.evaluations = interface, evaluations
+        self._compile = compile
         self._own_steps = not interface.exchange
         self._at_ns = 0
         """Time of the program's last committed step, ns."""
@@ -193,6 +211,27 @@ class ForeignPlant(RunningPlant):
         self._latched = vectors[2].copy()
         super().__init__(name, evaluations.bound(model), solver, step, vectors, wiring)
 
+    def _bind_functions(self) -> None:
+        super()._bind_functions()
+        compiled = self._compiled_steps()
+        self.evaluations.compiled = compiled
+        self._compiled = compiled
+        if compiled is not None:
+            self._evaluate_output = compiled.evaluate
+
+    def _compiled_steps(self) -> CompiledSteps | None:
+        """Return the steps by compiled code, if the program is in this process and allows them."""
+        if not self._compile or (self._compile == LATER and not compiled_before()):
+            return None
+        fixed = self.interface.fixed_step
+        if fixed and self.step.ratio[1] != 1:
+            return None
+        functions = self.evaluations.program.functions()
+        if functions is None:
+            return None
+        length = self.step.tick(1) / NS_PER_S if fixed else 0.0
+        return CompiledSteps(self.name, functions, self.u, self._held, self.y, length)
+
     @property
     def unsaved(self) -> str:
         if self.interface.saves:
@@ -202,6 +241,13 @@ class ForeignPlant(RunningPlant):
     def _advance(self, target: int) -> tuple[int, int]:
         if not self._own_steps:
             return super()._advance(target)
+        compiled = self._compiled
+        if compiled is not None:
+            if (answer := compiled.step(self.ns, target)) != GOOD:
+                self._complete(compiled, target, answer)
+            if not self.evaluations.moved:
+                self.evaluations.moved = compiled.moved
+            return GOOD, target
         if self._at_ns == self.ns:
             self._held[:] = self.u
         if self.paced and self.interface.keeps and self._ends_step(target):
@@ -211,6 +257,25 @@ class ForeignPlant(RunningPlant):
             self._step(target)
             self._ahead_ns = target
         return GOOD, target
+
+    def _complete(self, compiled: CompiledSteps, target: int, answer: int) -> None:
+        """Complete a step by compiled code that paused, or that needs the program to begin."""
+        if answer != PAUSED:
+            if compiled.at_ns == self.ns:
+                self._held[:] = self.u
+            self.evaluations.begin(NOTHING, self._held, self.p)
+            answer = compiled.step(self.ns, target)
+        while answer == PAUSED:
+            (self._interrupt_check or nothing)()
+            answer = compiled.step(self.ns, target)
+        if answer != GOOD:
+            compiled.check()
+            raise ModelError(f"{self.name} refused a step to {target} ns, without a reason")
+
+    def _refuse(self, from_ns: int, to_ns: int, when: str) -> None:
+        if self._compiled is not None:
+            self._compiled.check()
+        super()._refuse(from_ns, to_ns, when)
 
     def _ends_step(self, ns: int) -> bool:
         """Return whether the program takes a step to ``ns``."""
@@ -222,20 +287,49 @@ class ForeignPlant(RunningPlant):
 
     def discard(self) -> None:
         super().discard()
-        if self._ahead_ns >= 0:
-            self._ahead_ns = -1
-            self.evaluations.program.call(BACK, NOTHING)
-            self.evaluations.forget()
+        self._go_back()
+
+    def _go_back(self) -> None:
+        """Return to the state before a provisional step that the program has taken."""
+        compiled, ahead = self._compiled, self._ahead_ns >= 0
+        if compiled is not None:
+            ahead = compiled.holds and compiled.ahead_of(self.ns)
+        if not ahead:
+            return
+        self._ahead_ns = -1
+        self.evaluations.program.call(BACK, NOTHING)
+        self.evaluations.forget()
+        if compiled is not None:
+            compiled.returned()
+
+    def begin_run(self, interrupt_check: Callable[[], object], paced: bool = False) -> None:
+        super().begin_run(interrupt_check, paced)
+        if (compiled := self._compiled) is not None:
+            compiled.begin_run(paced and self.interface.keeps, paced)
+            self.evaluations.begin(self.x, self.u, self.p)
+
+    def adopt_compiled_state(self, ns: int, k: int) -> None:
+        super().adopt_compiled_state(ns, k)
+        if self._compiled is not None:
+            self.evaluations.moved = self.evaluations.moved or self._compiled.moved
+        self._go_back()
 
     def commit(self) -> int:
-        target = self.target_ns
-        if self._own_steps and self._ends_step(target):
+        target, compiled = self.target_ns, self._compiled
+        if compiled is not None and not self.evaluations.moved and self._ends_step(target):
+            # The inputs at the end of the first step must not act on the initialisation.
+            self.evaluations.begin(NOTHING, self._held, self.p)
+            self._evaluate_output(target / NS_PER_S)
+            self.evaluations.moved = compiled.moved
+        if self._own_steps and compiled is None and self._ends_step(target):
             if self._ahead_ns != target:
                 try:
                     self._step(target)
                 except BaseException as error:
                     self._raise_attributed(error)
             self._at_ns, self._ahead_ns = target, -1
+        if not self._own_steps:
+            self.evaluations.moved = True
         unbounded = super().commit()
         if self.interface.completes and self._completed():
             assert self.watch is not None
@@ -244,7 +338,6 @@ class ForeignPlant(RunningPlant):
 
     def _completed(self) -> bool:
         t = self.ns / NS_PER_S
-        self.evaluations.moved = True
         asks, _ = self.evaluations.program.call(COMPLETED, np.concatenate(((t,), self.x, self.u)))
         return bool(asks[0])
 
@@ -275,25 +368,36 @@ class ForeignPlant(RunningPlant):
     def take_steps(self, limit_ns: int) -> None:  # noqa: ARG002
         return None
 
-    def native_step(self) -> None:
-        return None
+    def native_step(self) -> NativeStep | None:
+        return None if self._compiled is None else self._compiled.native
+
+    def native_output(self) -> AddressBlock | None:
+        return None if self._compiled is None else self._compiled.native_output
 
     def save(self) -> dict[str, Any]:
-        evaluations = self.evaluations
-        state = ""
+        evaluations, compiled = self.evaluations, self._compiled
+        state, ahead, at_ns = "", self._ahead_ns >= 0, self._at_ns
+        if compiled is not None:
+            ahead = compiled.ahead_of(self.ns)
+            at_ns = compiled.before_ns if ahead else compiled.at_ns
+            if ahead and not compiled.holds:
+                raise CheckpointError(
+                    f"the program of {self.name} has already taken the next step, so no checkpoint "
+                    "can be saved at this time; continue the run to its next tag"
+                )
         if evaluations.moved:
             if self.unsaved:
                 raise CheckpointError(
                     f"{self.name}: {self.unsaved}, so no run can return to an earlier time; run "
                     "without checkpoints, --rewind and steps that are taken back"
                 )
-            kept = b"kept" if self._ahead_ns >= 0 else b"present"
+            kept = b"kept" if ahead else b"present"
             _, data = evaluations.program.call(SAVE, NOTHING, kept)
             state = base64.b64encode(data).decode()
         return {
             **super().save(),
             "program": state,
-            "at": self._at_ns,
+            "at": at_ns,
             "held": self._held.tolist(),
             "latched": self._latched.tolist(),
             "next_event": repr(evaluations.next_event),
@@ -308,6 +412,8 @@ class ForeignPlant(RunningPlant):
                 evaluations.begin(self.x, self.u, self.p)
             evaluations.program.call(RESTORE, NOTHING, base64.b64decode(saved["program"]))
             evaluations.moved = True
+            if self._compiled is not None:
+                self._compiled.restored(saved["at"])
             evaluations.next_event = float(saved["next_event"])
         else:
             evaluations.again()
@@ -433,8 +539,9 @@ class ForeignComponent(PlantComponent):
         )
         evaluations = Evaluations(self.source.open(name), interface, x)
         plant = ForeignPlant(
-            name, interface, evaluations, model, self._scaled(), self.step, (x, z, u, p), wiring
-        )
+            name, interface, evaluations, model, self._scaled(), self.step, (x, z, u, p), wiring,
+            site.compile,
+        )  # fmt: skip
         live = Signals(*(s for s in model.parameters if s.name in interface.tunable))
         return Built(
             port=plant.port,

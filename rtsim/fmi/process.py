@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 from rtsim.core.child_process import await_end, how_it_ended, inherited_socket, start_child
-from rtsim.core.errors import ModelError, RtsimError
+from rtsim.core.errors import ModelError, RtsimError, ScenarioError
 from rtsim.core.raised import in_words
 from rtsim.core.signals import Vector
 from rtsim.fmi.program import NOTHING, OPERATIONS, LocalProgram, Program
@@ -41,6 +41,13 @@ _MOST_NUMBERS, _MOST_BYTES = 1 << 24, 1 << 30
 _START_S = 60.0
 """Timeout for loading a program, s."""
 _END_S = 0.5
+_LONGEST_S = 1e6
+
+
+def check_patience(patience: float) -> None:
+    """Raise :class:`ScenarioError` unless ``patience`` (s) can be the timeout of an operation."""
+    if not 0.0 < patience <= _LONGEST_S:
+        raise ScenarioError(f"patience is {patience} s; give a time > 0 s and <= {_LONGEST_S:g} s")
 
 
 def program_class(kind: str) -> type[LocalProgram]:
@@ -114,6 +121,9 @@ class ProgramProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def functions(self) -> None:
+        return None
 
     def call(self, operation: str, numbers: Vector, data: bytes = b"") -> tuple[Vector, bytes]:
         code = _CODES[operation]

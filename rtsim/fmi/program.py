@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from rtsim.core.errors import ModelError
 from rtsim.core.signals import Signals, Vector
+
+if TYPE_CHECKING:
+    from rtsim.fmi.compiled_steps import FmuFunctions
 
 START, STEP, OUTPUTS, DERIVATIVE, INDICATORS, EVENT, COMPLETED = (
     "start", "step", "outputs", "derivative", "indicators", "event", "completed",
@@ -41,6 +44,10 @@ NOTHING = np.zeros(0)
 class Program(Protocol):
     """A program that computes one plant, in this process or in another."""
 
+    def functions(self) -> FmuFunctions | None:
+        """Return C functions that compiled code can call, or ``None``."""
+        ...
+
     def call(self, operation: str, numbers: Vector, data: bytes = b"") -> tuple[Vector, bytes]:
         """Perform an operation of :data:`OPERATIONS`; raise :class:`ModelError` if it fails."""
         ...
@@ -64,6 +71,9 @@ class LocalProgram:
         if isinstance(found, bytes):
             return NOTHING, found
         return (NOTHING if found is None else found), b""
+
+    def functions(self) -> FmuFunctions | None:
+        return None
 
     def close(self) -> None:
         """Free the program."""

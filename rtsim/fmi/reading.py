@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ WHOLE = {
 """Least and greatest value of each integer type."""
 SKIPPED = ("Binary", "Clock")
 _EXACT = 2**53
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+MOST_ELEMENTS = 1 << 24
+"""Greatest number of elements of all arrays, and of event indicators."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Variable:
     def value(self, given: object) -> float | tuple[float, ...]:
         """Return ``given`` as a number; an enumeration also takes the name of an item.
 
-        Raises :class:`UnknownName` for an unknown item.
+        Raises :class:`UnknownName` for an unknown item, and :class:`ScenarioError` for a value that
+        is not a number.
         """
         if isinstance(given, str) and self.items:
             if given not in self.items:
@@ -58,9 +63,14 @@ class Variable:
             return float(self.items[given])
         if isinstance(given, str):
             raise ScenarioError(f"{self.name} is of type {self.type}; give a number")
-        if isinstance(given, Iterable):
-            return tuple(map(float, given))
-        return float(given)  # type: ignore[arg-type]
+        try:
+            if isinstance(given, Iterable):
+                return tuple(map(float, given))
+            return float(given)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            raise ScenarioError(
+                f"{self.name} is of type {self.type}, but its value is {given!r}; give numbers"
+            ) from None
 
     @property
     def row(self) -> tuple[int, str, int]:
@@ -122,6 +132,11 @@ class Description:
         """Return the binary for this computer; raise :class:`ScenarioError` if there is none."""
         import fmpy
 
+        if not _IDENTIFIER.match(identifier):
+            raise ScenarioError(
+                f"{self.path}: the modelIdentifier {identifier!r} is not an identifier of C, so it "
+                "does not name a file in the folder of the FMU"
+            )
         # FMI 2.0 has no names for ARM64, so some tools use those of FMI 3.0.
         names = [fmpy.platform_tuple] if self.version == 3 else [fmpy.platform, fmpy.platform_tuple]
         for name in names:
@@ -156,6 +171,7 @@ class Description:
 
     def _read(self) -> dict[str, Variable]:
         out: dict[str, Variable] = {}
+        self._check_sizes()
         for one in self.xml.modelVariables:
             if one.type in SKIPPED:
                 self.skipped.append(one.name)
@@ -164,11 +180,30 @@ class Description:
             out[name] = self._variable(one, name)
         return out
 
+    def _check_sizes(self) -> None:
+        sizes = {v.name: math.prod(v.shape or ()) for v in self.xml.modelVariables}
+        wrong = [v.name for v in self.xml.modelVariables if any(n < 1 for n in v.shape or ())]
+        if wrong:
+            raise ScenarioError(
+                f"{self.path}: {wrong[0]} is an array without elements; rtsim does not read such "
+                "arrays"
+            )
+        count = sum(sizes.values()) + (self.xml.numberOfEventIndicators or 0)
+        if count > MOST_ELEMENTS:
+            name = max(sizes, key=sizes.__getitem__, default="")
+            raise ScenarioError(
+                f"{self.path} declares {count} values; at most {MOST_ELEMENTS} are read. The "
+                f"largest variable is {name} with {sizes.get(name, 0)} elements, and "
+                f"{self.xml.numberOfEventIndicators or 0} values are event indicators"
+            )
+
     def _variable(self, one: Any, name: str) -> Variable:
         declared = one.declaredType
         items = {} if declared is None else {i.name: int(i.value) for i in declared.items or []}
         shape = tuple(one.shape or ())
-        causality = one.causality or "local"
+        # An alias (FMI 3.0) has the value of another variable, so only that one is set.
+        alias = getattr(one, "alias", None) is not None
+        causality = "local" if alias and one.causality != "output" else one.causality or "local"
         start = self._start(one, math.prod(shape))
         low, high = self._bounds(one)
         numbers = start if isinstance(start, tuple) else None
@@ -181,8 +216,10 @@ class Description:
         )  # fmt: skip
         variability = one.variability or ("continuous" if one.type in REAL else "discrete")
         initial = one.initial or _default_initial(causality, variability)
-        settable = variability != "constant" and (
-            causality in ("input", "parameter") or initial in ("exact", "approx")
+        settable = (
+            not alias
+            and variability != "constant"
+            and (causality in ("input", "parameter") or initial in ("exact", "approx"))
         )
         nominal = one.nominal or (declared.nominal if declared is not None else None)
         scale = abs(float(nominal)) if nominal else 1.0

@@ -3,8 +3,8 @@
 All addresses are checked before the simulation starts.
 
 A browser reports the site of a page in the header ``Origin``. Without a check of ``Origin``, any
-page open in a browser of this machine could connect to the run and send the run's data anywhere.
-The check works for browsers only: other programs can send any origin, or none.
+page in a browser of this machine could read the data of the run. The check works for browsers only,
+because other programs can send any origin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def check_exposure(text: str, unencrypted: bool) -> None:
-    """Raise an error if other machines can reach the address, unless ``unencrypted`` is True.
+    """Raise an error for an address that other machines can reach, unless ``unencrypted`` is True.
 
     Foxglove's protocol has neither keys nor encryption.
     """
@@ -67,7 +67,7 @@ def _exposure_error(text: str) -> ScenarioError:
 
 
 def check_foxglove(text: str, unencrypted: bool = False) -> None:
-    """Check that the address is valid and the packages are installed, without importing them."""
+    """Check the address and that the packages for Foxglove are installed."""
     check_exposure(text, unencrypted)
     for module in ("foxglove", "websockets"):
         installed(module, "foxglove", "--foxglove")
@@ -76,8 +76,8 @@ def check_foxglove(text: str, unencrypted: bool = False) -> None:
 def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> socket.socket:
     """Return a socket that listens at the address ``text``.
 
-    Raises :class:`ScenarioError`, with the reason, if the address cannot be used, or if other
-    machines could connect and ``unencrypted`` is False.
+    Raises ``ScenarioError`` if the address cannot be used, or if other machines could connect and
+    ``unencrypted`` is False.
     """
     host, port = read_address(text.removeprefix("tcp://"))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -102,7 +102,7 @@ def listen(text: str, option: str = "--foxglove", unencrypted: bool = False) -> 
 
 
 def check_free(endpoint: str) -> None:
-    """Raise an error if the address ``tcp://HOST:PORT`` for PlotJuggler is in use."""
+    """Raise an error if another program uses the address for PlotJuggler."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     with socket.socket() as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -123,7 +123,7 @@ KNOWN = ("https://app.foxglove.dev", "file://")
 
 
 def read_origins(given: Iterable[str]) -> tuple[str, ...]:
-    """Return origins as browsers write them: scheme and host, in lower case."""
+    """Return origins in the form of browsers: scheme and host, in lower case."""
     out = []
     for text in given:
         parts = urlsplit(text.rstrip("/"))
@@ -136,16 +136,16 @@ def read_origins(given: Iterable[str]) -> tuple[str, ...]:
 
 
 class OriginCheck:
-    """Check of the request that opens a connection.
+    """Check of the request with which a browser opens a connection.
 
-    ``more`` contains the allowed origins in addition to :data:`KNOWN` and this machine.
+    ``more`` contains allowed origins in addition to ``KNOWN`` and this machine.
     """
 
     def __init__(self, more: Iterable[str] = ()) -> None:
         self._may = {*KNOWN, *read_origins(more)}
 
     def objection(self, origins: Iterable[str]) -> str:
-        """Return why a request with these ``Origin`` headers is refused, or an empty text."""
+        """Return why a request with these ``Origin`` headers is rejected, or ""."""
         foreign = [origin for origin in origins if not self._is_known(origin.strip().lower())]
         if not foreign:
             return ""
@@ -166,7 +166,7 @@ class OriginCheck:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether the name or address ``host`` always refers to this machine."""
+    """Return whether ``host`` always denotes this machine."""
     if host == "localhost":
         return True  # not shop.localhost, which a local proxy can serve for others
     try:
@@ -186,14 +186,14 @@ _TOKEN_BYTES = 16
 
 @dataclass(frozen=True)
 class PageAddress:
-    """Address of a page on this machine. Anyone who has ``token`` may open the page."""
+    """Address of a page on this machine. Anyone who knows ``token`` may open the page."""
 
     port: int
     token: str
 
     @classmethod
     def of(cls, listener: socket.socket) -> PageAddress:
-        """Return the address of a page at ``listener``, with a new token of 128 random bits."""
+        """Return the address of a page at ``listener``, with a random token of 128 bits."""
         return cls(int(listener.getsockname()[1]), secrets.token_urlsafe(_TOKEN_BYTES))
 
     @property
@@ -201,7 +201,7 @@ class PageAddress:
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     def lines(self) -> list[str]:
-        """Return the instructions to open the page on this machine and on another machine."""
+        """Return instructions for opening the page on this machine and on another machine."""
         forward = f"ssh -L {self.port}:{HOST}:{self.port} {socket.gethostname()}"
         return [
             f"web page: {self.url}",
@@ -215,10 +215,10 @@ def check_installed() -> None:
 
 
 def open_port(port: int | None) -> socket.socket:
-    """Return a socket that listens at ``port`` of this machine; ``None`` selects :data:`PORT`.
+    """Return a socket that listens at ``port`` of this machine.
 
-    If :data:`PORT` is in use, a free port is chosen. If a port given by the user is in use,
-    :class:`ScenarioError` is raised.
+    With ``None``, the port is ``PORT``, or a free port if another program uses ``PORT``. If a port
+    given by the user is in use, :class:`ScenarioError` is raised.
     """
     if port is not None:
         return listen(f"{HOST}:{port}", PAGE_OPTION)

@@ -1,7 +1,8 @@
-"""The Python client of a run in progress, and its requests to the gateway.
+"""Python client for a run in progress.
 
-Connect with :func:`connect`. A request is a map ``{"v": 3, "id": n, "do": ..., ...}``. The answer
-has the same ``id`` and a flag ``ok``. If ``ok`` is False, ``error`` contains the reason.
+Connect with :func:`connect`. A request is a map ``{"v": 3, "id": n, "do": ..., ...}``. An answer of
+the gateway has the ``id`` of the request and a flag ``ok``. If ``ok`` is False, the entry ``error``
+contains the reason.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _REQUEST_LIMITS = Limits(depth=6, values=20_000, extensions=False)
 
 
 class RequestError(RtsimError):
-    """A request is malformed or refused; ``number`` is the request's id, or -1 without an id."""
+    """A request is malformed or was rejected; ``number`` is its id, or -1."""
 
     def __init__(self, text: str, number: int = -1) -> None:
         super().__init__(text)
@@ -44,8 +45,6 @@ class RequestError(RtsimError):
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """A well-formed request. The names in the request have not been checked against the run."""
-
     number: int
     do: str
     names: tuple[str, ...] = ()
@@ -55,7 +54,7 @@ class ClientRequest:
 
 
 def read_request(data: bytes) -> ClientRequest:
-    """Return the request in untrusted bytes; raise :class:`RequestError` if it is malformed."""
+    """Return the request in untrusted bytes; raise ``RequestError`` if malformed."""
     try:
         said = unpack(data, _REQUEST_LIMITS)
     except EncodingError as error:
@@ -97,10 +96,10 @@ NEXT_TAG = -1
 
 
 class At(int):
-    """The tag at which a command acts, ns; :data:`NEXT_TAG` while the run is paused.
+    """The tag at which a command takes effect, ns; ``NEXT_TAG`` while the run is paused.
 
-    ``wait_s`` is the wall-clock time (s) between the run's answer and the tag. In an unpaced run,
-    or if the tag has passed or is unknown, ``wait_s`` is 0.
+    ``wait_s`` is the wall-clock time (s) from the answer to the tag. ``wait_s`` is 0 in a run
+    without real time, and if the tag has passed or is unknown.
     """
 
     wait_s: float
@@ -138,7 +137,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Glance:
-    """The state of the run, values by name, and a histogram of message latencies by link.
+    """The state of the run, values of signals, and a latency histogram for each link.
 
     :mod:`rtsim.timing.frames` defines the classes of the histogram. ``stamps`` contains, for the
     latest message of each link, the times at which it was initiated, was completed and arrives, ns.
@@ -157,14 +156,14 @@ class Glance:
 
 
 class Units(dict[str, str]):
-    """The unit of each signal, by name of the signal."""
+    """The units of signals, by name."""
 
     def _repr_html_(self) -> str:
         return table(("signal", "unit"), self.items())
 
 
 class ParameterTable(list[dict[str, Any]]):
-    """The parameters that can be set, one row each."""
+    """A table of the parameters that a client can set."""
 
     def _repr_html_(self) -> str:
         head = ("parameter", "initial value", "unit", "range", "")
@@ -190,7 +189,7 @@ _LIMITS = Limits(depth=8, values=200_000)
 
 
 class ControlError(RtsimError):
-    """The client cannot reach the run, or the run refused a request."""
+    """The client cannot reach the run, or the run rejected a request."""
 
 
 class Run:
@@ -200,7 +199,7 @@ class Run:
         self, endpoint: str, keys: Keys | None = None, patience: float = PATIENCE_S,
         entry: RegisteredRun | None = None,
     ) -> None:  # fmt: skip
-        """Connect to ``endpoint``; ``entry`` is the registry's entry of a run on this machine."""
+        """Connect to the address ``endpoint``."""
         self._entry = entry
         self._caller = Caller(endpoint, keys)
         self._patience_ns = round(patience * NS_PER_S)
@@ -229,7 +228,7 @@ class Run:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The description of the run, for example its process, scenario, signals and parameters."""
+        """Description of the run: process, scenario, signals, parameters and so on."""
         return self._run
 
     @property
@@ -238,12 +237,12 @@ class Run:
 
     @property
     def parameters(self) -> ParameterTable:
-        """The parameters that can be set: name, unit, shape, low, high and initial value."""
+        """Parameters that a client can set, with unit, shape, limits and initial value."""
         return ParameterTable(self._run["parameters"])
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Number of values of each entry that did not fit into the catalogue, by name."""
+        """Number of values that did not fit into the catalogue, by entry."""
         return dict(self._run["left_out"])
 
     @property
@@ -252,33 +251,29 @@ class Run:
 
     @property
     def telemetry(self) -> dict[str, ViewerCounts]:
-        """For each plotting tool, the numbers of messages that were ``sent`` and ``lost`` so far.
+        """The numbers of messages that were ``sent`` and ``lost``, for each plotting tool.
 
-        If a tool no longer receives messages, ``failure`` contains the reason.
+        The entry ``failure`` says why a tool no longer receives messages.
         """
         return dict(self._asked("status")["telemetry"])
 
     @property
     def unrecorded(self) -> str:
-        """When and why the recording failed; empty if it has not failed."""
+        """Time and reason of a failed recording; empty otherwise."""
         return str(self._asked("status").get("unrecorded", ""))
 
     @property
     def gone(self) -> bool:
-        """True if the run has ended.
-
-        The gateway reports the end. On this machine, the gateway also removes its socket.
-        """
         scheme, _, path = self._caller.endpoint.partition("://")
         return bool(self._over) or (scheme == "ipc" and not Path(path).exists())
 
     def get(self, *names: str) -> float | list[float]:
-        """Return the present value of one signal, or a list of values for several names."""
+        """Return the present value of a signal, or a list of values for several names."""
         values = [float(v) for v in self._asked("get", names=list(names))["values"]]
         return values[0] if len(names) == 1 else values
 
     def glance(self, *names: str) -> Glance:
-        """Return the state of the run, the values of ``names``, and latency counts by link."""
+        """Return the state of the run, values of signals, and latencies by link."""
         said = self._asked("get", names=list(names))
         values = dict(zip(names, map(float, said["values"]), strict=True))
         links = self._run["links"]
@@ -288,10 +283,9 @@ class Run:
         return Glance(self._state(said), values, latency, stamps, said.get("watched", ()))
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
-        """Yield samples of ``names``, ``rate`` per second, until the run ends or the caller stops.
+        """Yield samples of ``names``, ``rate`` per second, until the run ends.
 
-        Raises :class:`ControlError` if no sample arrives within two sample periods plus the
-        timeout.
+        Raises ``ControlError`` if samples stop arriving.
         """
         if not 0 < rate < math.inf:
             raise ControlError(
@@ -335,7 +329,7 @@ class Run:
         return self.tell("set", target=target, value=_plain(value), **given)
 
     def inject(self, topic: str, value: float | Sequence[float]) -> At:
-        """Send a message on ``topic``, as if the topic's source had sent the message."""
+        """Send a message on ``topic`` in place of the sender of the topic."""
         return self.tell("inject", topic=topic, value=_plain(value))
 
     def pause(self) -> At:
@@ -347,23 +341,23 @@ class Run:
     def step(
         self, tags: int | None = None, *, task: str | None = None, duration: float | None = None
     ) -> At:
-        """Run for ``duration`` s, for ``tags`` tags or to the next tick of ``task``; then pause."""
+        """Advance a paused run by a time (s), a number of tags, or to the next tick of a task."""
         given = {"tags": tags, "task": task, "duration": duration}
         return self.tell("step", **{k: v for k, v in given.items() if v is not None})
 
     def rate(self, rate: float | str) -> At:
-        """Set the rate in simulated seconds per wall-clock second, or ``"max"``."""
+        """Set the simulated seconds per wall-clock second, or ``"max"``."""
         return self.tell("rate", rate=rate)
 
     def fault(self, name: str, do: str) -> At:
-        """Start or clear a fault that the scenario declares; ``do`` is ``start`` or ``clear``."""
+        """Start or clear a declared fault; ``do`` is ``"start"`` or ``"clear"``."""
         return self.tell("fault", name=name, do=do)
 
     def checkpoint(self) -> At:
-        """Save the complete state of the run beside its recording.
+        """Save the complete state of the run in a checkpoint file beside the recording.
 
-        If the run is paused or not paced, the file is written at once. Otherwise the file is
-        written at the next pause or at the end of the run.
+        A run that is paused or not in real time writes the file at once. A run in real time writes
+        the file at its next pause or at its end.
         """
         return self.tell("checkpoint")
 
@@ -374,17 +368,17 @@ class Run:
         return self.tell("quit")
 
     def tell(self, kind: str, **arguments: Any) -> At:
-        """Send a command of any kind; raise :class:`ControlError` if the run refuses it."""
+        """Send a command; raise ``ControlError`` if the run rejects it."""
         command = {"kind": kind, **arguments}
         said = self._asked("command", command=command, initiated=stopwatch())
         return At(int(said["ns"]), int(said.get("wait_ns", 0)))
 
     def restore(self, *, at: float | None = None, back: float | None = None) -> At:
-        """Restore the last checkpoint, or an earlier one selected by ``at`` or ``back``.
+        """Go back to the last checkpoint, or to an earlier one.
 
-        ``at`` selects the last checkpoint at or before this simulated time, s. ``back`` selects the
-        last checkpoint that is at least ``back`` s old. The recording so far is kept, and the run
-        continues from the checkpoint in a new recording.
+        With ``at``, the run goes back to the last checkpoint at or before this simulated time (s).
+        With ``back``, the run goes back by at least ``back`` s. The recording is kept, and the run
+        continues in a new recording.
         """
         given = {"at": at, "back": back}
         return self.tell("restore", **{k: v for k, v in given.items() if v is not None})
@@ -392,7 +386,6 @@ class Run:
     # -- requests and answers
 
     def _state(self, said: Mapping[str, Any]) -> StateTable:
-        """Return the run's state from an answer; reload the run's description after a restore."""
         state = StateTable(**said["state"])
         if state.leg != self._run["leg"]:
             self._run = self._asked("hello")["run"]
@@ -497,8 +490,8 @@ def connect(
     """Connect to a run by its process id, scenario or ``tcp://`` address.
 
     By default, connect to the only run. For a ``tcp://`` address, ``keys`` is the file of the
-    client's keys. ``wait`` is the longest time to wait for a run that has not started yet, s.
-    ``patience`` is the longest time to wait for an answer, s. Raises :class:`RtsimError` if no run
+    client's keys. ``wait`` is the longest time (s) to wait for a run that has not started yet.
+    ``patience`` is the longest time (s) to wait for an answer. Raises :class:`RtsimError` if no run
     is found.
 
     Example:
@@ -530,7 +523,7 @@ def _connect(text: str, keys: str | os.PathLike[str] | None, patience: float) ->
 
 @contextmanager
 def connected(which: str, keys: Path | None = None) -> Iterator[Run]:
-    """Connect as :func:`connect` does, and close the connection at the end of the block."""
+    """Context manager that connects to a run and closes the connection at its end."""
     run = connect(which, keys)
     try:
         yield run

@@ -1,12 +1,12 @@
-"""Server that shows a live run in Foxglove: components, timing, and a scene with the bodies.
+"""Server that shows a run in progress in Foxglove, with its components, timing and 3D scene.
 
-Topics and fields have the same names as in a recording, so that one layout shows both. ``log_time``
-is the sum of the simulated time and the wall-clock time at the start of the run.
+Topics and fields have the same names as in a recording, so that one layout fits both. Times for
+Foxglove are simulated times plus the wall-clock time of the start.
 
-foxglove-sdk encodes the scene. :class:`ViewerServer` serves viewers by WebSocket at one port, with
-the protocol ``foxglove.sdk.v1``. The server describes itself and its channels in JSON. A viewer
-subscribes to channels. Each message is a binary frame. The server of foxglove-sdk is not used,
-because it neither checks which page connects nor counts lost messages (docs/decisions/045).
+foxglove-sdk encodes the scene. ``ViewerServer`` serves viewers over WebSocket with the protocol
+``foxglove.sdk.v1``. A viewer subscribes to channels. Each message is a binary frame. rtsim does not
+use the server of foxglove-sdk, because that server does not check which page connects
+(docs/decisions/045).
 """
 
 from __future__ import annotations
@@ -73,21 +73,21 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 @dataclass
 class MessageCounts:
-    """Numbers of messages sent and lost, for all viewers together."""
+    """Numbers of sent and lost messages, summed over all viewers."""
 
     sent: int = 0
     lost: int = 0
 
 
 def is_message(payload: bytes | str) -> bool:
-    """Return True if a payload is a message of a channel, not a time and not JSON text."""
+    """Return True if a payload is a channel's message, and not a time or a JSON text."""
     return isinstance(payload, bytes) and payload[0] == _MESSAGE
 
 
 class OutgoingQueue:
     """The payloads that wait for one viewer. Beyond ``most`` bytes, the oldest are dropped.
 
-    Descriptions of channels and sessions, which are texts, are never dropped.
+    Texts, which describe channels and sessions, are never dropped.
     """
 
     def __init__(self, counts: MessageCounts, most: int = MOST_WAITING) -> None:
@@ -105,7 +105,6 @@ class OutgoingQueue:
             pass
 
     def _drop(self) -> bool:
-        """Drop the oldest payload that is not a text, but never the newest payload."""
         for k in range(len(self._payloads) - 1):
             payload = self._payloads[k]
             if isinstance(payload, bytes):
@@ -144,8 +143,6 @@ class Described:
 
 
 class _Connection(ServerConnection):
-    """Connection that aborts the oldest unfinished handshake if MOST_VIEWERS are unfinished."""
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         opening = [c for c in self.server.handlers if c.protocol.state is State.CONNECTING]
         if len(opening) >= MOST_VIEWERS:
@@ -168,7 +165,6 @@ class _Viewer:
         self.idle.clear()
 
     async def send(self) -> None:
-        """Send waiting payloads until the connection ends; then count the rest as lost."""
         payload: bytes | str = ""
         try:
             while True:
@@ -189,7 +185,7 @@ class _Viewer:
 
 
 class ViewerServer(threading.Thread):
-    """Server for the viewers of ``listener``, which answers requests that ``origin_check`` accepts.
+    """Server for viewers that connect to ``listener``; ``origin_check`` can reject them.
 
     Add all channels before the start. :meth:`log` and :meth:`broadcast_time` never block.
     """
@@ -230,12 +226,12 @@ class ViewerServer(threading.Thread):
         self._call(self._to_all, _TIME_HEAD.pack(_TIME, max(0, ns)))
 
     def clear_session(self) -> None:
-        """Start a new session, which makes viewers discard their data."""
+        """Start a new session, so that viewers discard their data."""
         self._session += 1
         self._call(self._to_all, self._hello())
 
     def close(self, seconds: float = 0.5) -> None:
-        """Send waiting messages for at most ``seconds``, then stop."""
+        """Send the waiting messages within at most ``seconds``, then stop."""
         if self.is_alive():
             self._seconds = seconds
             self._call(self._closing.set)
@@ -252,7 +248,7 @@ class ViewerServer(threading.Thread):
     def run(self) -> None:
         """Serve until :meth:`close`.
 
-        Errors are only reported, because the run continues without viewers.
+        Errors are only logged, because the run continues without viewers.
         """
         self._loop.set_exception_handler(self._on_error)
         with suppress(Exception), self._reported():
@@ -277,7 +273,6 @@ class ViewerServer(threading.Thread):
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
-        """Report an error in the block and end the server, except at the end of a connection."""
         try:
             yield
         except ConnectionClosed:
@@ -292,7 +287,6 @@ class ViewerServer(threading.Thread):
         self._closing.set()
 
     def _on_error(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        """Report an error that belongs to no connection; report a lack of resources only once."""
         error = context.get("exception", context["message"])
         if not isinstance(error, OSError):
             self._fail(error)
@@ -304,7 +298,6 @@ class ViewerServer(threading.Thread):
             )
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Refuse a page with an unknown origin, and any viewer beyond :data:`MOST_VIEWERS`."""
         with self._reported():
             if why := self._origin_check.objection(request.headers.get_all("Origin")):
                 return connection.respond(http.HTTPStatus.FORBIDDEN, f"rtsim: {why}\n")
@@ -333,7 +326,6 @@ class ViewerServer(threading.Thread):
             await asyncio.wait([sending])
 
     def _obey(self, viewer: _Viewer, text: str | bytes) -> str:
-        """Subscribe or unsubscribe; return an error text if the message is malformed, else ""."""
         try:
             if isinstance(text, bytes):
                 raise ValueError("rtsim reads no binary messages")
@@ -440,7 +432,7 @@ class Foxglove:
                 self._groups[topic.name].log(topic.row(state, values), at_ns)
 
     def rewound(self) -> None:
-        """Start a new session, which makes viewers discard data later than the present time."""
+        """Start a new session, so that viewers discard data after the present time."""
         if self._server is not None:
             self._server.clear_session()
         if self._scene is not None:
@@ -531,7 +523,6 @@ class _Scene:
         self._draw_ground(stamp, at_ns)
 
     def _draw_ground(self, stamp: fg.Timestamp, at_ns: int) -> None:
-        """Send the shape of the ground every 5 s, because a viewer can connect at any time."""
         now = stopwatch()
         if self._hills is None or now < self._hills_ns or not self._hills.wanted:
             return
@@ -542,7 +533,6 @@ class _Scene:
         self._hills.log(fg.SceneUpdate(entities=[entity]).encode(), at_ns)
 
     def _draw(self, poses: Sequence[Pose | None], stamp: fg.Timestamp, at_ns: int) -> None:
-        """Send all shapes and tracks 5 times per second, also for viewers that connect late."""
         now = stopwatch()
         if now < self._drawn_ns + _DRAWN_NS or not self._drawing.wanted:
             return

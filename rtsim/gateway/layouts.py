@@ -1,8 +1,4 @@
-"""Layouts for PlotJuggler and Foxglove that show the views of a scenario.
-
-The names of curves are those that :mod:`rtsim.gateway.publishing` and :mod:`rtsim.gateway.foxglove`
-send.
-"""
+"""Layouts for PlotJuggler and Foxglove that show the views of a scenario."""
 
 from __future__ import annotations
 
@@ -89,7 +85,7 @@ def _elements(name: str, signals: Mapping[str, Signals]) -> list[str]:
 
 
 def foxglove_layout(scenario: Scenario) -> str:
-    """Return a Foxglove layout as JSON, with plots and, if declared, the scene and the map."""
+    """Return a Foxglove layout as JSON, with plots, the scene and the map."""
     signals = scenario.readable()
     panels: dict[str, Any] = {}
     for k, view in enumerate(views_of(scenario)[:MOST_PANELS], start=1):

@@ -1,4 +1,4 @@
-"""Read commands from the gateway at tags, and send samples to the gateway, without waiting."""
+"""Exchange commands and samples with the gateway at each tag, without waiting."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _END_S = 5.0
 
 
 class PipedInbox(Inbox):
-    """Inbox for commands from a gateway, which also sends the run's state to the gateway."""
+    """Receive commands from the gateway, and send the state of the run to the gateway."""
 
     def __init__(self, pipe: Pipe, about: dict[str, Any]) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class PipedInbox(Inbox):
         self._pipe.send({"ended": why})
 
     def settle(self, seconds: float) -> None:
-        """Wait for the gateway's final telemetry counts, for at most ``seconds``."""
+        """Wait at most ``seconds`` for the gateway's final counts of messages."""
         until = stopwatch() + round(seconds * NS_PER_S)
         while not (self.telemetry or self._pipe.gone) and stopwatch() < until:
             self._pipe.wait(0.1)
@@ -158,9 +158,9 @@ class PipedInbox(Inbox):
 
 
 def check_reach(bind: str, keys: Path | None) -> None:
-    """Raise an error for a ``tcp://`` address without keys, even on loopback.
+    """Raise an error for a ``tcp://`` address without keys, even on this machine.
 
-    Without keys, every program that reaches the address could command the run.
+    Without keys, any program that reaches the address could control the run.
     """
     if bind:
         check_served(
@@ -173,10 +173,10 @@ def check_reach(bind: str, keys: Path | None) -> None:
 
 
 class Gateway:
-    """The gateway process; a context manager that returns the inbox for :func:`simulate`.
+    """Context manager that starts the gateway process and yields an inbox for commands.
 
-    The ``with`` block begins when all services of the gateway have started. If a service cannot
-    start, :class:`ScenarioError` is raised.
+    The ``with`` block begins when all services of the gateway run. Raises ``ScenarioError`` if a
+    service cannot start.
 
     Args:
         about: Plain data for clients, such as scenario and recording.

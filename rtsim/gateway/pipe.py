@@ -1,4 +1,4 @@
-"""Processes beside a run (gateway and web page): start, communication through a pipe, and end."""
+"""Start, serve and end processes beside a run, connected by pipes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LIMITS = Limits(depth=8, values=100_000)
 
 
 class PipeError(RtsimError):
-    """The other end of the pipe sent something that is not a message."""
+    """The other end of the pipe sent data that are not a message."""
 
 
 class Pipe:
     """One end of the pipe.
 
-    While the operating system's buffer is full, up to ``most_waiting`` bytes wait in this object.
+    While the pipe is full, up to ``most_waiting`` bytes wait in this object.
     """
 
     def __init__(self, end: socket.socket, most_waiting: int = 4 * MOST_BYTES) -> None:
@@ -56,7 +56,7 @@ class Pipe:
         return bool(self._out)
 
     def send(self, message: Any) -> bool:
-        """Send ``message``; return False if it is too long, the queue full, or the pipe closed."""
+        """Send ``message``; return False if the message is too long or cannot be queued."""
         data = pack(message)
         if self.gone or len(data) > MOST_BYTES or len(self._out) + len(data) > self._most:
             return False
@@ -65,7 +65,7 @@ class Pipe:
         return not self.gone
 
     def fits(self, message: Any) -> bool:
-        """Return True if the other end accepts the size and nesting depth of ``message``."""
+        """Return True if ``message`` is within the limits of size and nesting depth."""
         data = pack(message)
         try:
             check(data, _LIMITS)
@@ -74,7 +74,7 @@ class Pipe:
         return len(data) <= MOST_BYTES
 
     def flush(self) -> None:
-        """Send as many of the waiting bytes as the operating system accepts."""
+        """Send waiting bytes until the pipe is full."""
         try:
             while self._out:
                 sent = self._end.send(self._out)
@@ -86,7 +86,7 @@ class Pipe:
             self._out.clear()
 
     def receive(self, most: int | None = None) -> list[Any]:
-        """Return the messages that have arrived; raise :class:`PipeError` for a malformed one.
+        """Return the messages that have arrived; raise ``PipeError`` for invalid data.
 
         Reading stops after ``most`` bytes. If messages are left, :attr:`more` is True.
         """
@@ -149,9 +149,9 @@ class PipedProcess:
     """A process beside the run: ``python -m MODULE PIPE PASSED... ARGUMENTS...``.
 
     PIPE is the file descriptor of the pipe in the new process. PASSED are the file descriptors of
-    the sockets ``passed``; the starting process closes its own copies of these sockets. The first
-    message of the new process is ``{"ready": true}`` or ``{"failed": TEXT}``. With ``quiet``, its
-    standard output is discarded.
+    the sockets ``passed``, which the starting process closes. The first message of the new process
+    is ``{"ready": true}`` or ``{"failed": TEXT}``. With ``quiet``, its standard output is
+    discarded.
     """
 
     def __init__(
@@ -179,11 +179,11 @@ class PipedProcess:
 
     @property
     def status(self) -> int | None:
-        """Exit status, which is negative after a signal; ``None`` if the process has not ended."""
+        """Exit status of the process, negative after a signal; ``None`` while the process runs."""
         return self._process.poll()
 
     def first_message(self) -> dict[str, Any]:
-        """Wait for the first message; return an empty dict if the process ends or hangs."""
+        """Wait for the first message; return an empty dict if the process fails."""
         until = stopwatch() + round(_START_S * NS_PER_S)
         found: dict[str, Any] = {}
         while not found and not self.pipe.gone and stopwatch() < until:
@@ -206,10 +206,10 @@ class PipedProcess:
 
 @dataclass(frozen=True)
 class Order:
-    """The content of a page: a run in progress (``run``, ``keys``) or the file ``recording``.
+    """The content of a web page: a run in progress (``run``, ``keys``) or the file ``recording``.
 
-    The field ``wait_s`` is the longest time (s) that the page waits for the run to begin. With
-    ``control``, browsers can send commands to the run.
+    ``wait_s`` is the longest time (s) to wait for the start of the run. With ``control``, browsers
+    can send commands to the run.
     """
 
     run: str = ""
@@ -220,10 +220,9 @@ class Order:
 
 
 class WebPage:
-    """Context manager that starts and ends the process that serves a web page.
+    """Context manager that serves a web page in a separate process.
 
-    ``port`` is the port of the page, or ``None`` for the default. Raises :class:`RtsimError` if the
-    page cannot be served or shown.
+    Raises ``RtsimError`` if the page cannot be served or shown.
     """
 
     def __init__(self, order: Order, port: int | None = None) -> None:
@@ -240,7 +239,6 @@ class WebPage:
         return self._process.pid
 
     def __enter__(self) -> Self:
-        """Wait until the page can be opened; raise :class:`RtsimError` if it cannot."""
         try:
             self._pipe.send({**asdict(self._order), "token": self.address.token})
             self._said = self._process.first_message()

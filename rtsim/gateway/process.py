@@ -1,4 +1,4 @@
-"""The gateway process, which forwards messages between many clients and the pipe to the loop.
+"""The gateway process, which connects many clients with the simulation loop.
 
 :class:`rtsim.gateway.pipe.PipedProcess` starts the process. The start fails if a requested service
 cannot start. The process ends when the loop closes its end of the pipe.
@@ -50,7 +50,7 @@ _GET_HZ = 20.0
 
 @dataclass
 class Client:
-    """A client that watches signals: names of the signals, sample rate, and end of the watch."""
+    """A client that receives samples: names of signals, sample rate and end."""
 
     names: tuple[str, ...] = ()
     indices: list[int] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Client:
 
 
 class GatewayProcess:
-    """Forwarder of requests from clients to the loop, and of answers and samples to the clients."""
+    """Forward requests from clients to the loop, and answers and samples to the clients."""
 
     def __init__(
         self, pipe: Pipe, listeners: Sequence[ListeningSocket], publisher: SamplePublisher
@@ -158,7 +158,6 @@ class GatewayProcess:
                     client.lost += 1
 
     def _request_samples(self) -> None:
-        """Request samples from the loop at the highest rate that a client or viewer needs."""
         now = stopwatch()
         for key, client in list(self._clients.items()):
             if client.rate_hz and now > client.until_ns:
@@ -263,7 +262,6 @@ def _starting(option: str, remedy: str) -> Iterator[None]:
 
 
 def _viewers(given: argparse.Namespace) -> Iterator[Viewer]:
-    """Yield the requested viewers. foxglove-sdk is imported only if Foxglove is requested."""
     if given.plotjuggler:
         with _starting("--plotjuggler", "end the program that uses this port"):
             viewer = PlotJuggler(given.plotjuggler)
@@ -288,11 +286,6 @@ def _listeners(given: argparse.Namespace) -> Iterator[ListeningSocket]:
 
 
 def _bound_memory() -> None:
-    """Limit the memory of this process to :data:`MOST_MEMORY`.
-
-    libzmq collects a multipart message without a limit. An endless message can therefore end this
-    process, but it cannot exhaust the memory of the machine.
-    """
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -302,7 +295,7 @@ def _bound_memory() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the gateway with the command line that :class:`rtsim.gateway.loop.Gateway` writes."""
+    """Run the gateway process with command-line arguments from ``Gateway``."""
     parser = argparse.ArgumentParser(prog="rtsim.gateway")
     parser.add_argument("pipe", type=int)
     about = "File descriptor of the open socket for Foxglove."

@@ -1,4 +1,4 @@
-"""Data for viewers of a run: a catalogue of signals, parameters, topics and faults, and samples."""
+"""Describe a run for viewers, and send samples of its signals to the viewers."""
 
 from __future__ import annotations
 
@@ -39,21 +39,11 @@ _T = TypeVar("_T")
 
 
 class _Room:
-    """The numbers of values and bytes that can still be added to one list of a catalogue.
-
-    The lists are limited because a catalogue is sent as one message.
-    """
-
     def __init__(self, of: str) -> None:
         self._bytes, self._values = _MOST_BYTES[of], MOST_VALUES
         self.left_out: dict[str, int] = {}
 
     def take(self, name: str, size: int, make: Callable[[], _T]) -> _T | None:
-        """Return the catalogue entries that ``make()`` creates, or ``None`` if they do not fit.
-
-        The function ``make`` returns the entries of the component, parameter or topic ``name``,
-        which has ``size`` values. If ``size`` alone is too large, ``make()`` is not called.
-        """
         made = make() if size <= self._values else None
         needed = 0 if made is None else len(pack(made))
         if made is None or needed > self._bytes:
@@ -66,10 +56,10 @@ class _Room:
 
 
 def catalogue(system: System) -> dict[str, Any]:
-    """Return the catalogue: signals, parameters, topics, faults and tasks of ``system``.
+    """Return a description of ``system``: signals, parameters, topics, faults and tasks.
 
-    The list of signals has the same order as the values in a sample of :class:`Sampler`.
-    ``left_out`` contains the number of values of each entry that did not fit, by name.
+    The signals have the same order as in a sample of ``Sampler``. ``left_out`` contains, by name,
+    the number of values that did not fit into the description.
     """
     vectors, room = _vectors(system)
     parameters, topics = _Room("parameters"), _Room("topics")
@@ -93,11 +83,7 @@ def catalogue(system: System) -> dict[str, Any]:
 
 
 def without_signals(run: dict[str, Any]) -> dict[str, Any]:
-    """Return a short description of a run that has too many signals for one message.
-
-    The lists of signals, parameters, topics, faults and tasks are empty. Clients can still pause
-    the run, change its rate and end it.
-    """
+    """Return a short description of a run with too many signals for one message."""
     none: dict[str, Any] = {"signals": [], "parameters": [], "topics": {}, "faults": {}}
     return {**run, **none, "tasks": [], "left_out": {"all of it": len(run["signals"])}}
 
@@ -119,7 +105,6 @@ def _described(signal: Signal) -> dict[str, Any]:
 
 
 def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]], _Room]:
-    """Return each vector that clients can read, with name, unit and kind of its columns."""
     found, room = list[tuple[Vector, list[dict[str, Any]]]](), _Room("signals")
 
     def add(name: str, vector: Vector, part: str, signals: Iterable[Signal], kind: str) -> None:
@@ -159,10 +144,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class StateTable:
-    """The state of a run. ``ns`` is simulated time; ``rate`` is 0 for an unpaced run.
+    """The state of a run.
 
-    ``leg`` is the number of the run's segment, which starts at 1 and increases with each restore.
-    ``lateness_ns`` is the latest wake-up latency of a paced run, ns; -1 if unknown.
+    ``ns`` is the simulated time, and ``rate`` is 0 for a run without real time.
+
+    ``leg`` is the number of the run's segment, which begins with 1 and increases with each restore.
+    ``lateness_ns`` is the latest wake-up latency (ns) of a run in real time; -1 means unknown.
     """
 
     ns: int = 0
@@ -210,9 +197,9 @@ _FIELDS = tuple(f.name for f in fields(StateTable))
 
 
 class Sampler:
-    """Copies state, latency counts, time stamps and all values of a run into one buffer.
+    """Copy the state, latency counts, time stamps and all values of a run into one buffer.
 
-    A copy takes a few microseconds, independently of the length of the run.
+    A copy takes a few microseconds, regardless of the length of the run.
     """
 
     def __init__(self, system: System, tally: Tally) -> None:
@@ -241,7 +228,7 @@ class Sampler:
 
 
 class DecodedSample(NamedTuple):
-    """One sample: the state, latency counts, stamps of the latest messages, and all values.
+    """One sample: the state of the run, latency counts, message times and all values.
 
     ``counts`` has the shape (links, CLASSES), ``stamps`` the shape (links, STAMPS), in ns.
     ``values`` has the order of the catalogue.
@@ -254,7 +241,7 @@ class DecodedSample(NamedTuple):
 
 
 def decode_sample(data: bytes, links: int) -> DecodedSample:
-    """Decode a sample that a run sends to its viewers. ``links`` is the number of links of the run.
+    """Decode a sample that a run sent to its viewers. ``links`` is the number of links of the run.
 
     Raises :class:`ValueError` if the length of ``data`` is wrong.
     """
@@ -290,9 +277,9 @@ _AGAIN_NS = NS_PER_S
 
 @dataclass(frozen=True)
 class SampledTopic:
-    """A topic: the signals and parameters of a component, or the timing of the run.
+    """A topic of samples: the signals and parameters of a component, or the timing of the run.
 
-    ``columns`` are the indices of the topic's values in a sample.
+    ``columns`` contains the positions of the topic's values in a sample.
     """
 
     name: str
@@ -312,7 +299,7 @@ _SCENE = SampledTopic(SCENE, (), ())
 
 
 def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
-    """Return the topics of a run: one per component in the order of ``signals``.
+    """Return the topics of a run, one for each component.
 
     The topics ``timing`` and ``scene`` follow.
     """
@@ -332,7 +319,7 @@ def topics_of(signals: Sequence[Mapping[str, Any]]) -> list[SampledTopic]:
 def read_rates(given: Sequence[str]) -> dict[str, float]:
     """Parse rates such as ``("10", "f16=100", "pilot=0")``; return the rates by topic, Hz.
 
-    The key "" contains the rate of all other topics.
+    The rate with the key "" applies to all other topics.
     """
     rates = {}
     for text in given:
@@ -351,7 +338,7 @@ def read_rates(given: Sequence[str]) -> dict[str, float]:
 
 
 def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]) -> None:
-    """Raise :class:`UnknownName` if ``rates`` names a topic that the run does not have."""
+    """Raise ``UnknownName`` if ``rates`` contains an unknown topic."""
     known = [topic.name for topic in topics_of(signals)]
     for name in rates:
         if name and name not in known:
@@ -359,7 +346,7 @@ def check_rates(rates: Mapping[str, float], signals: Sequence[Mapping[str, Any]]
 
 
 class ViewerCounts(TypedDict):
-    """Numbers of messages to a viewer, and the reason if the viewer no longer receives messages."""
+    """Numbers of messages to a viewer, and the reason why the viewer gets no more."""
 
     sent: int
     lost: int
@@ -376,24 +363,22 @@ class Viewer(Protocol):
     def show(self, due: Sequence[SampledTopic], state: StateTable, values: Vector) -> None: ...
 
     def rewound(self) -> None:
-        """Start a new session, because simulated time went back."""
+        """Start a new session after the simulated time went back."""
         ...
 
     @property
-    def counts(self) -> tuple[int, int]:
-        """The numbers of messages that were sent and that were lost."""
-        ...
+    def counts(self) -> tuple[int, int]: ...
 
     @property
     def failure(self) -> str:
-        """The reason why the viewer receives no more messages; empty while the viewer is served."""
+        """The reason why the viewer receives no more messages; empty without a failure."""
         ...
 
     def close(self) -> None: ...
 
 
 class SamplePublisher:
-    """Sends samples to all viewers, each topic at its own rate in wall-clock time.
+    """Send samples to all viewers, with a rate for each topic.
 
     While the run is paused, a sample is sent once per second for viewers that connect late.
     """
@@ -408,9 +393,9 @@ class SamplePublisher:
         self._shown_ns = 0
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Start a run with the description ``run``, which includes the catalogue.
+        """Start sending, with the description ``run`` of the run.
 
-        If the run continues from a checkpoint, this method is called again with the same signals.
+        After a restore, this method is called again with the same signals.
         """
         rates = run.get("telemetry") or {}
         wanted = {
@@ -443,11 +428,6 @@ class SamplePublisher:
             viewer.show(due, state, values)
 
     def _due(self, now: int, all_of_them: bool) -> list[SampledTopic]:
-        """Return the topics that are due.
-
-        A topic may be sent half a sample period early. Without the tolerance, a topic that becomes
-        due just after a sample would wait for the next sample.
-        """
         slack = round(NS_PER_S / self.rate_hz) // 2
         due = [t for t in self._topics if all_of_them or now >= self._next[t.name] - slack]
         for topic in due:
@@ -469,7 +449,7 @@ class SamplePublisher:
 class PlotJuggler:
     """Publisher for PlotJuggler's ZeroMQ subscriber.
 
-    Each message has a topic and a MessagePack map of numbers, including ``timestamp``, s.
+    Each message has a topic and a MessagePack map of numbers with the key ``timestamp`` (s).
     """
 
     name = "plotjuggler"
@@ -479,8 +459,7 @@ class PlotJuggler:
         self._socket = Broadcast(endpoint)
         self._sent = self._lost = 0
 
-    def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None:
-        """Do nothing, because PlotJuggler finds the fields in the messages."""
+    def begin(self, run: Mapping[str, Any], topics: Sequence[SampledTopic]) -> None: ...
 
     def show(self, due: Sequence[SampledTopic], state: StateTable, values: Vector) -> None:
         timestamp = state.ns / NS_PER_S
@@ -493,8 +472,7 @@ class PlotJuggler:
             self._sent += sent
             self._lost += not sent
 
-    def rewound(self) -> None:
-        """Do nothing, because PlotJuggler sorts messages by time."""
+    def rewound(self) -> None: ...
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Registry of this user's runs in progress: one small file per run, removed when the run ends."""
+"""List of the user's runs in progress: one small file for each run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MOST_PID = 2**31 - 1
 class RegisteredRun:
     """A run that clients can reach.
 
-    ``pid`` is the process of the run, and ``gateway`` is the process that serves the run.
-    ``endpoint`` is the address of the gateway, or the path of the shared memory.
+    ``pid`` is the process of the run, and ``gateway`` the process that serves clients. ``endpoint``
+    is the address of the gateway, or the path of the shared memory.
     """
 
     pid: int
@@ -44,7 +44,7 @@ class RegisteredRun:
 
     @property
     def stopped(self) -> str:
-        """Message if a Unix signal has stopped a process of the run; empty if none is stopped."""
+        """A message if a process of the run is stopped by a Unix signal; otherwise empty."""
         for what, pid in (("the run", self.pid), ("the gateway of the run", self.gateway)):
             try:
                 state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -64,7 +64,7 @@ _START_ONE = {
 
 
 def folder(kind: str = RUNS) -> Path:
-    """Return the registry's folder; ``RTSIM_RUNTIME_DIR`` replaces the default folder."""
+    """Return the folder of the list of runs; ``RTSIM_RUNTIME_DIR`` selects another folder."""
     with warnings.catch_warnings():
         # If XDG_RUNTIME_DIR is not set (ssh, sudo, containers), platformdirs warns and uses another
         # folder, which works as well.
@@ -74,7 +74,7 @@ def folder(kind: str = RUNS) -> Path:
 
 
 def open_folder(kind: str = RUNS) -> Path:
-    """Return the registry's folder, and create it if it does not exist.
+    """Return the folder of the list of runs, and create the folder if necessary.
 
     Raises :class:`ScenarioError` if this user cannot use the folder.
     """
@@ -91,7 +91,7 @@ def open_folder(kind: str = RUNS) -> Path:
 
 
 def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
-    """Write ``entry`` to a file that :func:`runs` reads. The caller removes the file."""
+    """Add the run ``entry`` to the list of runs in progress. The caller removes the file."""
     where = open_folder(kind)
     path = where / f"{entry.pid}.json"
     scratch = path.with_suffix(".new")
@@ -102,7 +102,7 @@ def enter(entry: RegisteredRun, kind: str = RUNS) -> Path:
 
 
 def runs(kind: str = RUNS) -> list[RegisteredRun]:
-    """Return the runs in progress, ordered by process id, and remove the files of dead runs."""
+    """Return the runs in progress, ordered by process id."""
     found = []
     where = folder(kind)
     _check_own(where)
@@ -117,7 +117,7 @@ def runs(kind: str = RUNS) -> list[RegisteredRun]:
 
 
 def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
-    """Return the run with the process id or scenario ``which``; by default the only run.
+    """Return the run with the process id or scenario ``which``, by default the only run.
 
     The beginning of the scenario's name is enough. Raises :class:`ScenarioError` if no run or
     several runs match.
@@ -136,11 +136,6 @@ def find(which: str = "", kind: str = RUNS) -> RegisteredRun:
 
 
 def _check_own(where: Path) -> None:
-    """Check that only this user can access the folder.
-
-    If the login session has no runtime folder, another user could create the registry's folder
-    first.
-    """
     if sys.platform == "win32":
         return
     try:

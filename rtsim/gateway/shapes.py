@@ -1,8 +1,8 @@
-"""Shapes, tracks and poses of bodies, and the ground as triangles.
+"""Shapes, tracks and positions of bodies, and the ground as triangles.
 
-The window, the page in the browser and Foxglove all draw these shapes. Body axes are forward,
-right, down. World axes are x east, y north, z up, in m. The origin is the first position of the
-first geodetic body, or the origin of the frame ``north_east_down``.
+The window, the web page and Foxglove draw the same shapes. Body axes are forward, right, down.
+World axes are x east, y north and z up, in m. The world's origin is the first position of the first
+body with latitude and longitude.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _ARM, _HULL, _FRONT, _ROTOR = (70, 76, 84), (48, 52, 60), (235, 90, 40), (196, 2
 class Solid:
     """The panels of a shape, in body axes.
 
-    ``corners`` (n, k, 3), m, contains k corners per panel. A panel with fewer than k corners
-    repeats its last corner. ``colours`` (n, 3) are red, green and blue, 0 to 255.
+    ``corners`` (n, k, 3), m, contains k corners per panel. A panel with fewer corners than the
+    others repeats its last corner. ``colours`` (n, 3) are red, green and blue, 0 to 255.
     """
 
     corners: Points
@@ -83,7 +83,7 @@ def solid_of(shape: str | Mesh, length: float) -> Solid:
 def triangles(shape: str | Mesh, length: float) -> tuple[Points, Colours]:
     """Return the corners (n, 3, 3), m, and colours (n, 3) of the triangles of a shape.
 
-    Each triangle is listed twice, once per side.
+    Each triangle occurs twice, once for each of its sides.
     """
     corners, colours = solid_of(shape, length).triangles()
     return np.concatenate([corners, corners[:, ::-1]]), np.concatenate([colours, colours])
@@ -101,7 +101,6 @@ def _block(
     top: tuple[float, float] | None = None,
     sides: Colour | None = None,
 ) -> list[Panel]:
-    """Return the six faces of a block; ``top`` contains the ends of its upper face along x."""
     (a, b), (left, right), (up, down) = x, y, z
     c, d = top or x
     side = sides or colour
@@ -194,10 +193,10 @@ _KNOWN: dict[str, tuple[Sequence[Panel], Corner, bool]] = {
 
 
 class BodyTrail:
-    """Past positions of a body; ``most`` limits the number of points even in a long run.
+    """Past positions of a body, limited to ``most`` points.
 
-    A new point is kept if it is at least ``spacing`` m from the last one. When the list is full,
-    every second point is removed and the spacing doubles.
+    A new point is stored if its distance from the last point is at least ``spacing`` m. When the
+    list is full, every second point is removed and ``spacing`` is doubled.
     """
 
     def __init__(self, spacing: float, most: int = 1000) -> None:
@@ -235,7 +234,7 @@ _WEIGHTS = np.where(np.isin(np.arange(len(KINDS)), (ROAD, RUNWAY, WATER)), 3, 1)
 
 
 def every(size: int, step: int) -> NDArray[np.intp]:
-    """Return every ``step``-th index of ``size`` points, and the last index."""
+    """Return every ``step``-th index below ``size``, and the last index."""
     out = np.arange(0, size, step)
     return out if out[-1] == size - 1 else np.append(out, size - 1)
 
@@ -246,7 +245,7 @@ def commonest(
     """Return the most frequent kind of ground in each block of cells.
 
     The blocks begin at the indices ``rows`` and ``columns``. A cell of road, runway or water counts
-    three times.
+    three times, so that narrow features stay visible.
     """
     counts = [
         np.add.reduceat(np.add.reduceat((kind == k).astype(int), rows, axis=0), columns, axis=1)
@@ -258,7 +257,7 @@ def commonest(
 def ground_triangles(grid: GroundGrid) -> tuple[Points, Colours]:
     """Return corners (n, 3, 3), m, in axes east, north, up, and colours (n, 3) of triangles.
 
-    Cells are merged until at most :data:`MOST_CELLS` remain along each side.
+    Cells are merged until the ground has at most ``MOST_CELLS`` cells along each side.
     """
     rows, columns = (
         every(axis.size, -(-(axis.size - 1) // MOST_CELLS)) for axis in (grid.north, grid.east)
@@ -285,7 +284,7 @@ class Pose:
 
     ``position`` (3,) is in world axes, m. ``rotation`` (x, y, z, w) is the quaternion from body to
     world axes. ``location`` contains latitude (rad), longitude (rad) and altitude (m), or is
-    ``None`` if unknown.
+    ``None``.
     """
 
     position: Vector
@@ -299,7 +298,7 @@ class Pose:
 
 
 class PlacedBody:
-    """One body of a run, with the positions of its signals in a sample.
+    """A body of a run, and the positions of its signals in a sample.
 
     Raises an error if a signal is unknown or has a wrong unit.
     """
@@ -310,15 +309,14 @@ class PlacedBody:
         self._turned = _Columns(body, body.turned, index, units)
 
     def numbers(self, values: Vector) -> tuple[Vector, Vector]:
-        """Return the declared position and attitude values of the body, converted to m and rad.
+        """Return the position and attitude signals of the body, converted to m and rad.
 
-        Position and attitude depend linearly on ``values``, so the method can also convert rates of
-        change.
+        The conversion is linear, so the method can also convert rates of change.
         """
         return self._where.numbers(values), self._turned.numbers(values)
 
     def pose(self, values: Vector, world: World) -> Pose | None:
-        """Return the pose for the sample ``values``, or ``None`` if a signal is not finite."""
+        """Return the position and rotation of the body, or ``None`` if a signal is not finite."""
         where, turned = self.numbers(values)
         if not (np.isfinite(where).all() and np.isfinite(turned).all()):
             return None
@@ -334,15 +332,13 @@ class PlacedBody:
 
 
 def world_over(ground: Ground | None) -> World:
-    """Return the world frame at the origin of ``ground``, or else at a body's first position."""
+    """Return the world frame with its origin at the ground, or at a body's first position."""
     if ground is None or ground.latitude is None or ground.longitude is None:
         return World()
     return World((math.radians(ground.latitude), math.radians(ground.longitude)))
 
 
 class _Columns:
-    """The elements of a position or attitude: constants, or sample values multiplied by factors."""
-
     def __init__(
         self, body: Body, field: str, index: Mapping[str, int], units: Mapping[str, str]
     ) -> None:
@@ -359,7 +355,7 @@ class _Columns:
 
 
 class World:
-    """World frame, whose horizontal plane touches the Earth at the first position of a body.
+    """The world frame, a plane that touches the Earth at the first position of a body.
 
     With ``origin`` (latitude and longitude, rad), the plane touches the Earth at that point, at
     altitude 0.
@@ -374,26 +370,25 @@ class World:
     def place(self, fixed: Vector, axes: Matrix) -> Vector:
         """Convert an Earth-fixed position (3,), m, to the world frame.
 
-        The columns of ``axes`` are the directions north, east and down at this position.
+        The columns of ``axes`` are the directions north, east and down at the position.
         """
         if self._origin is None:
             self._origin, self._turn = fixed, _SWAP @ axes.T
         return self._turn @ (fixed - self._origin)
 
     def turn(self, rotation: Matrix) -> Matrix:
-        """Convert ``rotation`` (body to Earth-fixed axes) to a matrix from body to world axes."""
+        """Convert a rotation from Earth-fixed axes to world axes."""
         return self._turn @ rotation
 
 
 def placed_bodies(bodies: Sequence[Body], signals: Sequence[Mapping[str, Any]]) -> list[PlacedBody]:
-    """Return the bodies of a scene; ``signals`` is the catalogue's list of signals."""
+    """Return the bodies of a scene; ``signals`` is the run's list of signals."""
     index = {str(row["name"]): k for k, row in enumerate(signals)}
     units = {str(row["name"]): str(row["unit"]) for row in signals}
     return [PlacedBody(body, index, units) for body in bodies]
 
 
 def _earth_fixed(latitude: float, longitude: float, altitude: float) -> Vector:
-    """Return the Earth-fixed position (3,), m, of a geodetic position on WGS-84."""
     squared = FLATTENING * (2.0 - FLATTENING)
     across = EQUATORIAL_RADIUS / math.sqrt(1.0 - squared * math.sin(latitude) ** 2)
     ring = (across + altitude) * math.cos(latitude)
@@ -422,10 +417,6 @@ def _from_euler(roll: float, pitch: float, yaw: float) -> Matrix:
 
 
 def _from_quaternion(q: Vector) -> Matrix:
-    """Return the rotation matrix from body axes to north-east-down axes.
-
-    ``q`` (w, x, y, z) is the quaternion from north-east-down to body axes, of any length.
-    """
     w, x, y, z = map(float, q)
     s = 2.0 / max(w * w + x * x + y * y + z * z, 1e-300)
     return np.array([
@@ -438,7 +429,7 @@ def _from_quaternion(q: Vector) -> Matrix:
 def to_quaternion(m: Matrix) -> tuple[float, float, float, float]:
     """Return the quaternion (x, y, z, w) of a rotation matrix.
 
-    The largest component is computed first, so that no component loses precision.
+    For accuracy, the largest component is computed first.
     """
     squares = np.array([
         1.0 + m[0, 0] - m[1, 1] - m[2, 2], 1.0 - m[0, 0] + m[1, 1] - m[2, 2],

@@ -32,23 +32,22 @@ rounding can cause such growth.
 
 @dataclass(frozen=True)
 class Margins:
-    """Stability margins of a closed loop with one signal.
+    """Stability margins of a closed loop through one signal.
 
-    - ``stable``: whether the closed loop has no growing mode. All margins of an unstable loop are
+    - ``stable`` is True if no mode of the closed loop grows. All margins of an unstable loop are
       NaN.
-    - ``gain_low``, ``gain_high``: range of gain factors for which the loop is stable. A missing
+    - ``gain_low`` and ``gain_high`` limit the gain factors for which the loop is stable. A missing
       limit is 0 or infinity.
-    - ``phase``: smallest change of phase (rad, positive) that makes the loop unstable. The margin
-      is infinite if the loop gain never is 1.
-    - ``delay``: smallest additional delay (s) that makes the loop unstable. In a sampled loop,
-      ``delay`` is an approximation, which treats the samples as a band-limited signal.
+    - ``phase`` is the smallest change of phase (rad, positive) that makes the loop unstable. The
+      phase margin is infinite if the loop gain is never 1.
+    - ``delay`` is the smallest additional delay (s) that makes the loop unstable. In a sampled
+      loop, ``delay`` is an approximation for signals below half the sample rate.
       :meth:`Loop.delay_margin` instead delays the held signal.
-    - ``crossover``: frequency (rad/s) of the oscillation at the delay margin. If the gain of a
-      continuous loop does not fall below 1 at high frequencies, ``crossover`` is infinite and
-      ``delay`` is 0.
-    - ``searched_above``: the lowest frequency (rad/s) in an incomplete search for gain crossings.
-      At lower frequencies, the gain approaches 1, so that a crossing is possible. The value is 0 if
-      the search was complete.
+    - ``crossover`` is the frequency (rad/s) of the oscillation at the delay margin. A continuous
+      loop whose gain stays above 1 at high frequencies has ``delay`` 0 and infinite ``crossover``.
+    - ``searched_above`` is the lowest frequency (rad/s) of an incomplete search for gain crossings.
+      Below this frequency, the gain may still cross 1. After a complete search, ``searched_above``
+      is 0.
     """
 
     stable: bool
@@ -79,16 +78,15 @@ class Margins:
 def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> Margins:
     """Return the stability margins of a loop with one input and one output.
 
-    The loop is closed by ``input = feedback * output``. With the default -1, ``loop`` is the return
-    ratio L of textbooks. For the system of :func:`rtsim.linear.open_loop`, set ``feedback`` to +1,
-    because this system includes the sign of the feedback.
+    The loop is closed by ``input = feedback * output``. With the default -1, ``loop`` is the loop
+    transfer function L of textbooks. For the result of ``rtsim.linear.open_loop``, use
+    ``feedback=1``, because that system includes the sign of the feedback.
 
-    The search for crossings begins at 1/10,000 of the lowest frequency of a pole or zero, and ends
-    at 10,000 times the highest frequency. In a sampled loop, the search ends at half the sample
-    rate. The search for gain crossings continues beyond this range if the gain can still cross 1,
-    and ends where rounding could cause a crossing (:attr:`Margins.searched_above`). Poles and
-    crossings below ``slow`` (rad/s) are ignored. Raises :class:`ScenarioError` for a loop with
-    several inputs or outputs.
+    The search covers the frequencies from 1/10,000 of the lowest pole or zero to 10,000 times the
+    highest. In a sampled loop, the search ends at half the sample rate. If the gain can cross 1
+    beyond this range, the search continues up to the limit of rounding
+    (``Margins.searched_above``). Poles and crossings below ``slow`` (rad/s) are ignored. Raises
+    :class:`ScenarioError` for a loop with several inputs or outputs.
     """
     if loop.d.shape != (1, 1):
         raise ScenarioError(
@@ -118,10 +116,10 @@ def margins(loop: StateSpace, *, feedback: float = -1.0, slow: float = 0.0) -> M
 def delay_after(
     loop: StateSpace, after: float, *, feedback: float = -1.0, slow: float = 0.0
 ) -> tuple[float, float]:
-    """Return the first delay beyond ``after`` (s) that puts a pole on the stability boundary.
+    """Return the shortest delay (s) above ``after`` that puts a pole on the stability boundary.
 
-    The second value is the frequency (rad/s) of this pole. The samples are treated as a
-    band-limited signal.
+    The second result is the frequency (rad/s) of this pole. The samples count as a signal below
+    half the sample rate.
 
     If no gain crossing was found, the delay is infinite and the second value is
     :attr:`Margins.searched_above`. A second value of 0 then means that no delay makes a stable loop
@@ -140,7 +138,6 @@ def delay_after(
 def _phases(
     loop: StateSpace, omega: Vector, values: NDArray[np.complex128], feedback: float
 ) -> Iterator[tuple[float, float]]:
-    """Yield the frequencies (rad/s) at which the gain crosses 1, and the phase margins there."""
     for crossing in _crossings(loop, omega, np.log(np.abs(values) + 1e-300), feedback, _log_gain):
         yield crossing, float(np.angle(-return_ratio(loop, np.array([crossing]), feedback)[0]))
 
@@ -151,12 +148,6 @@ def _gains(loop: StateSpace, omega: Vector) -> Vector:
 
 
 def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float]:
-    """Extend the frequencies ``omega`` (rad/s) to the range in which the gain can cross 1.
-
-    At high frequencies, the gain of a continuous loop approaches the gain of the direct feedthrough
-    D. Below the lowest frequency in ``omega``, the gain changes only if a pole or zero has a lower
-    frequency or the frequency 0. The second value is :attr:`Margins.searched_above`.
-    """
     if not omega.size:
         return omega, 0.0
     least, direct = float(omega[0]), abs(float(loop.d[0, 0]))
@@ -177,13 +168,12 @@ def _beyond(loop: StateSpace, omega: Vector, slow: float) -> tuple[Vector, float
 
 
 def _tends_to_one(loop: StateSpace, omega: float) -> bool:
-    """Return whether the gain approaches 1 from ``omega`` (rad/s) towards lower frequencies."""
     here, above = _gains(loop, np.array([omega, 10.0 * omega]))
     return bool(here - above > _RISES if here < 0.0 else above - here > _RISES)
 
 
 def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDArray[np.complex128]:
-    """Compute the return ratio L (k,) at the frequencies ``omega`` (k,) in rad/s.
+    """Return the loop transfer function L (k,) at the frequencies ``omega`` (k,) in rad/s.
 
     The loop is closed by ``-L``.
     """
@@ -192,7 +182,7 @@ def return_ratio(loop: StateSpace, omega: Vector, feedback: float = -1.0) -> NDA
 
 
 def frequencies(loop: StateSpace, points: int = _POINTS) -> Vector:
-    """Return frequencies (k,) in rad/s for a plot, denser near poles and zeros."""
+    """Return frequencies (k,) in rad/s for a plot, dense near poles and zeros."""
     corners = [p.frequency for p in loop.poles if 1e-9 < p.frequency < 1e12]
     corners += [f for f in _zero_frequencies(loop) if 1e-9 < f < 1e12]
     if not corners:
@@ -223,7 +213,6 @@ def _zero_frequencies(loop: StateSpace) -> list[float]:
 
 
 def _closed(loop: StateSpace, feedback: float, slow: float) -> bool:
-    """Return whether the closed loop is stable, ignoring poles below ``slow`` (rad/s)."""
     gain = 1.0 - feedback * loop.d[0, 0]
     if gain == 0.0:
         return False

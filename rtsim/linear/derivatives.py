@@ -1,13 +1,12 @@
-"""Derivatives of a vector function by complex step or by central differences.
+"""Derivatives of a vector function by the complex-step method or by central differences.
 
-Central differences are computed for several steps with Richardson's extrapolation. For each
-element, the step with the smallest estimated error is used. A derivative by complex step is used
-only if it agrees with the central differences, because some functions lose the imaginary part
-without an error.
+Central differences are computed with several step sizes and Richardson's extrapolation. For each
+element, the step size with the smallest estimated error is used. The complex-step result is used
+only if it agrees with the central differences.
 
-For the complex step, functions are copied. ``math.sin`` does not accept complex numbers, and
-``abs`` does not keep a small imaginary part. The copies call replacements instead, which compute
-``f(x + ih) = f(x) + i h f'(x)`` for a small ``h``.
+For the complex step, functions are copied. For example, ``math.sin`` rejects complex numbers, and
+``abs`` loses a small imaginary part. The copies call replacements instead, which compute ``f(x +
+ih) = f(x) + i h f'(x)`` for a small ``h``.
 
 Sources: L. F. Richardson, Phil. Trans. R. Soc. A 210 (1911); W. Squire, G. Trapp, "Using Complex
 Variables to Estimate Derivatives of Real Functions", SIAM Review 40 (1998).
@@ -55,9 +54,9 @@ def jacobian(
 ) -> Jacobian:
     """Return the derivatives of a vector function at the point ``at`` (n,).
 
-    The result of ``function`` has the shape (rows,). ``complex_function`` computes the same
-    function for complex arguments, and may raise any exception. Raises :class:`ModelError`, with
-    the index of the variable, if a value near ``at`` is not finite.
+    The result of ``function`` has the shape (rows,). ``complex_function`` computes the same result
+    for complex arguments, or raises any exception. Raises :class:`ModelError`, with the index of
+    the variable, if a value near ``at`` is not finite.
     """
     n = at.size
     matrix, errors = np.zeros((rows, n)), np.zeros((rows, n))
@@ -85,8 +84,6 @@ def jacobian(
 
 @dataclass(frozen=True)
 class _Look:
-    """Central differences (k,) for one step size, and the distance of the evaluated points."""
-
     value: Vector
     near: Vector
     bend: Vector
@@ -110,11 +107,6 @@ def _looks(function: Function, at: Vector, i: int, middle: Vector) -> list[_Look
 
 
 def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector) -> Vector:
-    """Return the size (k,) of the largest term in the sum that each function computes.
-
-    At a trim point, large terms cancel to a sum of 0, but the rounding error depends on the terms.
-    To first order, each term is the product of a slope and a variable.
-    """
     size: Vector = np.abs(middle)
     for i, of_variable in enumerate(looks):
         look = of_variable[len(of_variable) // 2]
@@ -125,11 +117,6 @@ def _size_of_terms(looks: Sequence[Sequence[_Look]], at: Vector, middle: Vector)
 def _differences(
     looks: Sequence[_Look], size: Vector, middle: Vector, scale: float
 ) -> tuple[Vector, Vector, Vector]:
-    """Return a Jacobian column, the estimated errors, and the changes of slope at kinks.
-
-    All three arrays have the shape (k,). Without a kink, the change of slope is 0. The array
-    ``size`` (k,) is the result of :func:`_size_of_terms`.
-    """
     best = np.full(middle.size, np.nan)
     least = np.full(middle.size, np.inf)
     rounding = np.zeros(middle.size)
@@ -143,12 +130,6 @@ def _differences(
 
 
 def _jumps(bends: Sequence[Vector], slope: Vector, noise: Vector) -> Vector:
-    """Return the difference between left and right slope for each function with a kink.
-
-    Each vector in ``bends`` contains the slope differences for one step size, which is a tenth of
-    the preceding step size. From one step size to the next, the slope difference of a smooth
-    function shrinks by a factor of 10. At a kink, the difference remains constant.
-    """
     if len(bends) < 3:
         return np.zeros_like(slope)
     early, late = bends[-3], bends[-2]  # The last step is too small for a second difference.
@@ -214,7 +195,6 @@ def _log(x: Any, base: Any = math.e) -> Any:
 
 
 def _real(function: _AnyFunction) -> _AnyFunction:
-    """Extend a function that is constant between jumps, such as ``floor``, to complex numbers."""
     return lambda x: function(float(np.real(x)))
 
 
@@ -290,7 +270,7 @@ REPLACEMENTS = Replacements(
 def complex_form(function: _AnyFunction) -> _AnyFunction:
     """Return a copy of ``function`` that accepts complex numbers.
 
-    The user's functions that ``function`` calls are copied too. When called, the copied function
-    raises an exception if it uses a function that does not accept complex numbers.
+    The copy also uses copies of the user's helper functions. The copy raises an exception if it
+    calls a function that rejects complex numbers.
     """
     return REPLACEMENTS.copy_of(function)

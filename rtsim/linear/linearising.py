@@ -67,19 +67,19 @@ def linearise(
     """Return a linear model about an operating point.
 
     - For a :class:`Model` or a ``Diagram``, the result is ``dx/dt = A x + B u``, ``y = C x + D u``
-      for deviations from the point ``at``. ``at`` is a :class:`Trim`, or a mapping of names to
-      values of states, inputs, discrete signals and parameters. All other values are the declared
-      ones. The outputs are those of the model, or its states if the model has no outputs.
-    - For a :class:`Scenario` and ``plant``, the result is the linear model of this plant at
-      ``time`` (s) of a run.
+      for deviations from the point ``at``. ``at`` is a ``Trim``, or a mapping from names of states,
+      inputs and parameters to values. All other values are the declared ones. The outputs are the
+      outputs of the model or, if it has none, its states.
+    - With a ``Scenario``, the operating point is the state of the plant ``plant`` at ``time`` (s)
+      of a run.
     - For a :class:`Scenario` and ``start`` (``"component.signal"``), the result is the open loop
       from ``start`` to ``end`` (default: ``start``) as a sampled system. See
       :func:`rtsim.linear.open_loop`.
 
-    Derivatives are computed by complex step where the functions allow it, and otherwise by central
-    differences. The attribute ``errors`` of the result contains estimates of the derivatives'
-    errors. Raises :class:`ScenarioError` for a wrong name and :class:`ModelError` for a derivative
-    that is not finite.
+    The complex-step method computes the derivatives of suitable functions; other derivatives are
+    central differences. The attribute ``errors`` of the result contains estimates of the
+    derivatives' errors. Raises :class:`ScenarioError` for a wrong name and :class:`ModelError` for
+    a derivative that is not finite.
 
     Example:
         linearise(heater, at={"temperature": 300.0})
@@ -112,7 +112,7 @@ def linearise(
 
 
 def linear_plant(bound: BoundModel, at: Point) -> StateSpace:
-    """Return the linear model of a plant at a point, with discrete values held constant."""
+    """Return the linear model of a plant with constant discrete values."""
     model = bound.model
     n, d, r = at.x.size, at.z.size, model.outputs.size
     slopes = plant_slopes(bound, at)
@@ -371,10 +371,10 @@ class DelayMargin(NamedTuple):
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of a scenario, cut open at the signal ``start``.
+    """A loop of a scenario, opened at the signal ``start``.
 
-    The system includes the sign of the feedback, so ``input = output`` closes the loop. For
-    negative feedback, textbooks call ``-system`` the return ratio.
+    The system includes the sign of the feedback, so the loop is closed by ``input = output``. For
+    negative feedback, the loop transfer function of textbooks is ``-system``.
     """
 
     network: Network
@@ -387,11 +387,10 @@ class Loop:
     def system(self) -> StateSpace:
         """The open loop from ``start`` to ``end`` as a sampled system.
 
-        The input of the open loop replaces ``start`` in all components that read ``start``. For
-        each signal of ``start``, the open loop has one input and one output for each instant of a
-        common period at which a component sends or reads ``start``. If ``end`` differs from
-        ``start``, the only output is ``end``, sampled at the start of each common period, before
-        the events at that time.
+        All components that read ``start`` receive the input of the open loop instead. The system
+        has one input and one output for each time in a common period at which a component sends or
+        reads ``start``. If ``end`` differs from ``start``, the only output is ``end`` at the start
+        of each common period.
         """
         port, rows = self._rows(self.start)
         found = over_a_period(self.network, self.period, Cut(port, rows, open=True), self._end())
@@ -414,7 +413,7 @@ class Loop:
     def closed_loop(self, delay: float = 0.0, gain: float = 1.0) -> StateSpace:
         """Return the closed loop over a common period, as a system without inputs or outputs.
 
-        The signal is delayed by an additional ``delay`` (s) and multiplied by ``gain``.
+        With ``delay`` (s) and ``gain``, the signal is also delayed and multiplied.
         """
         found = self._closed(delay, gain)
         names = Signals(*(Signal(*label) for label in found.labels))
@@ -441,18 +440,18 @@ class Loop:
     def delay_margin(
         self, *, slow: float = 0.0, longest: float | None = None
     ) -> DelayMargin | None:
-        """Return the least additional delay of the signal that makes the closed loop unstable.
+        """Return the smallest additional delay of the signal that makes the closed loop unstable.
 
-        The delay is added to the latency of the message. For each delay, the eigenvalues of the
-        closed loop are computed, so the only approximation is the linear model. If ``longest`` is
-        not given, a margin above 120 common periods is computed from the frequency response, as if
-        the samples were a band-limited signal. Poles below ``slow`` (rad/s) are ignored.
+        The additional delay comes on top of the latency of the message. The method computes the
+        eigenvalues of the closed loop for each delay, so only the linear model is an approximation.
+        Without ``longest``, margins above 120 common periods are computed from the frequency
+        response. Poles below ``slow`` (rad/s) are ignored.
 
-        The result is ``None`` if the loop is stable at all searched delays. The search ends at
-        ``longest`` (s), by default at 60 common periods for a loop with several signals. For a loop
-        with one signal, the default search covers every delay, unless the second value of
-        :meth:`searched_delay_margin` is finite. Raises :class:`ModelError` for a loop that is
-        unstable without additional delay.
+        The result is ``None`` if the loop is stable for all delays up to the end of the search. The
+        search ends at ``longest`` (s), by default at 60 common periods for a loop with several
+        signals. For a loop with one signal, the default search covers every delay, unless the
+        second value of :meth:`searched_delay_margin` is finite. Raises :class:`ModelError` for a
+        loop that is unstable without additional delay.
         """
         return self.searched_delay_margin(slow=slow, longest=longest)[0]
 
@@ -461,9 +460,8 @@ class Loop:
     ) -> tuple[DelayMargin | None, float]:
         """Return the result of :meth:`delay_margin`, and the largest searched delay (s).
 
-        If the gain of the loop is 1 at no frequency, the loop is stable at every delay, and the
-        largest searched delay is infinite. The largest searched delay is finite if the gain could
-        reach 1 below the searched frequencies (:attr:`Margins.searched_above`).
+        If the loop gain is nowhere 1, the loop is stable for every delay, and the largest searched
+        delay is infinite.
         """
         step = self.period.seconds
         limit = _PERIODS * step if longest is None else longest
@@ -565,9 +563,9 @@ def open_loop(
 ) -> Loop:
     """Return the loop of ``scenario`` that passes through the signal ``start``.
 
-    The loop contains controllers with their sample periods and latencies, sensors, sampled blocks
-    and updates of models. Random values and external inputs are treated as constant. Guards,
-    declared changes and faults are ignored.
+    The loop contains controllers with their sample periods and latencies, sensors and sampled
+    blocks. Random values and external inputs count as constant. Guards, declared changes and faults
+    are ignored.
 
     Args:
         scenario: The scenario.

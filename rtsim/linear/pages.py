@@ -31,8 +31,6 @@ _RINGS = (0.5, 1.0, 3.0, 6.0, 12.0)
 
 
 class Table(NamedTuple):
-    """A table of the page. ``head`` contains the titles of the columns, and ``rows`` the texts."""
-
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
@@ -44,11 +42,11 @@ def write_page(
     path: Path, title: str, head: str, plant: StateSpace, loops: Mapping[str, StateSpace],
     margins: Table, poles: Table, slow: float = 0.0,
 ) -> None:  # fmt: skip
-    """Write a page with the margins, the plots of each loop, and the poles.
+    """Write an HTML page with the margins and plots of open loops, and the poles of a plant.
 
     ``loops`` contains open loops with one input and one output, by name. ``head`` is the text below
-    the title. The plots begin at the frequency ``slow`` (rad/s), as the margins ignore lower
-    frequencies.
+    the title. The plots begin at the frequency ``slow`` (rad/s), below which the margins are not
+    computed.
     """
     sections = [("margins", "Margins", margins.html())]
     for i, (name, loop) in enumerate(loops.items()):
@@ -71,8 +69,8 @@ def _drawn(figure: go.Figure) -> str:
 def bode_data(loop: StateSpace, slow: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return frequency (rad/s), gain (dB) and phase (deg) of the return ratio, each (k,).
 
-    The frequencies begin at ``slow`` rad/s. The phase is continuous. At the lowest frequency, the
-    phase is between -360 and 0 deg.
+    The frequencies begin at ``slow`` rad/s. The phase is continuous. The phase at the lowest
+    frequency is between -360 and 0 deg.
     """
     omega = frequencies(loop, 1200)
     omega = omega[omega >= min(slow, omega[-1] / 10.0)]

@@ -1,8 +1,7 @@
 """Linear models of plants, and the data classes for the linear components of a scenario.
 
-A plant may have algebraic constraints ``0 = G(x, y, z, u)``. Near an operating point, these
-equations determine the algebraic variables y. The implicit function theorem therefore eliminates y:
-``dy = -(dG/dy)^-1 (dG/dx dx + dG/dz dz + dG/du du)``.
+A plant may have algebraic constraints ``0 = G(x, y, z, u)``. The implicit function theorem
+therefore eliminates y: ``dy = -(dG/dy)^-1 (dG/dx dx + dG/dz dz + dG/du du)``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Point:
     def of(cls, model: Model, values: Mapping[str, object] | None = None, t: float = 0.0) -> Point:
         """Return the declared values of ``model`` as an operating point.
 
-        ``values`` replaces some of the declared values, by name.
+        ``values`` replaces declared values, by name.
         """
         layouts = layouts_of(model)
         by_layout: dict[str, dict[str, object]] = {letter: {} for letter in layouts}
@@ -64,7 +63,7 @@ def layouts_of(model: Model) -> dict[str, Signals]:
 
 
 def model_of(what: object) -> Model:
-    """Return the model of ``what``, which is a :class:`Model` or a diagram.
+    """Return the model of ``what``, which is a model or a diagram.
 
     A diagram has a method ``model()``. Raises :class:`ScenarioError` for any other object.
     """
@@ -103,8 +102,7 @@ def system_at(
 ) -> System:
     """Run a scenario to ``time`` (s) and return the system after all events at this time.
 
-    The run is not paced, and declared faults are ignored. Raises :class:`ScenarioError` for a
-    negative time, and all errors of the run.
+    The run is not in real time and has no faults. Raises ``ScenarioError`` for a negative time.
     """
     # Imported here because it takes longer to import than the rest.
     from rtsim.runs.simulation import simulate
@@ -128,7 +126,7 @@ def point_in(system: System, name: str) -> Point:
 
 
 def check_undelayed(model: Model) -> None:
-    """Raise :class:`ModelError` for a model with delays, which has infinitely many states."""
+    """Raise ``ModelError`` for a model with delays, because it has infinitely many states."""
     if model.delays:
         raise ModelError(
             f"model {model.name} has delayed signals, which have no linear model with a finite "
@@ -138,11 +136,7 @@ def check_undelayed(model: Model) -> None:
 
 
 def check_ordinary(model: Model) -> None:
-    """Raise :class:`ModelError` for a model with delays or with algebraic variables.
-
-    The linear model of a loop would treat algebraic variables as discrete signals, which stay
-    constant.
-    """
+    """Raise :class:`ModelError` for a model with delays or with algebraic variables."""
     check_undelayed(model)
     if model.origin is not None and model.origin.algebraic.size:
         raise ModelError(
@@ -153,10 +147,10 @@ def check_ordinary(model: Model) -> None:
 
 
 def solved(bound: BoundModel, at: Point) -> Point:
-    """Solve the algebraic equations at the operating point ``at``; return the solved point.
+    """Solve the algebraic equations at an operating point, and return the solved point.
 
-    The search begins at the algebraic values in ``at``. For a model without algebraic variables,
-    the function returns ``at`` unchanged. Raises :class:`ModelError` if no solution is found.
+    The search begins at the algebraic values in ``at``. Without algebraic variables, the result is
+    ``at`` itself. Raises :class:`ModelError` if no solution is found.
     """
     model = bound.model
     if model.origin is None or not model.origin.algebraic.size:
@@ -215,11 +209,11 @@ class Equations:
 
 
 def eliminated(found: Jacobian, model: Model, n: int, d: int) -> tuple[Matrix, Matrix]:
-    """Eliminate the algebraic variables from a Jacobian of :class:`Equations`.
+    """Eliminate the algebraic variables from a Jacobian.
 
-    Returns the derivatives of rates and outputs, and estimates of the errors. The columns of both
-    matrices are those of ``found``: x, z (the first ``d`` discrete signals), y and u. The columns
-    of y are 0. Raises :class:`ModelError` for a singular Jacobian.
+    Returns the derivatives of rates and outputs, with estimates of their errors. The columns of the
+    Jacobian are x, z, y and u. The columns of y are 0. Raises :class:`ModelError` for a singular
+    Jacobian.
     """
     assert model.origin is not None
     names = model.origin.algebraic.columns
@@ -248,12 +242,12 @@ DISCRETE_HELD = "discrete values are held constant"
 
 @dataclass(frozen=True)
 class PlantSlopes:
-    """Derivatives of a plant by the n states, d discrete signals and m inputs (x, z, u).
+    """Derivatives of a plant by its states, discrete signals and inputs (x, z, u).
 
     ``rate`` (n, n + d + m) contains the derivatives of dx/dt, ``output`` (r, n + d + m) those of
     the outputs. ``errors`` (n + r, n + d + m) estimates their errors. ``exact`` contains the
-    indices of the variables whose derivatives were computed by complex step. ``notes`` reports
-    kinks in states and inputs, but not in discrete values, which are often flags.
+    indices of the derivatives by the complex-step method. ``notes`` reports kinks, except in
+    discrete values, which are often flags.
     """
 
     rate: Matrix
@@ -266,7 +260,7 @@ class PlantSlopes:
 def plant_slopes(bound: BoundModel, at: Point) -> PlantSlopes:
     """Return the derivatives of a plant at an operating point.
 
-    In a model with modes, the mode is constant. Raises :class:`ModelError` if a value near the
+    In a model with modes, the mode is held constant. Raises :class:`ModelError` if a value near the
     point is not finite.
     """
     model = bound.model
@@ -343,7 +337,7 @@ def kink_notes(
     owner: str,
     without: Container[int] = (),
 ) -> tuple[str, ...]:
-    """Return a sentence for each variable with a kink, except the variables in ``without``."""
+    """Return a sentence for each variable with a kink, except those in ``without``."""
     by_column: dict[int, list[tuple[int, float]]] = {}
     for row, column, jump in found.kinks:
         by_column.setdefault(column, []).append((row, jump))
@@ -372,7 +366,7 @@ Rows = list[int]
 
 @dataclass(frozen=True)
 class Link:
-    """Connection from elements (``out``) of a port to inputs (``into``) of a component."""
+    """Connection from elements of a port to inputs of a component."""
 
     port: str
     into: Rows
@@ -384,7 +378,7 @@ class Link:
 
 @dataclass(frozen=True)
 class LinearPlant:
-    """A plant with its linear model, its connections, and the period of its steps."""
+    """A linear plant with its connections and the period of its steps."""
 
     name: str
     sizes: tuple[int, int, int, int]
@@ -398,7 +392,7 @@ class LinearPlant:
 
 @dataclass(frozen=True)
 class LinearTask:
-    """A task that multiplies a vector by ``matrix``; the subclasses define the vector."""
+    """A task that multiplies a vector by ``matrix``; subclasses define the vector."""
 
     name: str
     period: Period | None
@@ -407,10 +401,10 @@ class LinearTask:
 
 @dataclass(frozen=True)
 class Sender(LinearTask):
-    """A controller or a sensor, which computes its outputs and sends them as a message.
+    """A linear controller or sensor, which sends its outputs as a message.
 
-    ``matrix`` multiplies the vector (memory, inputs); the product is the vector (next memory,
-    outputs). A sensor has no memory, and the matrix of a sensor is the unit matrix.
+    The product of ``matrix`` and the vector (memory, inputs) is the vector (next memory, outputs).
+    The matrix of a sensor is the identity.
     """
 
     matrix: Matrix
@@ -433,7 +427,7 @@ class Changer(LinearTask):
 
 @dataclass(frozen=True)
 class Network:
-    """All linear components of a scenario. The tasks are sorted by the order of their reactions."""
+    """All linear components of a scenario. The tasks are in the order of their reactions."""
 
     plants: tuple[LinearPlant, ...]
     tasks: tuple[LinearTask, ...]

@@ -20,11 +20,12 @@ from rtsim.scenario.scenario import Scenario
 
 @dataclass(frozen=True)
 class LoopReport:
-    """Margins of a loop that is cut at the signal ``name``.
+    """Margins of a loop that is opened at the signal ``name``.
 
-    ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` if no delay up to
-    ``delay_searched`` s makes the loop unstable, or if ``delay_problem`` gives another reason. A
-    signal that is not sent as a message has only an approximate delay margin, ``approximate`` (s).
+    ``margins`` is ``None`` for a loop with several signals. ``delay`` is ``None`` if the loop is
+    stable for all delays up to ``delay_searched`` s, or if ``delay_problem`` gives a reason. For a
+    signal that is not a message, the report contains only the approximate delay margin
+    ``approximate`` (s).
     """
 
     name: str
@@ -59,7 +60,7 @@ class LoopReport:
 
 @dataclass(frozen=True)
 class LinearReport:
-    """The linear model of a plant at ``time`` (s), an open loop, and the margins of loops."""
+    """The linear model of a plant, an open loop, and the margins of loops, at ``time`` (s)."""
 
     plant_name: str
     time: float
@@ -123,16 +124,15 @@ def linear_report(
     slow: float = 0.0,
     compile: Compilation = True,
 ) -> LinearReport:
-    """Return the poles of a plant and the margins of its loops at ``time`` s of a run.
+    """Return the poles of a plant and the margins of its loops at ``time`` (s) of a run.
 
-    By default, the report contains one loop through each signal that the plant reads from a
-    message, and one loop through each whole message from which the plant reads several signals.
-    ``start`` selects another signal, or a component with all its signals. If ``start`` and ``end``
-    are given, the report contains the open loop between the two signals and no margins.
+    By default, the report covers one loop for each signal and each message that the plant receives.
+    With ``start``, the report covers the loop through another signal, or the loops through all
+    signals of a component. With ``start`` and ``end``, the report contains the open loop between
+    both signals, without margins.
 
-    If a default loop has no linear model, the report contains no loops, but the poles of the plant
-    and a note with the reason. If a loop that ``start`` selects has no linear model, the error is
-    raised.
+    If a default loop has no linear model, the report contains the poles of the plant and a note. If
+    the loop through ``start`` has no linear model, an error is raised.
     """
     name, _ = plant_of(scenario, plant)
     system = system_at(scenario, time, compile=compile)

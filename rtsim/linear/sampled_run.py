@@ -1,9 +1,9 @@
-"""Simulation of linear components over one common period, with matrices as values.
+"""Simulate linear components over one common period, with matrices instead of numbers.
 
-The run follows docs/semantics.md: at each time, messages arrive, tasks react, writes take effect,
-and plants read their inputs. Each value is a matrix. The matrix has one row for each number in the
-value. The columns are the state at the start of the period, followed by the inputs. Between two
-events, the inputs of a plant are constant, and the plant moves by its exact transition matrix.
+As in docs/semantics.md, messages arrive, tasks react, changes take effect, and plants read their
+inputs. Each value is a matrix. A matrix expresses values as linear functions of the state at the
+start of the period and of the inputs. Between events, a plant with constant inputs moves by its
+exact transition matrix.
 
 Source: K. J. Astrom, B. Wittenmark, Computer-Controlled Systems (1997), sections 2.3 and 3.2.
 """
@@ -27,10 +27,10 @@ MOST_INSTANTS = 20_000
 
 @dataclass(frozen=True)
 class Cut:
-    """Change of a signal on its way to the components that read it.
+    """A change of a signal between its sender and its receivers.
 
-    The signal (elements ``rows`` of ``port``) is multiplied by ``gain`` and delayed by
-    ``delay_ns``. If ``open`` is true, inputs of the open loop replace the signal.
+    The elements ``rows`` of ``port`` are multiplied by ``gain`` and delayed by ``delay_ns``. With
+    ``open``, inputs of the open loop replace the signal.
     """
 
     port: str
@@ -42,7 +42,7 @@ class Cut:
 
 @dataclass
 class Transit:
-    """A message in transit; on arrival, ``payload`` replaces the elements ``rows`` of ``port``."""
+    """A message in transit, whose ``payload`` will replace the elements ``rows`` of ``port``."""
 
     arrival: tuple[Time, int]
     port: str
@@ -69,7 +69,7 @@ class PlantValues:
 
 @dataclass
 class SampledRun:
-    """A simulation with matrices as values; ``columns`` is the number of columns of each matrix."""
+    """A simulation whose values are matrices with a number of columns."""
 
     network: Network
     cut: Cut | None
@@ -105,7 +105,7 @@ class SampledRun:
     # -- time ----------------------------------------------------------------------------------
 
     def run(self, until: Time) -> None:
-        """Process all events before ``until``, and advance the plants to ``until``."""
+        """Process all events before the time ``until``, and advance the plants to ``until``."""
         for _ in range(MOST_INSTANTS):
             at = self._next()
             if at >= until:
@@ -233,10 +233,6 @@ class SampledRun:
     def _parts(
         self, task: Sender, payload: Matrix, at: Time
     ) -> list[tuple[Rows, Matrix, Fraction]]:
-        """Split a message into signals with different delays.
-
-        Each tuple contains the rows, their values, and their additional delay.
-        """
         everything = list(range(task.outputs.size))
         cut = self.cut
         if cut is None or cut.port != task.name:
@@ -301,7 +297,7 @@ Ends = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class PeriodMatrices:
-    """Final state and outputs of a period, as functions of the initial state and the inputs."""
+    """State at the end of a period, and outputs, as linear functions."""
 
     state: Matrix
     inputs: Matrix
@@ -312,8 +308,6 @@ class PeriodMatrices:
 
 @dataclass(frozen=True)
 class _Slot:
-    """Elements of the state: their labels, and functions that read and write them."""
-
     labels: list[Label]
     get: Callable[[], Matrix]
     put: Callable[[Matrix], None]
@@ -322,11 +316,10 @@ class _Slot:
 def over_a_period(
     network: Network, period: Period, cut: Cut | None, end: Ends | None = None
 ) -> PeriodMatrices:
-    """Return the sampled system that describes ``network`` over one period.
+    """Return a sampled system for one common period of ``network``.
 
-    The period includes the events at its start. If ``cut.open`` is true, the inputs of the system
-    replace the signal that ``cut`` selects. The outputs are the values of this signal or, if
-    ``end`` is given, of the signal ``end`` at the start of the period, before the events.
+    With ``cut.open``, the inputs of the system replace the signal that ``cut`` selects. The outputs
+    are the values of this signal, or the signal ``end`` at the start of the period.
     """
     run = SampledRun(network, cut)
     first = _settled(network, period, cut)

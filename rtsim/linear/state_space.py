@@ -38,10 +38,9 @@ def is_fraction(system: object) -> bool:
 
 
 def labels_of(system: Any, kind: str, default: Signals) -> Signals:
-    """Convert labels such as ``"name [unit]"`` to signals with names and units.
+    """Convert labels such as ``"name [unit]"`` to signals.
 
-    ``kind`` is "state", "input" or "output". If the system has no labels, the result is
-    ``default``.
+    ``kind`` is "state", "input" or "output". Without labels, the result is ``default``.
     """
     labels = getattr(system, f"{kind}_labels", None)
     if labels is None or len(labels) != default.size:
@@ -99,7 +98,7 @@ def shown_system(
     """Return a linear system as HTML.
 
     ``poles`` contains the value (rad/s), frequency (rad/s) and damping of each pole. ``matrix`` is
-    [A B; C D]. ``rows`` and ``columns`` are the names of the matrix rows and columns.
+    [A B; C D].
     """
     seen = [[f"{value:.6g}", frequency, damping] for value, frequency, damping in poles]
     head = ("pole", "frequency [rad/s]", "damping")
@@ -146,9 +145,9 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pole:
-    """A pole, or a pair of conjugate poles.
+    """A real pole, or a pair of conjugate poles.
 
-    ``value`` is the pole in the s plane (1/s) or, for a sampled system, in the z plane (no unit).
+    ``value`` is the pole in the s plane (1/s); for a sampled system, it is the pole in the z plane.
     ``rate`` is the pole in the s plane; for a sampled system, it is ``log(z) / period``.
     """
 
@@ -162,7 +161,7 @@ class Pole:
 
     @property
     def damping(self) -> float:
-        """The damping ratio, which is 1 for a decaying real pole and -1 for a growing one."""
+        """The damping ratio; a real pole has 1 if it decays and -1 if it grows."""
         size = abs(self.rate)
         if math.isinf(self.rate.real):
             return 1.0
@@ -175,13 +174,12 @@ class StateSpace:
 
     Without ``period``, the system is ``dx/dt = A x + B u``, ``y = C x + D u``. With a ``period`` in
     s, the system is ``x[k+1] = A x[k] + B u[k]``, ``y[k] = C x[k] + D u[k]``. ``states``,
-    ``inputs`` and ``outputs`` contain names and units of the elements. The default names are
-    ``x_0``, ``u_0``, ``y_0`` and so on. Raises :class:`ScenarioError` for matrices or names of
-    inconsistent sizes.
+    ``inputs`` and ``outputs`` contain names and units. The default names are ``x_0``, ``u_0``,
+    ``y_0`` and so on. Raises :class:`ScenarioError` for matrices or names of inconsistent sizes.
 
     :func:`rtsim.linearise` sets further attributes. ``method`` describes how the derivatives were
     computed. ``errors`` (n + r, n + m) estimates the absolute error of each element of ``[A B; C
-    D]``. ``notes`` lists effects that the linear model ignores.
+    D]``. ``notes`` lists effects that the linear model does not include.
 
     Example:
         StateSpace([[0, 1], [-4, -0.4]], [0, 1], [1, 0])
@@ -297,8 +295,8 @@ class StateSpace:
     def to_control(self) -> Any:
         """Return the system as a ``StateSpace`` of python-control (extra ``control``).
 
-        Labels have the form ``"name [unit]"``, or ``"name"`` without a unit. The method :meth:`of`
-        converts the result back to an equal :class:`StateSpace`.
+        Labels have the form ``"name [unit]"``, or ``"name"`` without a unit. The method ``of``
+        converts the result back without a difference.
         """
         matrices = (self.a, self.b, self.c, self.d)
         signals = (self.states, self.inputs, self.outputs)
@@ -313,7 +311,7 @@ class StateSpace:
     ) -> StateSpace:
         """Return the system with selected states, inputs and outputs, in the given order.
 
-        ``None`` selects all elements. States that are not selected are treated as constant.
+        ``None`` selects all elements. States that are not selected count as constant.
         """
         x, u, y = (
             _chosen(kind, signals, names)
@@ -336,7 +334,7 @@ class StateSpace:
         )  # fmt: skip
 
     def sampled(self, period: Duration | Period) -> StateSpace:
-        """Discretise the system for inputs that are constant over each ``period`` (s).
+        """Discretise the system for inputs that are constant during each ``period`` (s).
 
         The method is zero-order hold. Raises :class:`ScenarioError` for a sampled system.
         """
@@ -350,7 +348,10 @@ class StateSpace:
 
     @property
     def poles(self) -> list[Pole]:
-        """The poles, sorted by frequency. A conjugate pair is one entry, with imag > 0."""
+        """The poles, sorted by frequency.
+
+        A pair of conjugate poles is one entry, with a positive imaginary part.
+        """
         values = np.linalg.eigvals(self.a) if len(self.a) else np.zeros(0)
         found = [Pole(complex(v), self._rate(complex(v))) for v in values if v.imag >= 0.0]
         return sorted(found, key=lambda p: (p.frequency, p.rate.real, p.rate.imag))
@@ -364,7 +365,7 @@ class StateSpace:
 
     @property
     def stable(self) -> bool:
-        """True if all poles are in the open left half-plane, or inside the unit circle."""
+        """True if all poles are in the left half-plane or, if sampled, inside the unit circle."""
         values = np.linalg.eigvals(self.a) if len(self.a) else np.zeros(0)
         if self.period is None:
             return bool((values.real < 0.0).all())
@@ -418,7 +419,7 @@ class StateSpace:
 
 
 def held(a: Matrix, b: Matrix, seconds: float) -> tuple[Matrix, Matrix]:
-    """Discretise the system over ``seconds`` with constant inputs.
+    """Discretise the system for inputs that are constant during ``seconds``.
 
     Returns the transition matrix (n, n) and the input matrix (n, m).
     """

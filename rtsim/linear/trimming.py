@@ -1,4 +1,4 @@
-"""Search for a trim: values of a model, within bounds, that keep chosen states steady."""
+"""Search for a trim: values of a model for which the states are constant."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _by_name(residual: Residual, model: Model) -> Residual:
 
 
 class TrimEquations:
-    """The residuals of a trim as a function of the free values (n,), whose names are ``names``."""
+    """The residuals of a trim as a function of the free values (n,)."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ def free_values(
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     """Return the start value and the bounds of each free element.
 
-    ``named`` is true if ``free`` contains states, inputs or parameters of the model.
+    ``named`` is True if ``free`` contains names of states, inputs or parameters.
     """
     guess: dict[str, float] = {}
     limits: dict[str, tuple[float, float]] = {}
@@ -187,10 +187,6 @@ def _elements(model: Model, name: str) -> list[tuple[str, str, int]]:
 
 
 def _known(model: Model, name: str) -> tuple[str, str, int]:
-    """Return the name, the vector's name and the index of the element for the free value ``name``.
-
-    The name of the vector is empty if ``name`` is not a scalar value of the model.
-    """
     try:
         found = _elements(model, name)
     except UnknownName:
@@ -214,11 +210,6 @@ def _with(model: Model, start: Point, values: Mapping[str, object]) -> Point:
 
 
 def _placed(model: Model, start: Point, values: Mapping[str, object]) -> Point:
-    """Return ``start`` with some values replaced, by name, without a check of their ranges.
-
-    The ranges are not checked, because a difference quotient at the end of a range uses values
-    outside the range.
-    """
     layouts = layouts_of(model)
     vectors = {letter: getattr(start, letter).copy() for letter in layouts}
     for name, value in values.items():
@@ -275,7 +266,7 @@ _POLISHINGS = 6
 
 
 class Equations(Protocol):
-    """Interface of equations ``f(v) = 0`` with a label for each equation."""
+    """Interface of equations ``f(v) = 0``, with a label for each equation."""
 
     @property
     def labels(self) -> Sequence[str]: ...
@@ -290,7 +281,7 @@ class Equations(Protocol):
 class Solution:
     """A solution (n,) of equations, with residuals (k,) and condition number.
 
-    ``free_directions`` contains the directions (n,) in which the solution is undetermined.
+    ``free_directions`` contains the directions (n,) in which the solution is not determined.
     """
 
     at: Vector
@@ -304,9 +295,9 @@ class Solution:
 
 
 def solve(equations: Equations, first: Vector, low: Vector, high: Vector) -> Solution:
-    """Search for a solution by least squares and Newton's method, starting at ``first`` (n,).
+    """Solve equations by least squares and Newton's method, starting at ``first`` (n,).
 
-    The search may end without a solution, so check ``worst`` of the result. Raises
+    Check ``worst`` of the result, because the search may end without a solution. Raises
     :class:`ModelError` for an equation that is not finite, or that depends on none of the unknowns.
     """
     with needs("scipy", "a trim"):
@@ -396,18 +387,19 @@ _SAME = 1e-6
 class Trim:
     """A trimmed operating point.
 
-    - ``free``: the values that were found for the free values, by name.
-    - ``values``: all states, discrete values, inputs and parameters, by name of the signal.
-    - ``outputs``: the values of the model's outputs, by name of the element.
-    - ``residuals``: the remaining error of each equation, in its unit. ``residual`` is the largest.
-    - ``condition``: condition number of the Jacobian of the equations with respect to the free
-      values. The columns of the Jacobian are scaled by ``max(1, |value|)``, its rows to length 1.
-      With a condition number of 10^k, the solution loses k digits of accuracy.
-    - ``undetermined``: directions in which the free values can change while the residuals stay 0,
-      to first order. The tuple is empty if the equations determine all free values.
-    - ``unique``: whether all free values are determined and no other solution was found.
-    - ``at_bounds``: free values that lie at a bound.
-    - ``others``: solutions that were found from other start values.
+    - ``free`` contains the values that the search found, by name.
+    - ``values`` contains all states, discrete values, inputs and parameters, by name.
+    - ``outputs`` contains the outputs of the model, by name of the element.
+    - ``residuals`` contains the remaining error of each equation, in the unit of the equation.
+      ``residual`` is the largest.
+    - ``condition`` is the condition number of the equations' Jacobian by the free values. The
+      columns of the Jacobian are scaled by ``max(1, |value|)``, its rows to length 1. A condition
+      number of 10^k means a loss of k digits of accuracy.
+    - ``undetermined`` contains directions in which the free values can change without a change of
+      the residuals, to first order.
+    - ``unique`` is True if the free values are determined and no other solution was found.
+    - ``at_bounds`` contains the free values at one of their bounds.
+    - ``others`` contains solutions that were found from other start values.
     """
 
     model: str
@@ -422,7 +414,7 @@ class Trim:
     point: Point = field(repr=False, kw_only=True)
 
     def __getitem__(self, name: str) -> Any:
-        """Return the free value, signal or output ``name``, such as ``level["throttle"]``.
+        """Return a free value, signal or output by name, such as ``level["throttle"]``.
 
         An unknown name raises :class:`UnknownName`.
         """
@@ -438,7 +430,7 @@ class Trim:
 
     @property
     def unique(self) -> bool:
-        """True if the solution is locally unique and no other solution was found."""
+        """True if the free values are determined and no other solution was found."""
         return not self.undetermined and not self.others
 
     def _repr_html_(self) -> str:
@@ -461,10 +453,10 @@ class Trim:
         return "\n".join(lines)
 
     def set_in(self, scenario: Scenario, plant: str = "") -> None:
-        """Set the states, discrete values, parameters and inputs of a plant to the trimmed values.
+        """Set the states, inputs and parameters of a plant to the trimmed values.
 
-        An input that receives messages has its trimmed value until the first message arrives. An
-        input that is connected to a source or another plant does not use its trimmed value.
+        An input that receives messages keeps its trimmed value until the first message. The trimmed
+        value of an input is not used if the input is connected to a source or another plant.
         """
         name, component = plant_of(scenario, plant)
         wired = {n for n, source in component.inputs.items() if isinstance(source, str)}
@@ -490,11 +482,10 @@ def trim(
     starts: int = 0,
     compile: Compilation = True,
 ) -> Trim:
-    """Find ``free`` values for which the states in ``steady`` have the wanted rates.
+    """Find values for ``free`` such that the states in ``steady`` are constant or have given rates.
 
-    SciPy's ``least_squares`` solves the equations, and Newton's method improves the solution. If
-    there are more free values than equations, the result is one of many solutions, and its
-    attribute ``unique`` is false.
+    SciPy's ``least_squares`` solves the equations, and Newton's method improves the solution. With
+    more free values than equations, the result is one of many solutions, and ``unique`` is False.
 
     Args:
         what: A :class:`Model`, a ``Diagram`` or a :class:`Scenario`.

@@ -1,4 +1,4 @@
-"""A fixed-wing unmanned aircraft: the Aerosonde of Beard and McLain, with propeller and motor.
+"""Model of the Aerosonde, a small unmanned aircraft, from the book of Beard and McLain.
 
 Sources:
 
@@ -6,14 +6,14 @@ Sources:
   appendix E, with the revised figures of the book's programs (``aerosonde_parameters`` of
   mavsim_public, legacy_mavsim_python and mavsim_simulink, which agree except for the sign of
   ``c_n_p``; this file takes the sign of mavsim_simulink and mavsim_matlab).
-- Propeller and motor: McLain's supplement to the book. Thrust and torque coefficients are
-  quadratic in the advance ratio; the speed of the propeller balances the torques of motor and
-  propeller at each instant.
+- The propeller and the motor are modelled as in McLain's supplement to the book. The thrust and
+  torque coefficients are quadratic in the advance ratio, and the motor torque equals the propeller
+  torque at each instant.
 
-The lift follows a line up to the stall, and a flat plate beyond; a sigmoid blends both (equations
-4.9 and 4.10 of the book). The drag is parasitic and induced (equation 4.11); ``c_d_p`` is that of
-mavsim_python, because earlier programs have no parasitic drag.
-``tests/models/test_aerosonde.py`` compares trim and linear model with those of the book's programs.
+Up to the stall, the lift is linear in the angle of attack; beyond the stall, the wing acts as a
+flat plate (equations 4.9 and 4.10). The drag is the sum of parasitic and induced drag (equation
+4.11). ``tests/models/test_aerosonde.py`` compares trim and linear model with those of the book's
+programs.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _LOWEST = 0.15
 
 @compiled
 def lift_coefficient(alpha: float, zero: float, slope: float, stall: float, sharp: float) -> float:
-    """Return the lift coefficient at ``alpha`` (rad): a line, and a flat plate beyond the stall.
+    """Return the lift coefficient at the angle of attack ``alpha`` (rad).
 
-    ``zero`` and ``slope`` (1/rad) are those of the line, ``stall`` (rad) is the angle of the
-    transition and ``sharp`` its rate.
+    ``zero`` and ``slope`` (1/rad) define the linear part, and ``stall`` (rad) and ``sharp`` the
+    transition to the flat plate.
     """
     below, above = math.exp(-sharp * (alpha - stall)), math.exp(sharp * (alpha + stall))
     plate = (1.0 + below + above) / ((1.0 + below) * (1.0 + above))
@@ -64,7 +64,7 @@ def lift_coefficient(alpha: float, zero: float, slope: float, stall: float, shar
 
 
 class Aerosonde(Vehicle):
-    """An aircraft of 11 kg with elevator, aileron, rudder, and an electric motor."""
+    """A fixed-wing aircraft of 11 kg with an electric motor."""
 
     mass = rt.parameter("kg", 11.0, low=1e-9)
     ixx = rt.parameter("kg m2", 0.8244, low=1e-12)
@@ -189,10 +189,10 @@ AEROSONDE = Aerosonde.model()
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyFlight:
-    """A flight along a course without change of heading, in still air.
+    """A straight flight with constant heading in still air.
 
-    Angles are in rad, ``altitude`` in m, ``speed`` over the Earth in m/s; ``parameters`` replaces
-    defaults of the aircraft.
+    Angles are in rad, ``altitude`` in m, and ``speed`` over the Earth in m/s; ``parameters``
+    replaces default values of the aircraft.
 
     Example:
         flight = SteadyFlight(latitude=0.6, longitude=0.0, altitude=100.0).trim()
@@ -209,7 +209,7 @@ class SteadyFlight:
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     def states(self, roll: float, pitch: float) -> dict[str, object]:
-        """Return the states by name for a roll and a pitch angle (rad)."""
+        """Return the states by name for given roll and pitch angles (rad)."""
         flat = self.speed * math.cos(self.climb)
         down = -self.speed * math.sin(self.climb)
         x = initial_state(
@@ -220,7 +220,7 @@ class SteadyFlight:
         return {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
 
     def trim(self) -> Trim:
-        """Find roll, pitch, throttle and surfaces; raise :class:`ModelError` if there are none."""
+        """Find roll, pitch, throttle and surface angles; raise ``ModelError`` if impossible."""
         earth_rate = self.parameters.get("earth_rate", EARTH_RATE)
 
         def place(free: Mapping[str, float]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The Aerosonde that a person flies: the stick commands bank and pitch angle."""
+"""The Aerosonde controlled by a person, whose stick commands bank and pitch angle."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ STALL = Cue("stall", "aerosonde.alpha", shaker=(0.2, 0.4), horn=0.3, band=0.02)
 
 @compiled
 def limited(value: float, most: float) -> float:
-    """Return ``value`` within -``most`` to ``most``."""
     return max(-most, min(most, value))
 
 
 class AttitudeController(rt.Controller, compile=True):
-    """Controller of roll and pitch angle, with a damper of the yaw rate.
+    """Controller of roll and pitch angle with a yaw damper.
 
-    The gains follow from the roll and pitch dynamics of the linear model in chapter 5 of Beard and
-    McLain. The angles are those of the vehicle: the controller has no estimator of its own.
+    The gains are derived from the linear model in chapter 5 of Beard and McLain. The controller
+    reads the true angles of the aircraft instead of estimates.
     """
 
     period = PERIOD
@@ -98,7 +97,7 @@ def scenario(
     wind: float = 0.0,
     wind_from: float = 0.0,
 ) -> rt.Scenario:
-    """Fly the Aerosonde with a stick; the flight begins in the air, 600 m before the runway.
+    """Fly the Aerosonde with a stick, beginning in the air 600 m before the runway.
 
     Args:
         until: end of the run, s.
@@ -154,7 +153,6 @@ def scenario(
 
 
 def _show(out: rt.Scenario) -> None:
-    """Declare what viewers show, and the plots of reports."""
     out.show(
         drawn("aerosonde", "aircraft", 2.9),
         Ground(ground_grid(), AIRFIELD[0], AIRFIELD[1]),

@@ -1,8 +1,8 @@
 """US Standard Atmosphere 1976, from 5 km below sea level to 86 km.
 
 Source: NOAA/NASA/USAF, "U.S. Standard Atmosphere, 1976", tables 2 to 4 and equations 18, 23, 33, 42
-and 50. Temperature is the molecular-scale temperature, which differs from the kinetic temperature
-only above 80 km.
+and 50. The temperature is the molecular-scale temperature, which differs from the kinetic
+temperature only above 80 km.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""A bouncing ball that comes to rest: the smallest model with an event.
+"""A bouncing ball that comes to rest, the smallest model with an event.
 
-The ball falls freely. When the height crosses zero downwards, the ball bounces, and its speed is
-multiplied by ``restitution``. The durations of the bounces are a geometric series with a finite sum
-(Zeno). In the stop mode the ball lies still.
+The ball falls freely. At each impact, the speed of the ball is reversed and multiplied by
+``restitution``. The times between impacts decrease geometrically, so infinitely many impacts occur
+in a finite time (Zeno). In the stop mode, the ball lies on the ground.
 
 Let h0 be the initial height, v0 the initial speed, g gravity and e the restitution. The first
-impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). The time between impact n and
-impact n + 1 is 2 v1 e^n/g. The ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
+impact is at t1 = (v0 + v1)/g with speed v1 = sqrt(v0^2 + 2 g h0). The time between
+impact n and impact n + 1 is 2 v1 e^n/g. The ball comes to rest at t1 + 2 v1 e/(g (1 - e)).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ BALL = Ball.model()
 
 
 def scenario(*, until: Duration = 4, step: Duration = "1/100", solver: str = "rk4") -> rt.Scenario:
-    """A bouncing ball: dropped from 1 m, at rest after 2.56 s."""
+    """A bouncing ball that is dropped from 1 m and comes to rest after 2.56 s."""
     out = rt.Scenario("ball", until=until)
     ball = out.plant(Ball(), step=step, solver=solver)
     out.plot("height [m]", ball.height)

@@ -1,14 +1,14 @@
 """Base class for rigid bodies with six degrees of freedom on the rotating Earth.
 
-The state has 13 elements: ECI position and velocity, the quaternion from ECI to body axes (scalar
-first), and the body rates relative to inertial space. A derived class computes its derivative in
-three steps::
+The 13 states are position and velocity in ECI, the quaternion from ECI to body axes (scalar first),
+and the body rates relative to inertial space. A derived class computes its derivative in three
+steps::
 
     c11, …, c33, u, v, w, p, q, r, altitude = self.air_flow()
     compute forces and moments from the flow
     self.accelerate(d, c11, …, c33, fx, fy, fz, l, m, n)
 
-The body axes have their origin in the centre of mass: x forward, y right, z down. The methods
+The origin of the body axes is the centre of mass; x points forward, y right and z down. The methods
 allocate no memory.
 """
 
@@ -47,7 +47,7 @@ NASA's DAVE-ML models use the same limit.
 
 
 def drawn(plant: str, shape: str = "box", length: float = 10.0) -> Body:
-    """Return the shape that viewers draw for the :class:`RigidBody` named ``plant``.
+    """Return the shape with which viewers draw the rigid body ``plant``.
 
     ``length`` is in m.
     """
@@ -87,7 +87,7 @@ AirMotion = tuple[float, float, float, float, float, float]
 def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
     """Return the direction cosines from ECI to body axes, row by row.
 
-    The quaternion need not have unit length, because a solver does not normalise it in its stages.
+    The quaternion may have any length, because solvers do not normalise it at intermediate stages.
     """
     s = 2.0 / (q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
     s1, s2, s3 = s * q1, s * q2, s * q3
@@ -102,10 +102,9 @@ def direction_cosines(q0: float, q1: float, q2: float, q3: float) -> NineAngles:
 
 
 class RigidBody(rt.Plant):
-    """Rigid body on the rotating Earth; derived classes add the air loads.
+    """Rigid body on the rotating Earth; derived classes add aerodynamic loads.
 
-    Initially the body is 3 km above the Gulf of Guinea and moves east in level flight at about 170
-    m/s.
+    Initially, the body flies level to the east at about 170 m/s, 3 km above the Gulf of Guinea.
     """
 
     position = rt.state("m", (EQUATORIAL_RADIUS + 3000.0, 0.0, 0.0))
@@ -167,7 +166,7 @@ class RigidBody(rt.Plant):
     def air_flow(self) -> Flow:
         """Return direction cosines, velocity (m/s), rates (rad/s) and altitude (m).
 
-        Velocity and rates are relative to the Earth, in body axes.
+        Velocity and rates are relative to the Earth and in body axes.
         """
         c11, c12, c13, c21, c22, c23, c31, c32, c33 = self.cosines()
         rate = self.earth_rate
@@ -187,9 +186,9 @@ class RigidBody(rt.Plant):
         )  # fmt: skip
 
     def air_motion(self) -> AirMotion:
-        """Return velocity (m/s, over the Earth) and rotation (rad/s) of the air, in body axes.
+        """Return velocity (m/s) and rotation (rad/s) of the air, in body axes.
 
-        In this class the air is at rest. :class:`rtsim.models.wind.MovingAir` overrides this
+        In the base class, the air is at rest. :class:`rtsim.models.wind.MovingAir` overrides this
         method.
         """
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -202,7 +201,7 @@ class RigidBody(rt.Plant):
         fx: float, fy: float, fz: float,
         l: float, m: float, n: float,  # noqa: E741
     ) -> None:  # fmt: skip
-        """Assign the derivative from forces (N) and moments (N m) in body axes.
+        """Compute the derivative from forces (N) and moments (N m) in body axes.
 
         The method adds gravity.
         """
@@ -237,7 +236,7 @@ class RigidBody(rt.Plant):
         d.rates[2] = inverse * (ixz * l + ixx * n)
 
     def describe_flow(self, u: float, v: float, w: float) -> None:
-        """Assign airspeed, flow angles, Mach number, dynamic pressure and equivalent airspeed.
+        """Compute airspeed, flow angles, Mach number, dynamic pressure and equivalent airspeed.
 
         ``u``, ``v`` and ``w`` are the velocity relative to the air in body axes, m/s.
         """
@@ -284,7 +283,7 @@ class RigidBody(rt.Plant):
         self.yaw_rate = rr
 
     def describe_in_air(self, vx: float, vy: float, vz: float) -> None:
-        """Assign the outputs of :meth:`describe_flow` again if the air moves.
+        """Compute the outputs of ``describe_flow`` again if the air moves.
 
         ``vx``, ``vy`` and ``vz`` are the velocity of the air in body axes, m/s.
         """
@@ -293,7 +292,7 @@ class RigidBody(rt.Plant):
             self.describe_flow(ub - vx, vb - vy, wb - vz)
 
     def project(self) -> None:
-        """Scale the quaternion of an accepted state to unit length."""
+        """Normalise the quaternion after each step of the solver."""
         q0, q1, q2, q3 = self.attitude[0], self.attitude[1], self.attitude[2], self.attitude[3]
         scale = 1.0 / math.sqrt(q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3)
         self.attitude[0] *= scale
@@ -330,8 +329,8 @@ def euler_matrix(roll: float, pitch: float, yaw: float) -> NDArray[np.float64]:
 def quaternion_of(c: NDArray[np.float64]) -> Vector:
     """Return the unit quaternion (4,) of the direction cosines ``c`` (3, 3), scalar first.
 
-    The scalar is not negative. The function divides by the largest element (Shepperd 1978), so the
-    result is accurate for all rotations.
+    The scalar is not negative. Division by the largest element (Shepperd 1978) makes the result
+    accurate for all rotations.
     """
     squares = np.array(
         [
@@ -362,7 +361,7 @@ def quaternion_of(c: NDArray[np.float64]) -> Vector:
 def transport_rate(
     latitude: float, altitude: float, velocity_ned: Triple, radius: float, flattening: float
 ) -> tuple[float, float, float]:
-    """Return the rate (rad/s) of the north-east-down frame relative to the Earth, in NED axes.
+    """Return the rate (rad/s) of the north-east-down frame over the Earth, in NED axes.
 
     ``latitude`` is in rad, ``altitude`` and ``radius`` are in m, ``velocity_ned`` is in m/s.
     """
@@ -392,8 +391,8 @@ def initial_state(
         altitude: altitude above the ellipsoid in m.
         velocity_ned: velocity relative to the Earth in m/s.
         euler: roll, pitch and yaw in rad.
-        rates: body rates relative to inertial space in rad/s. The default None gives the rates that
-            keep the Euler angles constant.
+        rates: body rates relative to inertial space in rad/s. By default, the body rates keep the
+            Euler angles constant.
         parameters: parameters of the Earth. The default is WGS-84.
     """
     defaults = dict(zip(BODY_PARAMETERS.names, BODY_PARAMETERS.initial(), strict=True))
@@ -431,9 +430,8 @@ def initial_state(
 def acceleration_over_earth(x: Vector, dx: Vector, earth_rate: float) -> Vector:
     """Return the acceleration (3,) of a body with constant Euler angles, in body axes, m/s2.
 
-    The acceleration is that of the velocity relative to the Earth, in the local north-east-down
-    frame. ``x`` (13,) is a state of :func:`initial_state` with its default rates, which are those
-    of the local frame, and ``dx`` (13,) its derivative. ``earth_rate`` is in rad/s.
+    ``x`` (13,) is a state of :func:`initial_state` with its default rates, which are those of the
+    local frame, and ``dx`` (13,) its derivative. ``earth_rate`` is in rad/s.
     """
     position, velocity, attitude, rates = (x[BODY_STATES.slice(s.name)] for s in BODY_STATES)
     change = dx[BODY_STATES.slice("velocity")]

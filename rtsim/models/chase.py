@@ -1,12 +1,11 @@
 """A fox chases a rabbit: two agents that react to each other at the same ticks.
 
 At each tick the fox runs towards the next position of the rabbit, and the rabbit runs directly away
-from the fox. Each animal sees the position of the other animal before the tick. Therefore the gap
-shrinks with the difference of their speeds until the fox bites.
+from the fox. Each animal sees the position of the other animal before the tick. The distance
+therefore shrinks by the difference of both speeds until the fox bites.
 
-``acausal=True`` adds a modelling error: the rabbit sees the new position of the fox at the same
-tick. With ``acausal=True``, the gap is never shorter than the distance that the rabbit runs in one
-tick. If ``bite`` is shorter than this distance, the fox never bites the rabbit.
+``acausal=True`` adds a modelling error: the rabbit already sees the next position of the fox. With
+this error, the distance is never shorter than the distance that the rabbit runs in one tick.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ AWAY_X, AWAY_Y = GAP * COURSE[0], GAP * COURSE[1]
 
 
 class Agent(rt.Controller):
-    """An animal that sees the other animal and moves once in each tick."""
+    """An animal that moves once in each tick."""
 
     other_x = rt.input("m", name="x")
     other_y = rt.input("m", name="y")
@@ -77,7 +76,7 @@ class Rabbit(Agent):
 
 
 class Judge(rt.Controller):
-    """Controller that computes the gap and whether the fox has bitten the rabbit."""
+    """Controller that computes the distance, and whether the fox has bitten the rabbit."""
 
     fox_x = rt.input("m")
     fox_y = rt.input("m")

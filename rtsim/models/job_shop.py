@@ -1,9 +1,9 @@
-"""A job shop with discrete events and with furnaces described by differential equations.
+"""A job shop with discrete events, whose furnaces have differential equations.
 
-Pieces of different mass arrive at random and wait for a free furnace. In a furnace, the
-temperature T of a piece follows c m dT/dt = h (T_furnace - T) from the cold temperature. When T
-exceeds the target, a guard of the plant fires, the piece leaves, and the next piece enters. The
-exact heating time is c m / h ln((T_furnace - T_cold)/(T_furnace - T_target)).
+Pieces of different mass arrive at random and wait for a free furnace. In a furnace, the temperature
+T of a piece follows c m dT/dt = h (T_furnace - T). When the temperature of a piece reaches the
+target, the next piece enters the furnace. The exact heating time is c m / h ln((T_furnace -
+T_cold)/(T_furnace - T_target)).
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Furnace(rt.Plant):
     assumptions = ("a piece has one temperature", "the furnace stays as hot as it is")
 
     def derivative(self, d: Self) -> None:
-        """Heat the piece. The temperature of an empty furnace does not change."""
         d.temperature = self.holds * (self.furnace - self.temperature) / (self.per_kg * self.mass)
 
     @rt.rising
@@ -54,7 +53,7 @@ class Furnace(rt.Plant):
 
     @rt.rising
     def done(self) -> float:
-        """Fire when the piece has reached the target temperature."""
+        """Fire when the piece has reached its target temperature."""
         return self.temperature - self.target
 
     @done.reset
@@ -64,12 +63,11 @@ class Furnace(rt.Plant):
 
 
 def heating(mass: float, furnace: float = 900, cold: float = 20, target: float = 850) -> float:
-    """Return the exact heating time, s, of a piece of ``mass`` kg; temperatures in degC."""
+    """Return the exact heating time (s) of a piece of ``mass`` kg; temperatures in degC."""
     return 60.0 * mass * log((furnace - cold) / (furnace - target))
 
 
 def setup(agenda: Agenda, furnaces: int) -> None:
-    """Start the processes: pieces arrive, wait for a furnace, and leave when they are hot."""
     free = simpy.Store(agenda, capacity=furnaces)
     free.items.extend(range(1, furnaces + 1))
     came, masses = agenda.random("arrivals"), agenda.random("masses")

@@ -1,7 +1,7 @@
 """Aircraft of JSBSim as plants: ``scenario.plant("plane", JsbSim("c172p", ...), step=0.01)``.
 
-JSBSim integrates the aircraft with its own solver and steps of one length. Properties of JSBSim are
-the inputs and outputs of the plant, in JSBSim's units.
+JSBSim integrates the aircraft with its own solver and a constant step. The inputs and outputs of
+the plant are properties of JSBSim, in JSBSim's units.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.extras import needs
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.fmi.plant import ForeignModel
-from rtsim.fmi.process import opened
+from rtsim.fmi.process import check_patience, opened
 from rtsim.fmi.program import NOTHING, OUTPUTS, START, Interface, LocalProgram, identifier
 
 TRIMS = {"": -1, "longitudinal": 0, "full": 1, "ground": 2}
@@ -37,7 +37,7 @@ class JsbSim(ForeignModel):
     """An aircraft of JSBSim; docs/jsbsim.md has an example.
 
     After the trim, :attr:`trimmed` contains the values of all inputs and outputs. An input starts
-    with its trimmed value, and moves a control only when the input's value changes.
+    with its trimmed value, and moves a control as soon as the input has another value.
 
     Args:
         aircraft: Name of the aircraft, such as ``"c172p"``.
@@ -81,6 +81,7 @@ class JsbSim(ForeignModel):
             raise UnknownName("trim", trim, TRIMS, "JsbSim(trim=)")
         if not (math.isfinite(rate) and rate > 0):
             raise ScenarioError(f"rate is {rate} Hz; give a rate > 0 Hz")
+        check_patience(patience)
         folder = Path(jsbsim.get_default_root_dir() if root is None else root)
         known = sorted(p.parent.name for p in folder.glob("aircraft/*/*.xml"))
         if aircraft not in known:
@@ -94,11 +95,12 @@ class JsbSim(ForeignModel):
         spec = {
             "aircraft": aircraft, "root": str(folder), "inputs": list(ins.values()),
             "outputs": list(outs.values()), "initial": list(first), "trim": TRIMS[trim],
-            "engines": engines, "rate": rate,
+            "engines": engines, "rate": rate, "untouched": [],
         }  # fmt: skip
-        start = np.array([float(v) for v in first.values()])
+        start = np.array([_number(property, value) for property, value in first.items()])
         self.trimmed = self._trim(spec, {**ins, **outs}, start)
         """Values of the inputs and outputs after the trim, by name."""
+        spec["untouched"] = [self.trimmed[name] for name in ins]
         self.interface = Interface(
             name=identifier(aircraft, {}),
             program="jsbsim",
@@ -149,14 +151,19 @@ def _named(given: Properties) -> dict[str, str]:
     return out
 
 
+def _number(property: str, value: object) -> float:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    raise ScenarioError(f"the initial value {value!r} of {property} is not a finite number")
+
+
 def _unit(property: str) -> str:
-    """Return the unit at the end of the property's name, or "1"."""
     name = property.rpartition("/")[2].partition("[")[0]
     return next((u for end, u in _UNITS.items() if name.endswith((f"-{end}", f"_{end}"))), "1")
 
 
 class JsbSimProgram(LocalProgram):
-    """An aircraft of JSBSim in this process; ``spec`` is the mapping that :class:`JsbSim` makes."""
+    """An aircraft of JSBSim in this process; ``spec`` is the mapping that ``JsbSim`` creates."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         with needs("jsbsim", "an aircraft of JSBSim"):
@@ -185,7 +192,9 @@ class JsbSimProgram(LocalProgram):
     def start(self, numbers: Vector) -> Vector:
         fdm, spec = self._fdm, self._spec
         count = len(spec["initial"])
-        initial, self._u = numbers[1 : 1 + count], numbers[1 + count :].copy()
+        initial = numbers[1 : 1 + count]
+        # An input with its trimmed value leaves the control where this start trims it.
+        self._u = np.array(spec["untouched"], float)
         if self._started:
             fdm = self._again()
         self._started = True
@@ -210,7 +219,6 @@ class JsbSimProgram(LocalProgram):
     _started = False
 
     def _again(self) -> Any:
-        """Load the aircraft again, so that no value of an earlier run remains."""
         self.__init__(self._spec)  # type: ignore[misc]
         return self._fdm
 

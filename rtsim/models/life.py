@@ -1,4 +1,4 @@
-"""Conway's Game of Life on a torus: a population whose cells are all updated at the same time.
+"""Conway's Game of Life on a torus, as a population whose cells are updated simultaneously.
 
 A cell is alive in the next generation if it has three living neighbours, or if it is alive and has
 two. :func:`rtsim.discrete.population` calls ``rule`` for each cell.
@@ -39,9 +39,9 @@ def rule(i: int, t: float, before: Any, u: Vector, p: Vector, after: Any) -> Non
 
 
 def life(side: int, in_turn: bool = False) -> Model:
-    """Return a torus with ``side`` rows and ``side`` columns of cells.
+    """Return a torus of ``side`` rows and columns of cells.
 
-    With ``in_turn=True`` the cells are updated one after the other, which is a known modelling
+    With ``in_turn=True``, the cells are updated one after another, which is a known modelling
     error.
     """
     return population(
@@ -51,7 +51,7 @@ def life(side: int, in_turn: bool = False) -> Model:
 
 
 def placed(pattern: str, side: int, row: int = 1, column: int = 1) -> NDArray[np.float64]:
-    """Return cells (side, side) that are dead except for ``pattern`` at ``row``, ``column``."""
+    """Return dead cells (side, side), with ``pattern`` placed at ``row`` and ``column``."""
     if pattern not in PATTERNS:
         raise UnknownName("pattern", pattern, sorted(PATTERNS))
     out = np.zeros((side, side))

@@ -1,10 +1,10 @@
-"""A machine shop: machines that break down, and one repairman who also has less urgent jobs.
+"""A machine shop with machines that break down, and one repairman who also has less urgent jobs.
 
-SimPy has an example with the name Machine Shop. Each of ten machines makes a part in about ten
-minutes. After 300 minutes of work on average a machine breaks down and waits for the repairman, who
-needs 30 minutes for a repair. Between repairs the repairman does less urgent jobs, which a
-breakdown interrupts. Times to failure are exponential, so queueing theory gives the means in the
-long run. The queue is M/D/1 with ten customers, or M/M/1 if the repair times are exponential too.
+The model extends SimPy's example Machine Shop. Each of ten machines makes a part in about ten
+minutes. On average, a machine breaks down after 300 minutes of work, and a repair takes 30 minutes.
+Between repairs, the repairman does less urgent jobs, which a breakdown interrupts. Queueing theory
+gives the long-run averages, because the times to failure are exponential. The queue is M/D/1 with
+ten customers; with exponential repair times, it is M/M/1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BREAKS, OTHER = 1, 2
 
 
 class Draws(Protocol):
-    """Generator of the next random times of one machine, in s."""
+    """Random times (s) of one machine."""
 
     def part(self) -> float: ...
 
@@ -46,7 +46,7 @@ class Streams:
         self._agenda = agenda
 
     def part(self) -> float:
-        """Return a random time (s) > 0 to make a part, from a normal distribution."""
+        """Return a random time (s) to make a part, from a normal distribution."""
         mean, deviation = self._agenda.read("part"), self._agenda.read("part_deviation")
         while (drawn := self._parts.normal(mean, deviation)) <= 0.0:
             pass
@@ -63,7 +63,7 @@ class Streams:
 
 
 class Shop:
-    """The machines, the repairman and the counts of one run."""
+    """The machines, the repairman and the counters of one run."""
 
     def __init__(self, agenda: Agenda, draws: Callable[[Agenda, int], Draws]) -> None:
         self.agenda = agenda
@@ -84,7 +84,7 @@ class Shop:
         )  # fmt: skip
 
     def working(self, i: int, draws: Draws) -> Generator[Any, Any, None]:
-        """Make one part after the other; an interrupted part is finished after the repair."""
+        """Make parts one after another; finish an interrupted part after the repair."""
         agenda = self.agenda
         while True:
             left = draws.part()
@@ -113,7 +113,7 @@ class Shop:
     def breaking(self, i: int, draws: Draws, working: simpy.Process) -> Generator[Any, Any, None]:
         """Break the machine at exponential times.
 
-        A breakdown during a repair is ignored, because exponential times have no memory.
+        A breakdown during a repair is ignored.
         """
         while True:
             yield self.agenda.timeout(draws.failure())
@@ -139,7 +139,7 @@ class Shop:
 
 
 def setup(agenda: Agenda) -> None:
-    """Start the processes of a machine shop, with times from named random streams."""
+    """Start the processes of a machine shop with random times."""
     Shop(agenda, Streams)
 
 

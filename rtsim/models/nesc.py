@@ -81,7 +81,7 @@ class Sphere(DraggedBody):
 
 
 class Brick(DraggedBody):
-    """NASA's tumbling brick, with unequal moments of inertia and damping coefficients of -1."""
+    """NASA's tumbling brick, with unequal moments of inertia and aerodynamic damping."""
 
     mass = rt.parameter("kg", 0.155404754 * SLUG, low=1e-9)
     ixx = rt.parameter("kg m2", 0.00189422 * SLUG_FT2, low=1e-12)
@@ -102,7 +102,7 @@ BRICK = Brick.model()
 
 @dataclass(frozen=True)
 class BodyCase:
-    """One check case: model, initial state (13,), duration (s), changed parameters and inputs."""
+    """A check case: model, initial state (13,), duration (s), parameters and inputs."""
 
     name: str
     model: rt.Model
@@ -117,8 +117,8 @@ def dropped(
 ) -> Vector:
     """Return the state (13,) of a body at rest at latitude 0, longitude 0 and 30,000 ft.
 
-    The body is at rest relative to the Earth; its axes point north, east and down. ``rates_deg``
-    (deg/s) are relative to inertial space. ``parameters`` describe the Earth.
+    The body is at rest relative to the Earth, with axes north, east and down. ``rates_deg`` (deg/s)
+    are relative to inertial space. ``parameters`` describe the Earth.
     """
     return initial_state(
         latitude=0.0,
@@ -130,11 +130,11 @@ def dropped(
 
 
 def launched(yaw_deg: float) -> Vector:
-    """Return the state (13,) of a body thrown up at latitude 0, longitude 0, altitude 0.
+    """Return the state (13,) of a body that is thrown up at latitude 0, longitude 0, altitude 0.
 
     The body moves up with 1000 ft/s, and with 1000 ft/s horizontally in the direction ``yaw_deg``
-    (deg). The x axis of the body points in the direction ``yaw_deg``, and the y axis is level. The
-    body does not turn relative to the Earth.
+    (deg). The x axis of the body points in the direction ``yaw_deg``, and the y axis is horizontal.
+    The body does not rotate relative to the Earth.
     """
     yaw, speed = yaw_deg * DEG, 1000.0 * FT
     return initial_state(
@@ -201,8 +201,8 @@ so do the cases here.
 def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> rt.Scenario:
     """NASA's falling, tumbling and thrown bodies, cases 1 to 10.
 
-    Case 4 has a round Earth at rest, and case 5 a round, rotating Earth. Case 7 has wind, and case
-    8 wind shear. ``until=0`` selects the duration of the case.
+    In case 4 the Earth is a sphere at rest, and in case 5 a rotating sphere. Case 7 has constant
+    wind, and case 8 has wind shear. ``until=0`` selects the duration of the case.
     """
     if case not in CASES:
         raise UnknownName("NESC case", case, CASES)

@@ -1,6 +1,6 @@
-"""A moon that orbits a planet at distance 1 with period 30, in units of the model.
+"""A moon that orbits a planet at the distance 1 with the period 30, in dimensionless units.
 
-With mu = (2 pi / 30)^2 the orbit is circular, so the exact solution is available at every time.
+The orbit is a circle, so the exact solution is known at every time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A PID controller with limits on the command and its rate, and with anti-windup.
+"""A PID controller with limits of the command and its rate, and with anti-windup.
 
-The proportional term has a setpoint weight. The derivative term uses only the measurement, through
-a first-order filter. Derivative and filter are backward differences. The limit of the command is
+The proportional term has a setpoint weight. The derivative term acts on the filtered measurement,
+not on the error. Derivative and filter are backward differences. The limit of the command is
 applied before the limit of its rate. Back-calculation with ``tracking_time`` (s) prevents
-integrator wind-up while a limit of the command or of its rate is active.
+integrator wind-up at the limits.
 
 Source: K. J. Åström and R. M. Murray, Feedback Systems (Princeton, 2008), sections 10.4 and 10.5.
 """
@@ -75,6 +75,9 @@ class CompiledPid(Pid, compile=True):
 def pid_controller(
     values: Mapping[str, Any] | None = None, compile: bool = False
 ) -> rt.PythonController:
-    """Return the reference controller in Python; ``values`` are parameters by name."""
+    """Return the controller in Python, as a reference for C code.
+
+    ``values`` are parameters by name.
+    """
     pid = CompiledPid if compile else Pid
     return pid(**dict(values or {})).controller("pid")

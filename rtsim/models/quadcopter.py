@@ -1,22 +1,22 @@
-"""A quadcopter: AscTec Hummingbird with motors, propellers, battery, drag and ground contact.
+"""Model of the quadcopter AscTec Hummingbird, with motors, propellers, battery and ground contact.
 
-The rotors are at the corners of a square, in the order of Betaflight's simulator, PX4 and
-ArduPilot: front right, rear left, front left, rear right. Seen from above, the first two turn
-counter-clockwise.
+The rotors have the order of Betaflight's simulator, PX4 and ArduPilot: front right, rear left,
+front left, rear right. Seen from above, the first two rotors turn counter-clockwise.
 
 Sources of the figures:
 
 - Mass, inertia, arm, rotors and motors: the Hummingbird of RotorS, Furrer, Burri, Achtelik and
   Siegwart, "RotorS, a modular Gazebo MAV simulator framework" (2016); file
-  ``rotors_description/urdf/hummingbird.xacro``. The thrust of a rotor is the motor constant times
-  the square of its speed. The reaction torque is the thrust times the moment constant.
+  ``rotors_description/urdf/hummingbird.xacro``. The thrust of a rotor is proportional to the square
+  of its speed. The reaction torque of a rotor is proportional to its thrust.
 - Drag of the frame, and the loss of thrust in a climb: the Hummingbird of RotorPy, Folk, Paulos and
   Kumar, "RotorPy: a Python-based multirotor simulator with aerodynamics" (2023); file
   ``rotorpy/vehicles/hummingbird_params.py`` (``c_Dx``, ``c_Dy``, ``c_Dz``, ``k_z``).
-- Battery: the lithium-polymer battery with three cells of the linear battery plug-in of Gazebo,
-  ``linear_battery_demo.sdf`` (open-circuit voltage, resistance, capacity).
+- The battery is the lithium-polymer battery of Gazebo's linear battery plug-in,
+  ``linear_battery_demo.sdf``.
 - rtsim's own choices: ``efficiency``, the height of the centre of mass above the feet, and the
-  stiffness and damping of the contact. The vehicle at rest presses its feet 2 mm into the ground.
+  stiffness and damping of the contact. At rest, the feet of the vehicle are pressed 2 mm into the
+  ground.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def contact_loads(
     ub: float, vb: float, wb: float, pr: float, qr: float, rr: float,
     nx: float, ny: float, nz: float, distance: float, arm: float,
 ) -> tuple[float, float, float, float, float, float, float]:  # fmt: skip
-    """Return forces (N), moments (N m) and the normal force (N) of feet and rotors on the ground.
+    """Return forces (N), moments (N m) and the normal force (N) of the ground on feet and rotors.
 
     Velocity (m/s) and rates (rad/s) are relative to the ground, in body axes. ``nx``, ``ny`` and
-    ``nz`` are the upward normal of the ground, ``distance`` (m) is the distance of the centre of
-    mass from the ground. The friction is regularised: a vehicle on a slope creeps.
+    ``nz`` are the upward normal of the ground, and ``distance`` (m) is the height of the centre of
+    mass. The friction model lets a vehicle on a slope creep slowly.
     """
     fx, fy, fz, mx, my, mz, carried = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(8):
@@ -83,8 +83,8 @@ def contact_loads(
 class Quadcopter(Vehicle):
     """A quadcopter of 0.7 kg whose inputs are the throttles of its four motors.
 
-    A throttle sets the speed of a motor as a fraction of the largest speed at the present voltage
-    of the battery. The state of a vehicle at rest is ``initial_state(altitude=STANDS, ...)`` of
+    A throttle sets a motor's speed as a fraction of the largest speed at the present battery
+    voltage. The state of a vehicle at rest is ``initial_state(altitude=STANDS, ...)`` of
     :mod:`rtsim.models.body`.
     """
 
@@ -131,7 +131,7 @@ class Quadcopter(Vehicle):
     )
 
     def rotor_loads(self) -> Loads:
-        """Return forces (N) and moments (N m) of the rotors and the drag of the frame."""
+        """Return forces (N) and moments (N m) of the rotors and of the frame's drag."""
         _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, _ = self.air_flow()
         vx, vy, vz, wp, wq, wr = self.air_motion()
         ub, vb, wb, pr, qr, rr = ub - vx, vb - vy, wb - vz, pr - wp, qr - wq, rr - wr

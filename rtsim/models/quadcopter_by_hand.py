@@ -1,7 +1,7 @@
-"""The quadcopter that a person flies: by rates (acro) or by angles, with a simple controller.
+"""A quadcopter controlled by a person: the stick commands rates (acro mode) or angles.
 
-``rtsim fly quadcopter`` uses the controller of this file, ``rtsim fly betaflight`` the flight
-controller Betaflight (:mod:`hitl.programs.flight`); both have the same vehicle, sensors and stick.
+``rtsim fly quadcopter`` uses the controller of this file, and ``rtsim fly betaflight`` the program
+Betaflight.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ _AHEAD, _RIGHT, _TURN = (1, -1, 1, -1), (1, -1, -1, 1), (1, 1, -1, -1)
 
 @compiled
 def limited(value: float, low: float, high: float) -> float:
-    """Return ``value`` within ``low`` and ``high``."""
     return max(low, min(high, value))
 
 
 class RateController(rt.Controller, compile=True):
-    """Controller of the body rates with integrators, and in angle mode of roll and pitch.
+    """Controller of the body rates and, in angle mode, of roll and pitch.
 
-    The angles are those of the vehicle: the controller has no estimator of its own.
+    The controller reads the true angles of the vehicle instead of estimates.
     """
 
     period = PERIOD
@@ -79,7 +78,7 @@ class RateController(rt.Controller, compile=True):
             self.throttle[k] = mixed if self.stick_arm > 0.5 else 0.0
 
     def command(self, axis: int, error: float) -> float:
-        """Return the command about an axis for a rate error (rad/s), and advance its integral."""
+        """Return the command about an axis for a rate error (rad/s), and update the integral."""
         flies = self.stick_arm > 0.5 and self.stick_throttle > 2.0 * self.idle
         added = limited(self.sums[axis] + self.period * error, -1.0, 1.0)
         self.sums[axis] = added if flies else 0.0
@@ -87,10 +86,10 @@ class RateController(rt.Controller, compile=True):
 
 
 def add_quadcopter(out: rt.Scenario, step: Duration, above: float) -> None:
-    """Add the vehicle ``quadcopter``, its sensors, the stick, and what viewers show.
+    """Add the plant ``quadcopter``, its sensors, the stick, and the scene.
 
-    The vehicle is at rest in the middle of the runway, ``above`` m over the place of a vehicle on
-    its feet. The sensors are ``imu``, ``barometer`` and ``gps``.
+    The vehicle begins in the middle of the runway, ``above`` m higher than a vehicle on its feet.
+    The sensors are ``imu``, ``barometer`` and ``gps``.
     """
     latitude, longitude, course = (angle * DEG for angle in AIRFIELD)
     x = initial_state(

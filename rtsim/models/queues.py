@@ -1,8 +1,8 @@
-"""An M/M/c queue, whose exact means are known: customers, one waiting line and several servers.
+"""An M/M/c queue: customers, one waiting line and several servers.
 
-Customers arrive with ``arrival_rate`` (1/s). The queue has ``servers`` servers with
-``service_rate`` (1/s) each, and serves customers in order of arrival. If arrival_rate/service_rate
-< servers, Erlang's formulas give the means in the long run (:func:`in_the_long_run`).
+Customers arrive with ``arrival_rate`` (1/s). Each of the ``servers`` servers has the rate
+``service_rate`` (1/s), and customers are served in order of arrival. If arrival_rate/service_rate <
+servers, Erlang's formulas give the long-run averages (``in_the_long_run``).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def scenario(
 
 
 class LongRun(NamedTuple):
-    """Means of an M/M/c queue in the long run."""
+    """Long-run averages of an M/M/c queue."""
 
     busy: float
     """Share of time in which a server is busy."""
@@ -103,7 +103,7 @@ class LongRun(NamedTuple):
 
 
 def in_the_long_run(arrival: float, service: float, servers: int = 1) -> LongRun:
-    """Return the means of an M/M/c queue by Erlang's C formula; rates in 1/s.
+    """Return the long-run averages of an M/M/c queue by Erlang's C formula; rates in 1/s.
 
     Raises :class:`ScenarioError` if the waiting line would grow without limit.
     """

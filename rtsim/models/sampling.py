@@ -1,4 +1,4 @@
-"""Plants that sample at a period of their own, with new random numbers for each sample."""
+"""Plants with a sample period of their own, and new random numbers for each sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rtsim.core.tag import Duration, Period
 
 
 class Sampled(rt.Plant):
-    """Base class; a derived class has a memory ``normal``, and overrides ``sample``."""
+    """Base class of plants with a sample period."""
 
     def sample(self, period: float) -> None:
         """Advance the memory by one sample; ``period`` is the sample period, s."""
@@ -20,7 +20,7 @@ S = TypeVar("S", bound=Sampled)
 
 
 def sampled(plant: type[S], period: Duration | Period) -> type[S]:
-    """Return a class like ``plant`` that samples every ``period`` s, first at the start.
+    """Return a class like ``plant`` that takes samples every ``period`` s, first at the start.
 
     The memory ``normal`` of ``plant`` receives new random numbers from N(0, 1) before each sample.
 

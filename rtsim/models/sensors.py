@@ -1,4 +1,4 @@
-"""Sensors that attach to a vehicle: inertial unit, barometer, magnetometer, GPS and pitot tube.
+"""Sensors for a vehicle: inertial unit, barometer, magnetometer, GPS and pitot tube.
 
 A sensor is a plant whose inputs have the names of a vehicle's outputs, and whose memory contains
 the latest measurement::
@@ -8,20 +8,18 @@ the latest measurement::
 
 :func:`rtsim.models.sampling.sampled` gives a sensor its own rate. The random numbers belong to the
 name of the plant, so runs with the same seed have the same noise, and further sensors do not change
-it. A controller that samples at the instant of a measurement reads the measurement before, because
-both occur in the same microstep.
+it. A controller that samples at the instant of a measurement reads the previous measurement.
 
 Sources of the figures:
 
-- Inertial unit: noise densities, random walks and turn-on biases are those of the ADIS16448 in
-  RotorS, ``rotors_gazebo_plugins/gazebo_imu_plugin.h`` (two-sided densities); the ranges are those
-  of the ADIS16448 data sheet (Analog Devices).
+- The inertial unit is the ADIS16448: noise densities, random walks and turn-on biases are from
+  RotorS, ``rotors_gazebo_plugins/gazebo_imu_plugin.h``, and the ranges from the data sheet.
 - Barometer, GPS and pitot tube: Beard and McLain, *Small Unmanned Aircraft* (2012), chapter 7 and
   appendix H; file ``mavsim_matlab/parameters/sensor_parameters.m`` of the book's programs. The
-  range of the pitot tube is that of the sensor MPXV5004G.
-- Latency of the GPS: the default of PX4's parameter ``EKF2_GPS_DELAY``.
-- Magnetometer: noise floor and range of the HMC5883L data sheet (Honeywell). The field is that of
-  the World Magnetic Model; see :func:`earth_field`.
+  pitot tube has the range of the sensor MPXV5004G.
+- The latency of the GPS is the default of PX4's parameter ``EKF2_GPS_DELAY``.
+- Magnetometer: noise floor and range of the HMC5883L data sheet (Honeywell). The magnetic field is
+  that of the World Magnetic Model; see ``earth_field``.
 """
 
 from __future__ import annotations
@@ -42,16 +40,15 @@ _G = 9.8
 
 @compiled
 def clipped(value: float, most: float) -> float:
-    """Return ``value`` within -``most`` to ``most``."""
     return max(-most, min(most, value))
 
 
 class Imu(Sampled):
     """Gyroscopes and accelerometers in the centre of mass, along the body axes.
 
-    A measurement is the true value, plus a bias, plus white noise, within the range. The white
-    noise of a sample has the deviation noise / sqrt(period). The bias starts at a random value, and
-    moves by walk sqrt(period) times a normal random number at each sample.
+    A measurement is the sum of the true value, a bias and white noise, limited to the range. The
+    standard deviation of the white noise is noise / sqrt(period). The bias starts at a random value
+    and is a random walk.
     """
 
     inertial_roll_rate = rt.input("rad/s")
@@ -95,7 +92,7 @@ class Imu(Sampled):
 
 
 class Barometer(Sampled):
-    """Sensor of the static pressure with a bias, and white noise of each sample."""
+    """Sensor of the static pressure with a bias and white noise."""
 
     pressure = rt.input("Pa")
     noise = rt.parameter("Pa", 10.0, low=0.0, description="standard deviation of a sample")
@@ -108,7 +105,7 @@ class Barometer(Sampled):
 
 
 class Pitot(Sampled):
-    """Pitot tube: sensor of the impact pressure, from which the indicated airspeed follows."""
+    """Pitot tube, which measures the impact pressure."""
 
     dynamic_pressure = rt.input("Pa")
     noise = rt.parameter("Pa", 2.0, low=0.0, description="standard deviation of a sample")
@@ -130,8 +127,8 @@ class Pitot(Sampled):
 class Magnetometer(Sampled):
     """Sensor of the magnetic field along the body axes.
 
-    The field of the Earth is constant during a run; :func:`earth_field` computes its components.
-    Their defaults are the field at the airfield of rtsim's terrain at the beginning of 2025.
+    The Earth's field is constant during a run; ``earth_field`` computes its components. The default
+    field is that at the airfield of rtsim's terrain at the beginning of 2025.
     """
 
     roll = rt.input("rad", kind="angle")
@@ -161,13 +158,12 @@ class Magnetometer(Sampled):
 
 
 class Gps(Sampled):
-    """Receiver of a satellite navigation system: position and velocity as they were earlier.
+    """Satellite navigation receiver, with delayed position and velocity.
 
-    The error of the position is a Gauss-Markov process, whose deviation after 1 s is ``wander`` and
-    whose time constant is ``correlation``. The error starts at a random value with the stationary
-    deviation, wander / sqrt(1 - exp(-2 s / correlation)): 4.9 m horizontally, 9.4 m in altitude.
-    The receiver holds its inputs between its steps, so that a fix with a latency is older than the
-    latency by up to one ``step`` of the receiver.
+    The position error is a Gauss-Markov process with the time constant ``correlation``; its
+    deviation after 1 s is ``wander``. Initially, the error is random with the stationary deviation:
+    4.9 m horizontally, 9.4 m in altitude. A position is older than the latency by up to one
+    ``step`` of the receiver.
     """
 
     latitude = rt.input("rad", kind="angle")
@@ -220,7 +216,7 @@ def earth_field(
     """Return the parameters ``north``, ``east`` and ``down`` (nT) of a :class:`Magnetometer`.
 
     The field is that of the World Magnetic Model. ``latitude`` and ``longitude`` are geodetic, rad,
-    ``altitude`` is in m, ``year`` is decimal, 2010 to 2030. Raises :class:`ModelError` for another
+    ``altitude`` is in m, ``year`` is decimal, 2010 to 2030. Raises ``ModelError`` for an unsuitable
     year, and if the package pygeomag is missing.
 
     Example:

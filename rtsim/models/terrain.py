@@ -1,9 +1,9 @@
-"""A small generated terrain around a runway: hills, plains, lakes, fields, forests and two roads.
+"""A generated terrain around a runway: hills, plains, lakes, fields, forests and two roads.
 
-The height is a sum of plane waves. The terrain uses no data and no random numbers, so it is the
-same in each run and on each machine. Where the sum of the waves is negative, the ground is flat at
-0 m. Where the sum of the waves is far below 0, the ground is a lake. Around the runway and along
-its extended centre line, the ground is flat.
+The height is a sum of plane waves. The terrain is the same in each run and on each machine, because
+it uses no data files and no random numbers. Where the sum is negative, the ground is flat at 0 m.
+Where the sum is strongly negative, the ground is a lake. The ground is also flat around the runway
+and along its extended centre line.
 
 Positions are in m north and east of the middle of the runway. The axes assume a flat world, as in
 :mod:`rtsim.pilot.scenes.hud`, and are valid within about 100 km.
@@ -56,7 +56,7 @@ _FOREST = 0.55
 
 @compiled
 def along_runway(north: float, east: float) -> tuple[float, float]:
-    """Return the distances (m) from the runway's middle along its direction, and to the right."""
+    """Return the distances (m) along the runway and to its right, from the runway's middle."""
     return (
         north * _AHEAD_NORTH + east * _AHEAD_EAST,
         east * _AHEAD_NORTH - north * _AHEAD_EAST,
@@ -85,10 +85,6 @@ def _waves(north: float, east: float) -> tuple[float, float, float]:
 
 @compiled
 def _hilliness(north: float, east: float) -> tuple[float, float, float]:
-    """Return the factor for the height of the hills: 0 near the runway, otherwise up to 1.
-
-    The function also returns the slopes (1/m) of the factor towards north and east.
-    """
     along, across = along_runway(north, east)
     beyond = abs(along) - _FLAT_ALONG
     if beyond < 0.0:
@@ -113,7 +109,7 @@ def _hilliness(north: float, east: float) -> tuple[float, float, float]:
 def terrain(north: float, east: float) -> tuple[float, float, float]:
     """Return the height (m) above the ellipsoid, and its slopes towards north and east.
 
-    The height has no steps and no kinks.
+    The height and its slopes are continuous.
     """
     share, share_north, share_east = _hilliness(north, east)
     if share == 0.0:
@@ -133,7 +129,7 @@ def terrain(north: float, east: float) -> tuple[float, float, float]:
 
 @compiled
 def cover(north: float, east: float) -> int:
-    """Return the kind of ground as an index of :data:`rtsim.scenario.body.KINDS`."""
+    """Return the kind of ground as an index into ``rtsim.scenario.body.KINDS``."""
     along, across = along_runway(north, east)
     if abs(along) <= 0.5 * RUNWAY_LENGTH and abs(across) <= 0.5 * RUNWAY_WIDTH:
         return RUNWAY
@@ -166,13 +162,12 @@ def _fill(north: Vector, east: Vector, height: Vector, kind: Vector) -> None:
 
 @cache
 def ground_grid(reach: float = 12_000.0, spacing: float = 200.0) -> GroundGrid:
-    """Return the terrain as a grid for viewers, up to ``reach`` (m) from the runway's middle.
+    """Return the terrain as a grid for viewers, up to ``reach`` (m) from the runway.
 
-    The kind of a cell, such as forest, is the kind of the ground in the middle of the cell. Roads
-    have narrow cells of their own. A scene draws the runway separately, because the runway is not
-    parallel to the cells. A viewer draws flat surfaces between the grid points. With the default
-    ``spacing`` (m), the surfaces are within 4 m of the true height. On the flat ground around the
-    runway, the surfaces are exact.
+    A cell has the kind of ground of its middle, such as forest. Roads have narrow cells of their
+    own. A scene draws the runway separately, because the runway is not parallel to the cells.
+    Viewers draw flat surfaces between the grid points. With the default ``spacing`` (m), these
+    surfaces are within 4 m of the true height.
     """
     axis = np.arange(-reach, reach + 0.5 * spacing, spacing)
     edges = np.array([-_ROAD_HALF, _ROAD_HALF])

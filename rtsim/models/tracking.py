@@ -1,4 +1,4 @@
-"""Compensatory tracking with a simple plant, K/s or K/s^2, by a person or a scripted pilot.
+"""Tracking task with a simple plant, K/s or K/s^2, for a person or a scripted pilot.
 
 McRuer's experiments used these plants: D. T. McRuer and E. S. Krendel, AGARDograph 188 (1974).
 """
@@ -65,14 +65,14 @@ def scenario(
     realisation: int = 0,
     until: Duration = 0,
 ) -> rt.Scenario:
-    """Track a sum of sines with the plant K/s or K/s^2, flown by a person or a scripted pilot.
+    """Track a sum of sines with the plant K/s or K/s^2.
 
     ``plant_gain`` is K in rad/s (or rad/s^2) for full stick. ``by`` is ``person`` or ``script``.
 
-    The arguments from ``gain`` to ``damping`` configure the scripted pilot
-    (:class:`rtsim.models.piloting.PilotModel`). ``remnant`` is the density of the noise that is
-    added to the error, rad/sqrt(Hz). ``realisation`` selects the phases of the target; with 0, the
-    phases are those of the task. With ``until=0`` the run ends when the task ends.
+    The arguments from ``gain`` to ``damping`` are parameters of the scripted pilot
+    (``rtsim.models.piloting.PilotModel``). ``remnant`` is the density of the pilot's noise,
+    rad/sqrt(Hz). ``realisation`` selects the phases of the target; 0 means the phases of the task.
+    With ``until=0``, the run ends at the end of the task.
     """
     chosen = task_named(task, realisation)
     out = rt.Scenario("tracking", until=until if until else chosen.duration)

@@ -13,7 +13,7 @@ from rtsim.core.tag import Duration
 
 
 class Unstable(rt.Plant):
-    """A mass that a negative spring drives away from the middle."""
+    """A mass that a negative spring pushes away from the middle."""
 
     x = rt.state("m", 1.0)
     v = rt.state("m/s", derivative_of="x")
@@ -51,7 +51,7 @@ def controller() -> rt.PythonController:
 
 
 def scenario(latency: Duration = 0, step: Duration = 0.01, until: Duration = 10) -> rt.Scenario:
-    """An unstable plant with a sampled controller, whose answers take ``latency`` s to arrive."""
+    """An unstable plant and a sampled controller, whose outputs arrive after ``latency`` s."""
     out = rt.Scenario("unstable", until=until)
     plant = out.plant("plant", Unstable(), step=step)
     controller = out.controller("controller", Stabiliser(), period=0.1, transport=rt.Fixed(latency))

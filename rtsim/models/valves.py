@@ -1,9 +1,9 @@
-"""A computer that opens two remote valves: an example of compute and network latency.
+"""A computer that opens two remote valves: an example of computation time and network latency.
 
 A tank fills until its pressure exceeds a limit. At the next sample, the computer begins to compute
-the commands that open both valves. The computer computes one command after the other and sends each
-over a network, so the commands arrive some time after the sample. The sample is at 53.100 s. The
-commands are completed at 53.212 and 53.213 s, and arrive at 53.217 and 53.218 s.
+the commands for both valves. The computer sends one command after the other over a network, so both
+commands arrive late. The sample is at 53.100 s. The commands are completed at 53.212 and 53.213 s,
+and arrive at 53.217 and 53.218 s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rtsim.core.tag import Duration
 
 
 class Tank(rt.Plant):
-    """Tank that fills at a constant rate; each valve follows its command with a lag."""
+    """Tank with a constant inflow; each valve follows its command with a lag."""
 
     pressure = rt.state("bar")
     valve21 = rt.state()
@@ -37,7 +37,7 @@ class Tank(rt.Plant):
 
 
 class Valve(rt.Controller):
-    """Controller that opens a valve when the pressure reaches the limit, and keeps it open."""
+    """Controller that opens a valve for good when the pressure reaches the limit."""
 
     pressure = rt.input("bar")
     open = rt.output()
@@ -51,7 +51,7 @@ class Valve(rt.Controller):
 
 
 def scenario(until: Duration = 60, step: Duration = 0.01) -> rt.Scenario:
-    """A tank with two valves and a computer that samples its pressure every 0.3 s."""
+    """A tank with two valves, and a computer that samples the pressure every 0.3 s."""
     out = rt.Scenario("valves", until=until, limits=("the computer's load does not vary",))
     tank = out.plant(Tank(), step=step)
     out.plot("pressure [bar]", tank.pressure)

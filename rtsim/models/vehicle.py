@@ -1,4 +1,4 @@
-"""Base classes for bodies above the terrain, and for vehicles that carry sensors."""
+"""Base classes of bodies above terrain, and of vehicles with sensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Loads = tuple[float, float, float, float, float, float]
 
 
 class AboveTerrain(RigidBody):
-    """A body that knows the ground below its centre of mass."""
+    """A body that computes the ground below its centre of mass."""
 
     def ground_below(
         self,
@@ -24,11 +24,11 @@ class AboveTerrain(RigidBody):
         c21: float, c22: float, c23: float,
         c31: float, c32: float, c33: float,
     ) -> Below:  # fmt: skip
-        """Return the plane of the ground below the centre of mass, and the aircraft's position.
+        """Return the plane of the ground below the centre of mass, and the position of the body.
 
-        The result contains the upward normal of the ground in body axes. Four lengths (m) follow:
-        the distance from the plane along the normal, the height above the ground, and the position
-        north and east of the middle of the runway.
+        The first three numbers are the upward normal of the ground in body axes. Four lengths (m)
+        follow: the distance from the plane, the height above the ground, and the position north and
+        east of the runway's middle.
         """
         sin_lat, cos_lat, altitude = self.place()
         celestial = math.atan2(self.position[1], self.position[0])
@@ -52,7 +52,7 @@ class AboveTerrain(RigidBody):
 
 
 class Vehicle(AboveTerrain, MovingAir):
-    """A vehicle that carries sensors; derived classes compute its loads.
+    """A vehicle with sensors; derived classes compute its forces and moments.
 
     A derived class overrides :meth:`loads`, and calls ``super().derivative(d)`` and
     ``super().outputs()`` in methods of its own.

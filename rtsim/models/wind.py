@@ -1,30 +1,29 @@
-"""Wind, wind shear and turbulence as inputs of the rigid bodies.
+"""Wind, wind shear and turbulence as inputs of rigid bodies.
 
-The bodies of rtsim compute their air loads from the velocity relative to the air. The method
-``air_motion`` of a body returns the motion of the air. In a :class:`rtsim.models.body.RigidBody`
-the air is at rest relative to the rotating Earth. :class:`MovingAir` adds inputs for the motion of
-the air, and :func:`in_moving_air` adds these inputs to a body. If all inputs are 0, the results of
-the body are bit-identical to the results without the inputs.
+Aerodynamic loads depend on the velocity relative to the air. The method ``air_motion`` of a body
+returns the motion of the air. For a ``rtsim.models.body.RigidBody``, the air rotates with the
+Earth. ``in_moving_air`` adds inputs for the motion of the air to a body. With all inputs 0, the
+results are exactly those of the body without these inputs.
 
 :func:`dryden` makes the wind and turbulence of MIL-F-8785C: mean wind with shear near the ground,
 and Dryden gusts.
 
-Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes" (5 November 1980), 3.7. This section
-specifies the Dryden spectra, and the scale lengths and intensities of the low-altitude and the
-medium/high-altitude model. The intensities above 2000 ft are read from figure 7.
+Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes" (5 November 1980), 3.7. The intensities
+above 2000 ft are read from figure 7.
 
-A frozen field of turbulence passes the aircraft with the airspeed V. Each component is white noise
-through a linear filter. At each tick the output has exactly the distribution of the continuous
-filter; between ticks the output is constant. L is a scale length and b the span:
+The turbulence is a frozen field that passes the aircraft with the airspeed V. Each component of the
+turbulence is white noise through a linear filter. At each tick, the output has exactly the
+distribution of the continuous filter; between ticks, the output is constant. L is a scale length
+and b the span:
 
     u:  1 / (1 + L/V s)
     v:  (1 + sqrt(3) L/V s) / (1 + L/V s)^2      w:  the same with its own L
     p:  1 / (1 + 4b/(pi V) s)
     q:  -(s/V) / (1 + 4b/(pi V) s) of w          r:  (s/V) / (1 + 3b/(pi V) s) of v
 
-The specification does not fix the signs of q and r. In this module, p, q and r are the rotation of
-the air. The loads depend on the body rates minus the rotation of the air. The rate q is the
-negative gradient of w along the x axis.
+The specification does not fix the signs of q and r. In this module, p, q and r are the rotation
+rates of the air. Loads depend on the body rates minus the rotation rates of the air. The rate q is
+the negative gradient of w along the x axis.
 """
 
 from __future__ import annotations
@@ -54,9 +53,8 @@ MOVING_AIR = "the air moves as the inputs say; its velocity and rotation are tho
 class MovingAir(RigidBody):
     """Body in moving air. Every input is 0 by default.
 
-    Wind and shear are in north, east and down axes. The velocity of the air at the centre of mass
-    is the sum of three parts: the wind, the shear times the altitude above the ellipsoid, and the
-    turbulence in body axes.
+    In moving air, the velocity relative to the air differs from the velocity over the Earth. The
+    air's velocity is the sum of the wind, the shear times the altitude, and the turbulence.
     """
 
     wind_north = rt.input("m/s", optional=True, description="velocity of the air over the Earth")
@@ -87,10 +85,6 @@ class MovingAir(RigidBody):
         )
 
     def air_motion(self) -> AirMotion:
-        """Return velocity (m/s, over the Earth) and rotation (rad/s) of the air, in body axes.
-
-        At a pole, north is the meridian of inertial longitude 0.
-        """
         if not self.air_moves():
             return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         c11, c12, c13, c21, c22, c23, c31, c32, c33 = self.cosines()
@@ -120,7 +114,7 @@ AIR_INPUTS = MovingAir.signals("input")
 
 
 def in_moving_air(model: rt.Model) -> rt.Model:
-    """Return the body ``model`` with the inputs of :class:`MovingAir` added after its inputs.
+    """Return the body ``model`` with additional inputs for the motion of the air.
 
     ``model`` is ``Body.model()`` of a class that derives from
     :class:`rtsim.models.body.RigidBody`. Raises :class:`ModelError` for any other model, and if
@@ -152,7 +146,6 @@ def _derived(base: type[RigidBody]) -> list[Any]:
 
 @cache
 def _moving(body: Any) -> Any:
-    """Return a subclass of ``body`` with the inputs and the air motion of :class:`MovingAir`."""
     assumptions = (MOVING_AIR if a == STILL_AIR else a for a in body.assumptions)
     known = {
         "assumptions": tuple(dict.fromkeys(assumptions)),
@@ -191,10 +184,6 @@ Scales = tuple[float, float, float, float]
 
 @compiled
 def _between(points: Vector, value: float) -> tuple[int, float]:
-    """Return the interval of ``points`` (rising) that contains ``value``, and the position in it.
-
-    The position is from 0 to 1.
-    """
     i = 0
     for k in range(1, points.size - 1):
         if not value >= points[k]:
@@ -205,10 +194,10 @@ def _between(points: Vector, value: float) -> tuple[int, float]:
 
 @compiled
 def high_intensity(altitude: float, exceedance: float) -> float:
-    """Return the standard deviation (m/s) of each component, from figure 7 of MIL-F-8785C.
+    """Return the standard deviation (m/s) of the turbulence, from figure 7 of MIL-F-8785C.
 
     ``altitude`` is in m. The interpolation is linear in the altitude and in the logarithm of the
-    probability of exceedance.
+    probability.
     """
     i, across = _between(_ALTITUDE_FT, altitude / FT)
     j, along = _between(-_LOG_EXCEEDANCE, -math.log10(exceedance))
@@ -219,12 +208,12 @@ def high_intensity(altitude: float, exceedance: float) -> float:
 
 @compiled
 def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
-    """Return the scale lengths (m) of u/v and w, and the standard deviations (m/s) of u/v and w.
+    """Return the scale lengths (m) and standard deviations (m/s) of the turbulence.
 
-    ``altitude`` is in m above the ground, ``wind_20ft`` in m/s. Below 1000 ft the values are from
-    the low-altitude model. Below 10 ft the values are those at 10 ft. Above 2000 ft the values are
-    from the medium/high-altitude model. The specification has no values between 1000 and 2000 ft;
-    as usual, they are interpolated.
+    ``altitude`` is in m above the ground, ``wind_20ft`` in m/s. Below 1000 ft, the values are from
+    the low-altitude model. Below 10 ft, the values are those at 10 ft. Above 2000 ft, the values
+    are from the medium/high-altitude model. Between 1000 and 2000 ft, for which the specification
+    has no values, the values are interpolated.
     """
     low = max(_LOWEST, min(_LOW, altitude))
     ratio = 0.177 + 0.000823 * low / FT
@@ -248,7 +237,7 @@ def scales(altitude: float, wind_20ft: float, exceedance: float) -> Scales:
 def transition(slow: float, fast: float) -> tuple[float, float, float, float, float]:
     """Return elements 11 (and 22), 21, 31, 32 and 33 of the transition matrix over one period.
 
-    One filter with three states gives a turbulence component and its angular rate. With unit white
+    A filter with three states computes a turbulence component and its angular rate. With unit white
     noise n:
 
         x1' = -a x1 + sqrt(2a) n,   x2' = a (x1 - x2),   x3' = b (component - x3)
@@ -273,7 +262,7 @@ def transition(slow: float, fast: float) -> tuple[float, float, float, float, fl
 
 @compiled
 def stationary(slow: float, fast: float) -> tuple[float, float, float]:
-    """Return elements 13, 23 and 33 of the stationary covariance of the filter's states.
+    """Return the elements 13, 23 and 33 of the filter states' stationary covariance.
 
     :func:`transition` defines the states. Elements 11, 12 and 22 are 1, 1/2 and 1/2.
     """
@@ -289,10 +278,11 @@ def _root(value: float) -> float:
 
 @compiled
 def move_pair(x: Vector, noise: Vector, slow: float, fast: float, started: bool) -> None:
-    """Advance the three states ``x`` by one period with the random numbers ``noise`` (3,).
+    """Advance the filter states ``x`` (3,) by one period, with the random numbers ``noise`` (3,).
 
     Let P be the stationary covariance and F the transition matrix. The added noise has the
-    covariance P - F P F'. At the first call, the states are random numbers with the covariance P.
+    covariance P - F P F', so that P stays constant. At the first call, the states are random
+    numbers with the stationary covariance P.
     """
     p13, p23, p33 = stationary(slow, fast)
     x1, x2, x3 = 0.0, 0.0, 0.0
@@ -334,17 +324,17 @@ def _moved(x: float, noise: float, slow: float, started: bool) -> float:
 
 @compiled
 def mean_wind(altitude: float, wind_20ft: float, roughness: float) -> float:
-    """Return the mean wind (m/s) of the low-altitude model: logarithmic from 3 ft to 1000 ft.
+    """Return the mean wind (m/s) of the low-altitude model, logarithmic from 3 ft to 1000 ft.
 
-    Outside this range, the result is the wind at the nearer limit. ``altitude`` and ``roughness``
-    are in m.
+    Below 3 ft and above 1000 ft, the result is the wind at that limit. ``altitude`` and
+    ``roughness`` are in m.
     """
     height = max(_LOWEST_WIND, min(_LOW, altitude))
     return wind_20ft * max(0.0, math.log(height / roughness)) / math.log(20.0 * FT / roughness)
 
 
 class DrydenAir(Sampled, name="dryden"):
-    """Wind and turbulence of MIL-F-8785C, without the periodic update that :func:`dryden` adds."""
+    """Wind and turbulence of MIL-F-8785C, without a sample period."""
 
     airspeed = rt.input("m/s", description="of the aircraft")
     altitude = rt.input("m", description="above the ground")
@@ -384,7 +374,6 @@ class DrydenAir(Sampled, name="dryden"):
     )
 
     def sample(self, period: float) -> None:
-        """Advance all filters by one period (s) at the present airspeed and altitude."""
         speed, started = max(self.airspeed, _SLOWEST), self.started != 0.0
         length, length_w, _, _ = scales(self.altitude, self.wind_20ft, self.exceedance)
         travelled, turn = period * speed, 0.25 * math.pi / self.span
@@ -428,9 +417,8 @@ DRYDEN_OUTPUTS = DrydenAir.signals("output")
 def dryden(period: Duration | Period = 0.01) -> rt.Model:
     """Return a plant for the wind and turbulence of MIL-F-8785C, updated every ``period`` s.
 
-    The outputs have the names of ``AIR_INPUTS``. The random stream has the name of the plant, so
-    runs with the same seed have the same turbulence. The step sizes of plants do not change the
-    turbulence.
+    The outputs have the names of ``AIR_INPUTS``. The random numbers depend only on the seed and the
+    plant's name, so they are equal in all runs with this seed.
 
     Example:
         out.plant(

@@ -1,4 +1,4 @@
-"""Plants and controllers as Python classes whose methods use signals by name.
+"""Plants and controllers as Python classes with named signals.
 
 :mod:`rtsim` exports all public names of this package (docs/classes.md).
 """

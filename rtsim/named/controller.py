@@ -1,4 +1,4 @@
-"""Base class of controllers, with signals and memory as fields and the step as a method."""
+"""Base class of controllers, which declare signals as fields and the step as a method."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ class Controller(NamedSignals):
     Declare fields with :func:`rtsim.input`, :func:`rtsim.output`, :func:`rtsim.parameter` and
     :func:`rtsim.memory`.  ``step`` can read all fields, and assigns outputs and memory.
 
-    The class attribute ``period = 0.1`` declares a sample period of 0.1 s.  ``step`` reads the
-    period as ``self.period``, and the scenario can omit the period.
-    ``class Brake(rtsim.Controller, compile=True)`` compiles ``step`` to machine code; the default
-    is plain Python.
+    The class attribute ``period = 0.1`` declares a sample period of 0.1 s. The method ``step``
+    reads the period as ``self.period``. ``class Brake(rtsim.Controller, compile=True)`` compiles
+    the method ``step`` to machine code.
 
     Example:
         class Brake(Controller):
@@ -46,10 +45,9 @@ class Controller(NamedSignals):
         raise NotImplementedError
 
     def sample_period(self, given: Duration | Period | None) -> Any:
-        """Return the sample period that the class declares (s), or else the period ``given``.
+        """Return the sample period (s) that the class declares, or else ``given``.
 
-        Two different periods raise :class:`ModelError`, because ``step`` reads the period of the
-        class.
+        Raises ``ModelError`` if the class declares another period than ``given``.
         """
         own = getattr(type(self), "period", None)
         if not isinstance(own, float | int | str | Fraction | Period):
@@ -63,7 +61,7 @@ class Controller(NamedSignals):
         return own
 
     def controller(self, name: str = "") -> PythonController:
-        """Return this object as a :class:`rtsim.PythonController` with its values.
+        """Return the controller in the form of a ``rtsim.PythonController``.
 
         Mistakes in the class raise :class:`ModelError`.
         """

@@ -1,8 +1,8 @@
-"""Fields of plants and controllers that are written as classes.
+"""Fields of plants and controllers: signals declared in a class.
 
 A field declares the role, unit, initial value, range, shape and description of a signal.  Methods
-of the class read and write the field as ``self.NAME``.  :mod:`rtsim.named.lowering` replaces these
-names by elements of vectors.
+of the class read and write the field as ``self.NAME``. For a run, rtsim replaces these names by
+elements of vectors (``rtsim.named.lowering``).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, eq=False)
 class Field(Generic[R, W]):
-    """A declared field. The name of ``signal`` is "_" until the class has been created.
+    """A declared field. Before the class exists, the name of ``signal`` is "_".
 
-    For type checkers, the field has the type ``R`` when read, and ``W`` when assigned.
+    Type checkers see the type ``R`` when the field is read, and ``W`` when it is assigned.
     """
 
     role: str
@@ -58,7 +58,7 @@ class Field(Generic[R, W]):
     @overload
     def __get__(self, part: object, owner: type) -> R: ...
     def __get__(self, part: Any, owner: type) -> Any:
-        """Return this field on access by a class, and the initial value on access by an object."""
+        """Return this field for a class, and the initial value for an object."""
         if part is None:
             return self
         return part._values.get(self._name(owner), self.signal.initial)
@@ -70,7 +70,7 @@ class Field(Generic[R, W]):
         return next(n for cls in owner.__mro__ for n, v in vars(cls).items() if v is self)
 
     def __iter__(self) -> Iterator[Field[Any, Any]]:
-        """Yield one field for each element of a vector or each row of a matrix.
+        """Yield a field for each element of a vector or each row of a matrix.
 
         A scalar field raises :class:`ModelError`.
         """
@@ -100,14 +100,14 @@ class Field(Generic[R, W]):
 
 
 class VectorField(Field[Vector, Elements]):
-    """Type of a vector field for type checkers; elements can be fields: ``x, y = state(...)``."""
+    """A vector field; elements can become fields: ``x, y = state(...)``."""
 
     def __iter__(self) -> Iterator[Field[float, float]]:
         raise NotImplementedError
 
 
 class MatrixField(Field[Vector, Elements]):
-    """Type of a matrix for type checkers; its rows can be fields."""
+    """A matrix field; rows can become fields."""
 
     def __iter__(self) -> Iterator[VectorField]:
         raise NotImplementedError
@@ -147,10 +147,6 @@ def _field(
 
 
 def _check_range(role: str, signal: Signal) -> None:
-    """Raise :class:`ModelError` for an initial value outside the range, unless it is 0.
-
-    The value 0 is accepted, because it can mean that no initial value was given.
-    """
     low, high, first = signal.low, signal.high, np.atleast_1d(signal.initial)
     if low > high:
         raise ModelError(f"the range of this {role} is empty: low={low:g} is above high={high:g}")
@@ -187,7 +183,7 @@ def state(
     shape: Shape | None = None,
     **more: Any,
 ) -> Any:
-    """Declare a state of a plant: a quantity whose derivative the method ``derivative`` computes.
+    """Declare a state of a plant, whose derivative the method ``derivative`` computes.
 
     Several names declare one field for each element of a vector or each row of a matrix: ``x, y =
     state("m", (0.0, 1.0))``.  An initial value that does not fit the shape raises
@@ -235,11 +231,10 @@ def memory(
     shape: Shape | None = None,
     **more: Any,
 ) -> Any:
-    """Declare a memory: a value that events of a plant or steps of a controller keep and change.
+    """Declare a memory: a value that changes at events of a plant or steps of a controller.
 
-    ``name`` is the name of the signal if it differs from the name of the field.  The name of the
-    signal may equal the name of a field of another role.  Other arguments are those of
-    :func:`state`.
+    ``name`` is the name of the signal if it differs from the name of the field. Other arguments are
+    those of :func:`state`.
 
     Example:
         bounces = memory()
@@ -272,7 +267,7 @@ def parameter(
     shape: Shape | None = None,
     **more: Any,
 ) -> Any:
-    """Declare a parameter: a value that methods read and only a scenario changes.
+    """Declare a parameter: a value that methods read, and that only a scenario changes.
 
     ``value`` is the default.  Other arguments are those of :func:`state`.
 
@@ -311,9 +306,9 @@ def input(
 ) -> Any:
     """Declare an input: a value that another component or a constant supplies.
 
-    ``initial`` is the value before the first message; the default is the initial value of the
-    connected signal.  An input with ``optional=True`` may stay unconnected.  ``name`` is the name
-    of the signal if it differs from the field's name.  Other arguments are those of :func:`state`.
+    ``initial`` is the value before the first message, by default the initial value of the connected
+    signal. An input with ``optional=True`` may stay unconnected. ``name`` is the name of the signal
+    if it differs from the name of the field. Other arguments are those of :func:`state`.
 
     Example:
         force = input("N")
@@ -342,9 +337,10 @@ def output(
 ) -> Any:
     """Declare an output: a value that the method ``outputs`` or ``step`` computes.
 
-    An output with ``optional=True`` may stay unwritten and then has the value ``initial``.  For a
-    controller, ``initial`` is also the value before the first message.  ``name`` is the name of the
-    signal if it differs from the field's name.  Other arguments are those of :func:`state`.
+    With ``optional=True``, a method may leave the output unwritten; the value is then ``initial``.
+    For a controller, ``initial`` is also the value before the first message. ``name`` is the name
+    of the signal if it differs from the name of the field. Other arguments are those of
+    :func:`state`.
 
     Example:
         lift = output("N")
@@ -357,7 +353,7 @@ def algebraic(
 ) -> Field[float, float]:
     """Declare an algebraic variable of a plant, which the equations in ``residual`` determine.
 
-    The first search for the value of the variable starts at ``initial``.
+    The first solution starts from the guess ``initial``.
 
     Example:
         current = algebraic("A")
@@ -367,7 +363,7 @@ def algebraic(
 
 
 def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
-    """Declare a value that the method ``lines`` computes only as the source of a delayed signal.
+    """Declare a value that the method ``lines`` computes as the source of a delayed signal.
 
     Example:
         twice = line("m")
@@ -377,10 +373,10 @@ def line(unit: str = "1", *, description: str = "") -> Field[float, float]:
 
 
 def mode(*names: str, initial: str = "", description: str = "") -> Field[str, str]:
-    """Declare the mode of a plant; methods assign one of ``names`` or compare the mode with them.
+    """Declare the mode of a plant, which is always one of ``names``.
 
-    The default of ``initial`` is the first of ``names``.  Fewer than two names, equal names, or an
-    unknown ``initial`` raise :class:`ModelError`.
+    Without ``initial``, the plant begins in the first mode of ``names``. Raises ``ModelError`` for
+    fewer than two names, equal names, or an unknown ``initial``.
 
     Example:
         heating = mode("off", "on")
@@ -405,7 +401,7 @@ def delayed(
     least: float = 0.0,
     most: float | None = None,
 ) -> Field[float, float]:
-    """Declare a delayed signal: the value that a signal of the class had ``lag`` s before.
+    """Declare a delayed signal: the value that another signal had ``lag`` s before.
 
     Args:
         signal: Name of the signal.
@@ -430,7 +426,7 @@ def snake_case(name: str) -> str:
 class NamedSignals:
     """Base class of :class:`rtsim.Plant` and :class:`rtsim.Controller`: a class with fields.
 
-    Each object stores only the values that differ from the declared values: ``Cart(x=2.0)``.
+    An object stores only values that differ from the declared values: ``Cart(x=2.0)``.
     """
 
     t: float
@@ -497,7 +493,6 @@ class NamedSignals:
         self._values[name] = value
 
     def _check(self, name: str) -> None:
-        """Raise :class:`ModelError` unless ``name`` is a field that can have a given value."""
         field = self.fields.get(name)
         if field is None:
             raise ModelError(str(UnknownName("field", name, self.fields, type(self).__name__)))
@@ -508,9 +503,9 @@ class NamedSignals:
             )
 
     def given(self, *roles: str) -> dict[str, Any]:
-        """Return the values assigned to this object, by signal name, for fields with ``roles``.
+        """Return the values assigned to this object, by signal name.
 
-        After this call, values can no longer be assigned.
+        After this call, the object cannot be changed.
         """
         self.__dict__["_handed_over"] = True
         out = {}
@@ -522,16 +517,16 @@ class NamedSignals:
 
     @classmethod
     def default_name(cls) -> str:
-        """Return the default name of the model and of its component.
+        """Return the default name of the model and its component.
 
-        The default is the name of the class in snake case. A class can declare another default:
+        The default name is the name of the class in snake case. A class can declare another name:
         ``class Cart(Plant, name="wagon")``.
         """
         return cls._name
 
     @classmethod
     def signals(cls, role: str) -> Signals:
-        """Return the signals of fields with ``role``, in declaration order, with modes at the end.
+        """Return the signals with a given role, in the order of their declaration.
 
         Equal names raise :class:`ModelError`.
         """

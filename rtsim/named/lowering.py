@@ -1,9 +1,8 @@
-"""Translation of methods that use fields into functions that take vectors.
+"""Translate methods that use fields into functions of vectors.
 
 A scalar field, such as ``self.speed``, becomes an element of a vector.  A vector field, such as
-``self.attitude``, becomes a slice of a vector.  The translation also covers methods, properties and
-functions that receive ``self``.  The result is an ordinary Python function.  rtsim compiles, runs,
-caches and linearises the result like any other model function (docs/decisions/200).
+``self.attitude``, becomes a slice of a vector. Helper methods, properties and functions that
+receive ``self`` are translated too. The results are ordinary model functions (docs/decisions/200).
 """
 
 from __future__ import annotations
@@ -70,11 +69,10 @@ SELF = "self"
 
 @dataclass(frozen=True)
 class Form:
-    """The arguments of a translated method, and the roles of the fields that it may assign.
+    """The arguments of a translated method, and the fields that it may assign.
 
-    A vector replaces the second argument of a method.  The vector contains the derivatives of the
-    states or the residuals of the algebraic variables.  The pair ``second`` contains the name of
-    the vector and the role of the vector's fields, such as ``"state"``.
+    The second argument of a method stands for derivatives or residuals. ``second`` contains the
+    name of this vector and the role of its fields, such as ``"state"``.
     """
 
     arguments: tuple[str, ...]
@@ -84,7 +82,7 @@ class Form:
 
 
 def places(cls: Any) -> dict[str, Place]:
-    """Return the position of each field of ``cls`` in a vector; delayed signals follow inputs."""
+    """Return the positions of the fields of ``cls`` in the vectors."""
     layouts = {role: cls.signals(role) for role in VECTORS}
     out = {}
     for name, one in cls.fields.items():
@@ -96,8 +94,6 @@ def places(cls: Any) -> dict[str, Place]:
 
 @dataclass(frozen=True)
 class _Helper:
-    """A translated method or function, its arguments, and the roles of the assigned fields."""
-
     name: str
     function: Any
     arguments: tuple[str, ...]
@@ -108,7 +104,7 @@ class _Helper:
 
 
 class Lowered:
-    """Helper functions of one class, and the names outside the class that its methods read."""
+    """Translated helper functions of a class, and the outside names that they read."""
 
     def __init__(self, cls: type[NamedSignals]) -> None:
         self.places = places(cls)
@@ -122,7 +118,7 @@ class Lowered:
         """Functions whose results depend only on their arguments, according to the check."""
 
     def current(self) -> bool:
-        """Return whether mutable constants, and outside names that methods read, are unchanged."""
+        """Return whether the outside names and constants are unchanged."""
         for function, node, value in self.read:
             try:
                 if value_of(node, Outside(function)) is not value:
@@ -137,7 +133,7 @@ T = TypeVar("T")
 
 
 def made_once(cls: Any, make: Callable[[Any, Lowered], T]) -> T:
-    """Call ``make``, or return its earlier result if the class and names it reads are unchanged."""
+    """Return the result of ``make``, or its earlier result if the class is unchanged."""
     known = vars(cls).get("_made")
     if known is not None and _unchanged(cls, known[0]) and known[1].current():
         out: T = known[2]
@@ -160,9 +156,9 @@ def _unchanged(cls: type, known: list[tuple[type, dict[str, Any]]]) -> bool:
 def lowered(
     cls: type[NamedSignals], method: Callable[..., Any], form: Form, made: Lowered
 ) -> Callable[..., Any]:
-    """Translate ``method`` of ``cls`` into a function of vectors, whose arguments ``form`` lists.
+    """Translate a method into a function of vectors with the arguments in ``form``.
 
-    ``made`` stores the translated helper functions, which all methods of a class share.
+    ``made`` stores translated helper functions, which all methods of a class share.
 
     Raises:
         ModelError: The method uses a name that is not a field, writes a value that it may only
@@ -175,7 +171,6 @@ def lowered(
 
 
 def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], ...]:
-    """Return position and name of ``self``, and position and vector name of any second argument."""
     code = method.__code__
     names = code.co_varnames[: code.co_argcount]
     wanted = 1 + (form.second is not None)
@@ -191,15 +186,6 @@ def _bindings(method: Callable[..., Any], form: Form) -> tuple[tuple[int, str], 
 
 
 class _Lowering(FieldNames):
-    """Translation of one method or function; :attr:`function` is the result.
-
-    - ``bound``: positions of the arguments that stand for vectors.
-    - ``made``: the helper functions of the class that have been translated so far.
-    - ``whole``: True if the translated function takes all arguments of ``form``, even those that it
-      does not use.
-    - ``callers``: helpers whose translation is in progress.
-    """
-
     def __init__(
         self,
         cls: type[NamedSignals],
@@ -307,7 +293,6 @@ class _Lowering(FieldNames):
         return at(ast.Name(TIME, ast.Load()), node)
 
     def _other(self, node: ast.Attribute, stored: bool) -> ast.expr:
-        """Return the expression for a property or a constant of the class; reject other names."""
         assert isinstance(node.value, ast.Name)
         name = node.attr
         if self.meanings[node.value.id] != SELF:
@@ -393,7 +378,6 @@ class _Lowering(FieldNames):
         return node
 
     def _check_free(self, node: ast.AST, name: str) -> None:
-        """Reject a variable name in a method if rtsim uses the name for a vector or the time."""
         if name in self.form.arguments:
             self.refuse(node, f"the name {name} is used by rtsim; give it another name")
 
@@ -460,7 +444,6 @@ class _Lowering(FieldNames):
         return at(found, node)
 
     def _text_of(self, node: ast.expr) -> Any:
-        """Return the value of a constant or of a name defined outside the method, or ``None``."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Attribute) and self._is_self(node.value):
@@ -626,9 +609,9 @@ def _call(helper: _Helper, more: list[ast.expr], keywords: list[ast.keyword]) ->
 
 
 def element_of_call(function: Any) -> tuple[Any, str, int] | None:
-    """Return helper, arguments and index from the translation of ``return self.METHOD()[index]``.
+    """Return the parts of a translated expression ``self.METHOD()[index]``.
 
-    The result is ``None`` if the body of ``function`` has another form.
+    The result is ``None`` if the function returns anything else.
     """
     body = function.definition.body[ast.get_docstring(function.definition) is not None :]
     match body:

@@ -1,4 +1,4 @@
-"""Base class of plants, with signals as fields, and equations and events as methods."""
+"""Base class of plants: signals are fields, and equations and events are methods."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ M = TypeVar("M", bound=Callable[[Any], Any])
 
 
 class guard:
-    """A guard of a plant: a method whose value is monitored for zero crossings.
+    """A guard of a plant: a method whose value is checked for zero crossings.
 
-    Declare one with :func:`rising`, :func:`falling` or :func:`crossing`.  ``@NAME.reset`` marks the
-    method that is called when the guard fires.  ``@NAME.stop`` marks the method that is called
-    instead of the reset if crossings accumulate (Zeno).
+    Declare one with :func:`rising`, :func:`falling` or :func:`crossing`. ``@NAME.reset`` marks the
+    method to call when the guard NAME fires. ``@NAME.stop`` marks the method to call when the guard
+    fires infinitely often in a finite time (Zeno).
     """
 
     def __init__(
@@ -62,7 +62,6 @@ class guard:
         self.name = name
 
     def _check_open(self, method: Any) -> None:
-        """Raise :class:`ModelError` if the class of the guard has already been created."""
         if self.name:
             raise ModelError(
                 f"{getattr(method, '__qualname__', method)} would change guard {self.name} in the "
@@ -86,7 +85,7 @@ class guard:
         return method
 
     def stop(self, method: M) -> M:
-        """Mark the method that replaces the reset if crossings accumulate (Zeno)."""
+        """Mark the method to call when the guard fires infinitely often in a finite time (Zeno)."""
         self._check_open(method)
         self.on_stop = method
         return method
@@ -119,10 +118,10 @@ def rising(level: Level | None = None, **options: Any) -> Any:
 
     Options:
 
-    - ``terminal=True`` ends the run when the guard fires; ``terminal="zeno"`` ends it when
-      crossings accumulate.
-    - ``failure``, for a terminal guard, is the reason why a run ended by it counts as failed.
-    - ``at_start=True`` also fires the guard at the start if its value is above zero.
+    - ``terminal=True`` ends the run when the guard fires; ``terminal="zeno"`` ends the run at a
+      Zeno point.
+    - ``failure`` is the reason why a run that this guard ends counts as failed.
+    - With ``at_start=True``, the guard also fires at the start if its value is already positive.
     - ``report`` contains the names of memory fields that rtsim records with the event.
 
     Example:
@@ -148,7 +147,7 @@ def falling(
     report: Sequence[str] = (),
 ) -> Callable[[Level], guard]: ...  # fmt: skip
 def falling(level: Level | None = None, **options: Any) -> Any:
-    """Declare a guard that fires when its value falls through zero; see :func:`rising` for options.
+    """Declare a guard that fires when its value falls through zero, with the options of ``rising``.
 
     Example:
         class Fall(Plant):
@@ -174,7 +173,7 @@ def crossing(
 def crossing(level: Level | None = None, **options: Any) -> Any:
     """Declare a guard that fires when the value of the method crosses zero.
 
-    The options ``terminal``, ``failure`` and ``report`` mean the same as for :func:`rising`.
+    The options have the same meaning as for ``rising``.
 
     Example:
         class Fall(Plant):
@@ -217,7 +216,7 @@ def every(
 
 
 def once(at: Duration, *, draws: Sequence[str] = ()) -> Callable[[Method], _Ticks]:
-    """Declare a method that is called once, at time ``at``, s.
+    """Declare a method that is called once, at ``at`` s.
 
     Example:
         class Filled(Plant):
@@ -244,11 +243,11 @@ class Plant(NamedSignals):
 
     - ``derivative(self, d)`` assigns the time derivative ``d.NAME`` of each state.
     - ``outputs(self)`` assigns each output.
-    - ``update(self)`` changes memory once in each ``update_period`` that the scenario declares.
-    - ``residual(self, r)`` assigns ``r.NAME`` for each algebraic variable; the solver finds the
-      values at which all residuals are zero.
-    - ``lines(self)`` assigns each line: a field that serves only as the source of a delayed signal.
-    - ``project(self)`` moves the states back to their constraint after each step.
+    - ``update(self)`` changes memory once per ``update_period`` of the scenario.
+    - ``residual(self, r)`` assigns ``r.NAME`` for each algebraic variable; the solver makes all
+      residuals zero.
+    - ``lines(self)`` computes values that serve only as sources of delayed signals.
+    - ``project(self)`` corrects states that violate their constraint, after each step.
 
     Class attributes ``mass_matrix``, ``sparsity``, ``assumptions`` and ``limits`` are those of
     :class:`rtsim.Model`.
@@ -271,7 +270,7 @@ class Plant(NamedSignals):
 
     @classmethod
     def model(cls) -> Model:
-        """Return the class as a :class:`Model`; mistakes in the class raise :class:`ModelError`."""
+        """Return the class as a ``Model``; raise ``ModelError`` for mistakes in the class."""
         owner: Any = cls
         return made_once(owner, _model)
 
@@ -347,7 +346,6 @@ K = TypeVar("K")
 
 
 def _declared(cls: type, kind: type[K]) -> dict[str, K]:
-    """Return the guards or timers of ``cls``, with those of base classes first."""
     out: dict[str, K] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
@@ -363,7 +361,6 @@ def _declared(cls: type, kind: type[K]) -> dict[str, K]:
 
 
 def _latest(cls: type, event: object, method: Any) -> Any:
-    """Return ``method``, or its override in a class derived from the guard's class."""
     for base in cls.__mro__:
         if any(value is event for value in vars(base).values()):
             return method
@@ -399,10 +396,6 @@ def _events(
 
 
 def _filling(vector: str, base: tuple[str, ...], levels: Sequence[Any]) -> Any:
-    """Return a function that writes the values of the guard functions ``levels`` to ``vector``.
-
-    A method that returns several levels is called only once.
-    """
     lines: list[str] = []
     called: list[Any] = []
     results: dict[tuple[Any, str], str] = {}

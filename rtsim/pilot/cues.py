@@ -1,8 +1,7 @@
-"""Warnings to the pilot (stick shaker, horn, text), computed from the states shown in the window.
+"""Warnings to the pilot: stick shaker, horn and text.
 
-The scenario declares the signal of each warning (:class:`rtsim.scenario.shown.Cue`). A warning is
-never an input of the simulation, so it does not change the results. This module uses no SDL, clock
-or sound.
+A scenario declares the signal of each warning (``rtsim.scenario.shown.Cue``). A warning has no
+effect on the simulation. This module uses no SDL, clock or sound.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _WEAK = 0.3
 
 
 class Cues:
-    """Determines for each sample which cues are on."""
+    """Determine which warnings are active in a sample."""
 
     def __init__(self, cues: Iterable[Cue]) -> None:
         self._states = [_State(cue) for cue in cues]
@@ -69,7 +68,7 @@ class _State:
 
 @dataclass(frozen=True)
 class Pulse:
-    """A command to a shaker, with the strengths of its two motors, 0 to 1.
+    """A command to a shaker, with the strengths (0 to 1) of its two motors.
 
     ``low`` is the heavy motor and ``high`` the light one.
     """
@@ -80,9 +79,9 @@ class Pulse:
 
 
 class Shaker:
-    """Determines when and how strongly a device shakes.
+    """Determine when and how strongly a device shakes.
 
-    A command to a device can take a millisecond, so ``due`` returns a command only if necessary.
+    A command can take a millisecond, so ``due`` returns only necessary commands.
     """
 
     def __init__(self) -> None:
@@ -90,9 +89,9 @@ class Shaker:
         self._strong = True
 
     def due(self, strength: float, ns: int) -> Pulse | None:
-        """Return the command that is due, or ``None`` if no command is due.
+        """Return the command to send now, or ``None``.
 
-        ``strength`` is from 0 to 1. ``ns`` is the present time of any clock, ns.
+        ``strength`` is from 0 to 1. ``ns`` is the present time (ns) of any clock.
         """
         if strength <= 0.0:
             if self._next_ns is None:
@@ -108,7 +107,7 @@ class Shaker:
 
 
 def checked_signals(items: Iterable[S], plants: Mapping[str, Signals]) -> tuple[S, ...]:
-    """Return ``items``, or raise an error if an item's signal is unknown or not a scalar."""
+    """Return ``items``; raise an error if a signal is unknown or not a scalar."""
     out = tuple(items)
     for item in out:
         item.check(plants)

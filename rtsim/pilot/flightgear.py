@@ -1,9 +1,9 @@
-"""FlightGear as the outside window of a run: ``python -m rtsim.pilot.flightgear FILE ...``.
+"""Show a run in FlightGear: ``python -m rtsim.pilot.flightgear FILE ...``.
 
-This process sends the state of one aircraft to FlightGear over UDP. FILE is the memory that the run
-shares with its viewers. The process reads states from FILE, and interpolates the states to the time
-of each packet. The process ends when its standard input closes. A slow or absent FlightGear never
-delays the sender.
+This process sends the state of an aircraft to FlightGear over UDP. FILE is the memory that a run
+shares with its viewers. The process interpolates the states in FILE to the time of each packet. The
+process ends when its standard input closes. A slow or absent FlightGear does not delay this
+process.
 
 A packet is the C structure ``FGNetFDM`` in network byte order. Source: FlightGear's file
 src/Network/net_fdm.hxx, versions 24 and 25.
@@ -47,11 +47,10 @@ OPTION = "--flightgear"
 
 @dataclass(frozen=True)
 class FlightState:
-    """The state of one aircraft; geodetic on WGS-84, lengths in m, angles in rad, times in s.
+    """The state of an aircraft: geodetic position on WGS-84 in m and rad, attitude and rates.
 
-    ``attitude`` contains roll, pitch and heading of the body axes (forward, right, down) relative
-    to local axes (north, east, down). ``turning`` contains the rates of change of roll, pitch and
-    heading.
+    ``attitude`` contains roll, pitch and heading relative to north, east and down. ``turning``
+    contains the rates of roll, pitch and heading.
     """
 
     latitude: float
@@ -64,7 +63,7 @@ class FlightState:
 
 
 class Packets:
-    """Encoder of packets for one version of FlightGear's protocol.
+    """Encode packets for one version of FlightGear's protocol.
 
     Raises :class:`rtsim.core.errors.ScenarioError` if the package ``flightgear_python`` is missing.
     """
@@ -94,10 +93,6 @@ def _fields(flight: FlightState) -> Mapping[str, float]:
 
 
 def _unused(struct: Any) -> dict[str, Any]:
-    """Return zeros for all fields of ``struct``, as for an aircraft without engines and wheels.
-
-    With ``cur_time_s`` = 0, FlightGear keeps its own time of day.
-    """
     zeros = struct.parse(struct.subcons[0].build(None) + bytes(struct.sizeof() - 4))
     return {name: value for name, value in zeros.items() if not name.startswith("_io")}
 
@@ -108,10 +103,10 @@ _SQUARED_ECCENTRICITY = FLATTENING * (2.0 - FLATTENING)
 
 
 def outside_body(bodies: Sequence[Body], plants: Mapping[str, Signals], scenario: str) -> Body:
-    """Return the body that FlightGear shows: the first aircraft, or else the first body.
+    """Return the body to show in FlightGear: the first aircraft, or else the first body.
 
-    Only bodies that have a geodetic position and whose signals come from plants are considered.
-    Raises :class:`ScenarioError` if the scenario has no body that FlightGear can show.
+    Only a body of a plant with latitude and longitude can be shown. Raises :class:`ScenarioError`
+    if the scenario has no body that FlightGear can show.
     """
     found = [
         body
@@ -128,7 +123,7 @@ def outside_body(bodies: Sequence[Body], plants: Mapping[str, Signals], scenario
 
 
 class Aircraft:
-    """Computes the state of one body from the states of all plants."""
+    """Compute the state of a body from the states of the plants."""
 
     def __init__(self, body: Body, plants: Sequence[tuple[str, Signals]]) -> None:
         self._names = [name for name, _ in plants]
@@ -143,7 +138,7 @@ class Aircraft:
         self._euler = bool(body.euler)
 
     def at(self, plants: Mapping[str, Shown]) -> FlightState | None:
-        """Return the body's state, or ``None`` if one of its signals is not finite."""
+        """Return the state of the body, or ``None`` if a signal is not finite."""
         shown = [plants[name] for name in self._names]
         where, turned = self._placed.numbers(np.concatenate([s.values for s in shown]))
         rates = np.concatenate([s.slope for s in shown])
@@ -165,7 +160,7 @@ def _three(values: Vector) -> tuple[float, float, float]:
 
 
 def euler(quaternion: Vector) -> tuple[float, float, float]:
-    """Return roll, pitch and heading, rad, of a quaternion, shape (4,), scalar first.
+    """Return roll, pitch and heading (rad) of a quaternion (4,), scalar first.
 
     The quaternion is the rotation from local axes (north, east, down) to body axes. Source:
     Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, section 1.3.
@@ -179,11 +174,6 @@ def euler(quaternion: Vector) -> tuple[float, float, float]:
 
 
 def _velocity(latitude: float, altitude: float, rates: Vector) -> tuple[float, float, float]:
-    """Return the velocity north, east and down, m/s.
-
-    The array ``rates`` contains the rates of change of latitude and longitude (rad/s) and of
-    altitude (m/s). The radii of curvature follow from WGS-84.
-    """
     root = math.sqrt(1.0 - _SQUARED_ECCENTRICITY * math.sin(latitude) ** 2)
     across = EQUATORIAL_RADIUS / root
     along = EQUATORIAL_RADIUS * (1.0 - _SQUARED_ECCENTRICITY) / root**3
@@ -202,7 +192,7 @@ _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253})(:(?P<port>[0-9]{1,5}))?"
 
 @dataclass(frozen=True)
 class Address:
-    """The host and UDP port at which FlightGear receives packets."""
+    """Host and UDP port of FlightGear."""
 
     host: str
     port: int = PORT
@@ -224,7 +214,7 @@ class Address:
 
 
 class Sender:
-    """UDP sender that sends each packet at once or drops the packet.
+    """Send packets over UDP; drop a packet that cannot be sent at once.
 
     Raises :class:`RtsimError` for an unknown host.
     """
@@ -262,7 +252,7 @@ RATE_HZ = 60.0
 
 
 class Outside:
-    """Sends the present state of one body; call :meth:`frame` once per packet."""
+    """Send the present state of a body; call ``frame`` once per packet."""
 
     def __init__(
         self,
@@ -277,7 +267,7 @@ class Outside:
         self._send, self._packets, self._frames = send, packets, frames
 
     def frame(self) -> bool:
-        """Wait for the next frame and send its packet; return False if no state is available."""
+        """Wait for the next frame and send a packet; return False without a state."""
         due = self._frames.wait(lambda: None)
         self._said.look()
         self._picture.look()

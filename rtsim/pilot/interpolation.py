@@ -1,4 +1,4 @@
-"""Interpolate between two states of a plant, to draw the plant at a given wall-clock time.
+"""Interpolate between two states of a plant, to draw the plant at any time.
 
 The kind of a signal, which the model declares, selects the method:
 
@@ -29,10 +29,10 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class StatePair:
-    """The states of a plant at both ends of a step.
+    """The states of a plant at the beginning and the end of a step.
 
     ``last_ns`` and ``next_ns`` are simulated times, ns. ``last_wall`` and ``next_wall`` are the
-    wall-clock times at which the states ``last`` and ``next`` are due, ns.
+    wall-clock times (ns) of both states.
     """
 
     last_ns: int
@@ -46,7 +46,7 @@ class StatePair:
 
     @classmethod
     def of(cls, record: Record) -> StatePair:
-        """Return the states at both ends of a step, from a plant's record."""
+        """Return the states at both ends of a step from the record of a plant."""
         last_ns, next_ns, last_wall, next_wall, withdrawn = map(int, record.integers[:5])
         half = record.floats.size // 2
         ends = record.floats[:half], record.floats[half:]
@@ -58,11 +58,10 @@ class StatePair:
         return (self.next_ns - self.last_ns) / NS_PER_S
 
     def fraction(self, wall: int, ahead: int = 0) -> float:
-        """Return the elapsed fraction of the step at wall-clock time ``wall``, ns; 1 is the end.
+        """Return the fraction of the step that has passed at the wall-clock time ``wall`` (ns).
 
-        After the end of the step, the elapsed fraction grows above 1 for ``ahead`` ns or for the
-        length of the step, whichever is shorter. If the next state has become invalid, the elapsed
-        fraction is at most 1.
+        After the step, the fraction exceeds 1 for at most ``ahead`` ns. If the next state has
+        become invalid, the fraction is at most 1.
         """
         length = self.next_wall - self.last_wall
         if length <= 0:
@@ -76,7 +75,7 @@ class StatePair:
 
 
 class Interpolation:
-    """Interpolator for the states of one plant with the given ``signals``."""
+    """Interpolate the states of one plant."""
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
@@ -85,10 +84,9 @@ class Interpolation:
         self._curved, self._slopes = _curved(signals)
 
     def at(self, pair: StatePair, fraction: float) -> Vector:
-        """Return the state vector (n,) at ``fraction`` of the step; 0 and 1 give the exact states.
+        """Return the state vector (n,) at a fraction of the step, from 0 to 1.
 
-        For a fraction above 1, values are extrapolated with the slope and rate of rotation at the
-        end of the step.
+        For a fraction above 1, the state is extrapolated.
         """
         if fraction <= 0.0:
             return pair.last.copy()
@@ -111,9 +109,9 @@ class Interpolation:
         return out
 
     def slope(self, pair: StatePair) -> Vector:
-        """Return the mean rate of change (n,) over the step, per simulated second.
+        """Return the mean rates of change (n,) during the step, per simulated second.
 
-        Ignore the rates of quaternions: their elements have no meaning.
+        The rates of quaternion elements have no meaning.
         """
         return (pair.next - pair.last) / pair.span if pair.span > 0.0 else np.zeros_like(pair.last)
 

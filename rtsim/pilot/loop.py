@@ -1,4 +1,4 @@
-"""The simulation's side of the connection to the pilot's window.
+"""The part of the pilot's window that runs in the simulation process.
 
 :class:`Cockpit` creates the memory shared with the viewer, and the objects that a run needs to
 publish states and to read the stick and orders.
@@ -134,7 +134,7 @@ _UNPACED_NS = 5_000_000
 
 
 class Pictures:
-    """Publishes the states at both ends of each step; called by :mod:`rtsim.engine.executive`."""
+    """Publish the states at both ends of each step for viewers."""
 
     def __init__(self, writers: dict[str, Writer], stick: SharedStick | None) -> None:
         self._writers, self._stick = writers, stick
@@ -150,7 +150,7 @@ class Pictures:
         self._offset = 0
 
     def attach(self, system: System, clock: Clock) -> None:
-        """Set the plants of ``system`` and the clock that paces the run, before the run starts."""
+        """Set the plants and the clock before the run starts."""
         self._clock, self._offset = clock, getattr(clock, "offset_ns", 0)
         self._plants = {plant.name: plant for plant in system.plants}
         self._next_y = {plant.name: plant.y.copy() for plant in system.plants}
@@ -210,7 +210,7 @@ twice per second.
 
 
 class LoopFigures:
-    """Latencies from a change at an input device to its use in the run and to its display."""
+    """Latencies from a movement of an input device to its effect in the run and on the screen."""
 
     def __init__(self, stick: SharedStick | None, viewer: Reader) -> None:
         self.stick = stick
@@ -221,7 +221,7 @@ class LoopFigures:
         return self._viewer.number
 
     def viewer(self) -> dict[str, int]:
-        """Return the statistics of the viewer's last report, or zeros if there is no report."""
+        """Return the statistics of the viewer's last report, or zeros."""
         record = self._viewer.read()
         if record is None:
             return dict.fromkeys(VIEWER, 0)
@@ -253,9 +253,9 @@ class LoopFigures:
 
 
 class PilotInbox(Inbox):
-    """Inbox for commands from the window, and publisher of the run's state for viewers.
+    """Receive commands from the window, and publish the state of the run for viewers.
 
-    ``gateway`` is the inbox for commands from a gateway, or ``None``. Commands from this inbox are
+    ``gateway`` is the source of commands from a gateway, or ``None``. Commands from this inbox are
     executed too.
     """
 
@@ -320,7 +320,6 @@ class PilotInbox(Inbox):
             self.take(command, initiated, partial(self._answer, kind))
 
     def _answer(self, kind: int, wrong: str, ns: int) -> None:
-        """Process the result of a window command; send the reason ``wrong`` if it was refused."""
         if not wrong:
             self._kept_ns = ns if kind == CHECKPOINT else self._kept_ns
             self.quit = self.quit or kind == QUIT
@@ -388,9 +387,9 @@ class PilotInbox(Inbox):
 
 
 def window_of(scenario: Scenario) -> dict[str, Any]:
-    """Return the description of the window for ``scenario``, as plain data.
+    """Return the description of the window as plain data.
 
-    Raises :class:`UnknownName` if the scene names a plant that the scenario does not have.
+    Raises ``UnknownName`` if the scene shows an unknown plant.
     """
     shown = scenario.presentation.window()
     plants = list(scenario.of(PlantComponent))
@@ -400,11 +399,13 @@ def window_of(scenario: Scenario) -> dict[str, Any]:
 
 
 class Cockpit:
-    """Memory that a run shares with its viewers. The context manager removes the memory at the end.
+    """The memory that a run shares with its viewers.
 
-    ``stick`` is the external input that the pilot moves, or empty. Pass :attr:`pictures` and
-    :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of :attr:`shared` to the
-    viewer.
+    At its end, the context manager removes the memory.
+
+    ``stick`` is the name of the external input that the pilot moves, or empty. Pass
+    :attr:`pictures` and :attr:`inbox` to :func:`rtsim.runs.simulation.simulate`, and the path of
+    :attr:`shared` to the viewer.
     """
 
     def __init__(
@@ -440,7 +441,7 @@ class Cockpit:
         self.inbox = PilotInbox(self.shared, self.pictures, self.figures, gateway)
 
     def latencies(self) -> dict[str, Any]:
-        """Return the latencies from a change at an input device to its use and to its display."""
+        """Return the latencies from an input device to the run and to the screen."""
         return self.figures.to_json()
 
     def __enter__(self) -> Cockpit:

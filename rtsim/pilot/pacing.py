@@ -1,8 +1,7 @@
-"""Wait for the deadlines of video frames, and poll the devices between frames.
+"""Wait for the deadlines of video frames, and poll devices between frames.
 
-As in the simulation, the deadlines are ticks of a rational period, counted from the start. A late
-frame therefore does not delay later frames. Waits of fixed length would give a frame rate that is
-too low and irregular. If a frame's whole period has passed, the frame is dropped and counted.
+The deadlines are multiples of a rational period, counted from the start. A late frame does not
+delay later frames. A frame that is late by more than its period is dropped.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ _BLOCK = 64
 
 
 class VideoFrames:
-    """Deadlines at ``rate_hz`` on ``clock``, whose simulated time starts at 0.
+    """Deadlines of video frames at ``rate_hz`` on ``clock``.
 
-    ``idle`` is the clock for the waits between polls; on a real machine, it should not busy-wait.
+    ``idle`` is a clock for the waits between polls, without busy-waiting.
     """
 
     def __init__(self, rate_hz: float, clock: Clock, idle: Clock | None = None) -> None:
@@ -45,10 +44,9 @@ class VideoFrames:
         self._began: int | None = None
 
     def wait(self, poll: Callable[[], object]) -> int:
-        """Wait for the next deadline; return the wall-clock time of the deadline, ns.
+        """Wait for the next frame, and return its deadline in wall-clock time, ns.
 
-        The window must draw the state at the deadline. During the wait, ``poll`` is called about
-        every millisecond, and once more at the deadline.
+        During the wait, ``poll`` is called about once per millisecond.
         """
         clock, tick = self._clock, self.period.tick
         number = self.number
@@ -74,7 +72,7 @@ class VideoFrames:
 
 
 class Durations:
-    """Statistics of any number of durations in ns: quantiles, count and maximum."""
+    """Quantiles, count and maximum of durations (ns), in constant memory."""
 
     def __init__(self) -> None:
         self._spread = Spread()
@@ -90,14 +88,14 @@ class Durations:
     def count_buffered(self) -> None:
         """Add the buffered durations to the statistics, which takes about 20 us.
 
-        The method ``add`` calls ``count_buffered`` when the buffer of 64 durations is full. A
-        caller can also call ``count_buffered`` earlier, when there is time.
+        The method ``add`` does this automatically after 64 durations. Call this method earlier when
+        time is available.
         """
         self._spread.add(self._block[: self._filled])
         self._filled = 0
 
     def quantile(self, p: float) -> int:
-        """Return the quantile ``p`` in ns, 0 without samples, or the maximum of too few samples."""
+        """Return a quantile in ns, or 0 without durations."""
         self.count_buffered()
         found = self._spread.quantile(p)
         return (self._spread.max or 0) if found is None else found

@@ -1,6 +1,6 @@
-"""Playback of a recording: states of all plants at a time, and their past values.
+"""Play back a recording: states of all plants and their past values.
 
-Nothing is simulated. States between recorded rows are interpolated as in a live run.
+Nothing is simulated. States between recorded rows are interpolated as in a run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INPUTS = "inputs/"
 
 
 class Playback:
-    """The states of a recording from ``first_ns`` to ``end_ns``, simulated ns.
+    """The states in a recording from ``first_ns`` to ``end_ns`` (simulated ns).
 
     Raises :class:`RecordingError` if the recording contains no state of a plant.
     """
@@ -52,7 +52,7 @@ class Playback:
         self.end_ns = max(plant.end_ns for plant in self._plants.values())
 
     def at(self, ns: int, span: int) -> SceneMoment:
-        """Return the states at simulated time ``ns``, with their past values over ``span`` ns."""
+        """Return the states at the simulated time ``ns``, with past values over ``span`` ns."""
         return SceneMoment(
             {name: plant.at(ns) for name, plant in self._plants.items()},
             stick=self._stick(ns),
@@ -69,7 +69,6 @@ class Playback:
 
 
 def _about(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description of the window. Recordings of version 0.1 do not name their scene."""
     reference = str(header.get("scenario", {}).get("origin", {}).get("reference", ""))
     shown = header.get("shown")
     found = dict(shown) if isinstance(shown, Mapping) else default_scene(reference)
@@ -90,7 +89,10 @@ def _cues(recording: Recording, plants: Mapping[str, _Plant]) -> tuple[Cue, ...]
 
 
 class _Plant:
-    """The recorded rows of a plant. At a tag, x- (before the changes) precedes x+ (after them)."""
+    """The recorded rows of a plant.
+
+    At a tag, the row before the changes (x-) precedes the row after the changes (x+).
+    """
 
     def __init__(self, track: TrackData) -> None:
         rows = track.rows
@@ -100,7 +102,6 @@ class _Plant:
         self.first_ns, self.end_ns = int(self._ns[0]), int(self._ns[-1])
 
     def at(self, ns: int) -> Shown:
-        """Return the state at ``ns``, interpolated between x+ of a tag and x- of the next tag."""
         ns = min(max(ns, self.first_ns), self.end_ns)
         behind = int(np.searchsorted(self._ns, ns, side="right"))
         last, next_ = behind - 1, min(behind, len(self._ns) - 1)
@@ -111,11 +112,6 @@ class _Plant:
         return Shown(between.signals, between.at(pair, share), between.slope(pair), ns)
 
     def past(self, ns: int, span: int) -> ScenePast:
-        """Return the rows from ``ns - span`` to the time ``ns``, and the state at ``ns``.
-
-        If there are too many rows, every k-th row is returned. Successive calls choose the same
-        rows.
-        """
         ns = min(max(ns, self.first_ns), self.end_ns)
         first, behind = (int(np.searchsorted(self._ns, at, side="right")) for at in (ns - span, ns))
         every = 1

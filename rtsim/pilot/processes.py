@@ -1,4 +1,4 @@
-"""Helper processes of a simulation: viewer, relay to other machines, and sender to FlightGear.
+"""Processes beside a simulation: viewer, relay to other machines, and sender to FlightGear.
 
 Each process prints a line when it is ready, and ends when its standard input closes.
 """
@@ -30,8 +30,8 @@ READY = "ready"
 def input_closed() -> threading.Event:
     """Return an event that is set when the standard input closes.
 
-    The simulation keeps its end of the input pipe open and writes nothing. The input closes when
-    the simulation ends, even if it is killed.
+    The input is a pipe from the simulation, which never writes to it. The input therefore closes
+    when the simulation ends or is killed.
     """
     over = threading.Event()
     threading.Thread(target=_await_end, args=(over,), daemon=True).start()
@@ -52,7 +52,7 @@ _MOST_WORDS = 4096
 
 
 class ViewerError(RtsimError):
-    """A viewer or another helper process did not become ready. The message states the reason."""
+    """A process beside the simulation did not become ready. The message states the reason."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class Window:
     """Address and key file for a window on another machine; ``None`` for a local window."""
 
     def each(self) -> list[Window]:
-        """Return one window for each of ``views``, or only this window if ``views`` is empty.
+        """Return one window for each of ``views``, or this window if ``views`` is empty.
 
-        Only the first window can use the stick, the horn and the stick shaker. Each of several
-        windows saves its pictures in a subfolder named after its view.
+        Only the first window has the stick, the horn and the stick shaker. Each window saves its
+        pictures in a folder with the name of its view.
         """
         if not self.views:
             return [self]
@@ -110,10 +110,10 @@ class Window:
 
 
 class Child:
-    """A process beside the simulation; a context manager that ends the process.
+    """Context manager that starts and ends a process beside the simulation.
 
-    When the block ends, the input of the process is closed. If the process does not end within 2 s,
-    it is killed.
+    At the end of the block, the input of the process is closed. A process that does not end within
+    2 s is killed.
     """
 
     def __init__(self, what: str, module: str, *arguments: str) -> None:
@@ -135,7 +135,7 @@ class Child:
         return self._process.poll() is None
 
     def __enter__(self) -> Self:
-        """Wait until the process is ready; raise :class:`ViewerError` if it ends or hangs."""
+        """Wait until the process is ready; raise ``ViewerError`` on failure."""
         said = self._first_line()
         if said != READY:
             self._end()
@@ -170,7 +170,7 @@ class Child:
 
 
 class ViewerProcess(Child):
-    """The process of a window on this machine; ``shared`` is the path of the shared memory."""
+    """The process of a window; ``shared`` is the path of the shared memory."""
 
     def __init__(self, shared: Path, window: Window) -> None:
         module = "rtsim.pilot.viewer.process"
@@ -178,9 +178,9 @@ class ViewerProcess(Child):
 
 
 class ViewerProcesses:
-    """The processes of one or more windows on this machine; a context manager like :class:`Child`.
+    """Context manager for the processes of one or more windows.
 
-    The windows open one after the other, so that the first window controls the stick.
+    The windows open one after another, so that the first window controls the stick.
     """
 
     def __init__(self, shared: Path, windows: Sequence[Window]) -> None:
@@ -193,7 +193,7 @@ class ViewerProcesses:
         return self._main is not None and self._main.running
 
     def __enter__(self) -> Self:
-        """Wait until all windows are open; raise :class:`ViewerError` if one does not open."""
+        """Wait until all windows are open; raise ``ViewerError`` on failure."""
         with ExitStack() as stack:
             for window in self._windows:
                 process = stack.enter_context(ViewerProcess(self._shared, window))
@@ -206,7 +206,7 @@ class ViewerProcesses:
 
 
 class RelayProcess(Child):
-    """The process that serves the shared memory to other machines (:mod:`rtsim.pilot.remote`)."""
+    """The process that connects the shared memory to viewers on other machines."""
 
     def __init__(self, shared: Path, endpoint: str, keys: Path) -> None:
         arguments = (str(shared), endpoint, "--keys", str(keys))
@@ -225,9 +225,9 @@ FlightGear 2020.3.16 reads version 24 (tested). Newer releases may read 25 (not 
 
 
 class FlightGearProcess(Child):
-    """The process that sends the state of a body to FlightGear (:mod:`rtsim.pilot.flightgear`).
+    """The process that sends the state of a body to FlightGear.
 
-    ``address`` is ``HOST:PORT``, and ``body`` is the shown body as JSON.
+    ``address`` is ``HOST:PORT``, and ``body`` describes the body as JSON.
     """
 
     def __init__(self, shared: Path, address: str, body: str, version: int) -> None:
@@ -237,7 +237,7 @@ class FlightGearProcess(Child):
 
     @property
     def figures(self) -> dict[str, int] | None:
-        """Numbers of packets ``sent`` and ``lost``; ``None`` unless the process ended normally."""
+        """Numbers of packets ``sent`` and ``lost``, or ``None`` after a failure."""
         try:
             figures = json.loads(self.said)
             return {name: int(figures[name]) for name in ("sent", "lost")}

@@ -1,27 +1,26 @@
-"""Relay, viewer's connection and message format for a window on another machine, over ZeroMQ.
+"""Connect a window on another machine with a run, over ZeroMQ.
 
-The relay, ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT``, is a process beside the
-simulation. Like a viewer, the relay maps the file FILE, the memory that the run shares.
-Network traffic therefore cannot delay or block the loop of the simulation.
+The relay ``python -m rtsim.pilot.remote FILE tcp://HOST:PORT`` is a process beside the simulation.
+The relay reads the shared memory FILE as a viewer does. Network traffic therefore cannot delay the
+simulation.
 
 A message is a list in MessagePack: version, kind, first 8 bytes of the schema's hash, ``number``,
-``heard``, ``sent``, ``echo``, ``received``, body. In every version, the first two elements are
-version and kind. Each side answers a ``HELLO`` of any version, so that the other side can report a
-difference in version. The sockets encrypt and sign each message. The bodies are:
+``heard``, ``sent``, ``echo``, ``received``, body. The first two elements of each message are the
+version and the kind. Each side answers a ``HELLO`` of any version, so that the other side can
+report a wrong version. The sockets encrypt and sign each message. The bodies are:
 
 - ``SCHEMA``: the schema as JSON;
 - ``OVER``: the reason why the run sends nothing more to this viewer, as text;
 - ``RECORDS``: a map from names of records to their integers and floats, as bytes;
 - ``WHOLE``: as ``RECORDS``, but with all records.
 
-``number`` counts the messages with records. The field ``heard`` acknowledges all messages of the
-other side up to this ``number``. ``sent``, ``echo`` and ``received`` are times for
-:class:`ClockOffset`, ns. ``sent`` and ``received`` are times on the sender's clock, and ``echo`` is
-a time on the receiver's clock.
+``number`` counts the messages with records. ``heard`` acknowledges all messages up to this
+``number``. ``sent``, ``echo`` and ``received`` are times for :class:`ClockOffset`, ns. ``sent`` and
+``received`` are times on the sender's clock, and ``echo`` is a time on the receiver's clock.
 
-Only a few messages may be in transit. If a record changes while too many messages are in transit,
-the next message contains the record's latest value. This module therefore skips values. For a
-complete stream of samples, use :mod:`rtsim.gateway`.
+Only a few messages may be in transit at the same time. A record that changes meanwhile is sent in
+the next message, with its latest value. This module therefore skips values. For all samples of a
+run, use ``rtsim.gateway``.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class WireError(RtsimError):
 
 
 class OtherVersion(WireError):
-    """A message came from another release of rtsim."""
+    """A message is from another version of rtsim."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class WireMessage:
 
 
 class Format:
-    """Encoder and decoder of messages; ``schema`` is ``None`` until it has been received."""
+    """Encode and decode messages; ``schema`` is ``None`` until it was received."""
 
     def __init__(self, schema: Schema | None) -> None:
         self._hash = bytes(8) if schema is None else schema.hash[:8]
@@ -141,11 +140,11 @@ class Format:
 
     @property
     def most_to_run(self) -> int:
-        """Limit of the size of a message from a viewer, bytes."""
+        """Largest size (bytes) of a message from a viewer."""
         return _ROOM + sum(self._shapes[name].payload for name in TO_RUN)
 
     def records(self, head: Head, payloads: Mapping[str, bytes]) -> list[bytes]:
-        """Distribute ``payloads`` over as few messages as possible, each with ``head``."""
+        """Distribute records over as few messages as possible."""
         bodies: list[dict[str, bytes]] = [{}]
         size = 0
         for name, payload in payloads.items():
@@ -204,16 +203,16 @@ def _printable(reason: str) -> str:
 
 
 def payload_of(name: str, integers: Integers, floats: Vector, later_ns: int) -> bytes:
-    """Return a record as bytes, with ``later_ns`` added to its wall-clock times."""
+    """Return a record as bytes, with ``later_ns`` added to the wall-clock times."""
     if later_ns:
         integers = shifted(name, integers, later_ns)
     return integers.tobytes() + floats.tobytes()
 
 
 def shifted(name: str, integers: Integers, later_ns: int) -> Integers:
-    """Return a record's integers, with ``later_ns`` added to their wall-clock times.
+    """Return the integers of a record, with ``later_ns`` added to the wall-clock times.
 
-    A time of 0, which means no time stamp, stays 0.
+    A time of 0, which means an absent time, stays 0.
     """
     out = integers.copy()
     for k in _WALLS.get(name, _PLANT_WALLS):
@@ -230,14 +229,14 @@ def put(writer: Writer, integers: Integers, floats: Vector) -> None:
 
 
 class Changes:
-    """Determines which records were written since the last call of :meth:`take`."""
+    """Determine which records have changed since the last call of ``take``."""
 
     def __init__(self, readers: Mapping[str, Reader]) -> None:
         self._readers = readers
         self._seen = dict.fromkeys(readers, 0)
 
     def send_all(self) -> None:
-        """Treat all records as unsent, because earlier messages may have been lost."""
+        """Treat all records as changed, because messages may have been lost."""
         self._seen = dict.fromkeys(self._readers, 0)
 
     def take(self, later_ns: int = 0) -> dict[str, bytes]:
@@ -253,10 +252,10 @@ class Changes:
 
 
 class ClockOffset:
-    """Estimates how far the other side's clock is ahead of this side's clock.
+    """Estimate the offset of the clock of another machine.
 
-    The method is that of NTP (RFC 5905, section 8): the round trip with the shortest delay gives
-    the offset. The error is at most half of this delay.
+    As in NTP (RFC 5905, section 8), the fastest round trip gives the offset. The error is at most
+    half of the round-trip delay.
     """
 
     def __init__(self) -> None:
@@ -296,7 +295,7 @@ _LOST_NS = 1_000_000_000
 
 
 class Flow:
-    """Determines which messages a side sends and when, from the messages that the side received."""
+    """Determine which messages to send, and when."""
 
     def __init__(self, format: Format, changes: Changes, now: int) -> None:
         self.offset = ClockOffset()
@@ -324,7 +323,7 @@ class Flow:
     def due(self, now: int, clock: Callable[[], int], later_ns: int = 0) -> list[bytes]:
         """Return the messages to send now.
 
-        ``later_ns`` is added to the wall-clock times in the records.
+        The method adds ``later_ns`` to the wall-clock times in the records.
         """
         if now - self._sent_ns < _EVERY_NS:
             return []
@@ -373,7 +372,7 @@ class RunConnection(Protocol):
 
 
 class RemoteExchange:
-    """A :class:`rtsim.pilot.shared.Exchange` with another machine; created by :meth:`connect`."""
+    """Exchange records with another machine; use ``connect`` to create an object."""
 
     def __init__(
         self, line: RunConnection, schema: Schema, clock: Callable[[], int] = stopwatch
@@ -395,9 +394,9 @@ class RemoteExchange:
 
     @classmethod
     def connect(cls, endpoint: str, keys: Keys | None, patience_s: float = PATIENCE_S) -> Self:
-        """Request the schema of the run's records, and wait until the records arrive.
+        """Request the description of a run, and wait until the records arrive.
 
-        Raises :class:`SharedError` if no answer comes or if the run uses another release of rtsim.
+        Raises ``SharedError`` without an answer, or for another version of rtsim.
         """
         return cls.over_line(Caller(endpoint, keys), patience_s)
 
@@ -408,7 +407,7 @@ class RemoteExchange:
         patience_s: float = PATIENCE_S,
         clock: Callable[[], int] = stopwatch,
     ) -> Self:
-        """Connect to a run over the open connection ``line``, as :meth:`connect` does."""
+        """Connect to a run over the open connection ``line``."""
         until = stopwatch() + round(patience_s * NS_PER_S)
         try:
             self = cls(line, _request_schema(line, until), clock)
@@ -428,12 +427,12 @@ class RemoteExchange:
 
     @property
     def complete(self) -> bool:
-        """True if records of the run have arrived, so that the offset of the clocks is known."""
+        """True if records of the run have arrived."""
         return self._flow.offset.known
 
     @property
     def offset_ns(self) -> int:
-        """Clock of the run's machine minus clock of this machine, ns."""
+        """Offset of the run's clock from the clock of this machine, ns."""
         return self._flow.offset.ns
 
     def writer(self, record: str) -> Writer:
@@ -514,7 +513,6 @@ def _request_schema(line: RunConnection, until: int) -> Schema:
 
 
 def _check_layout(schema: Schema, message: WireMessage, endpoint: str) -> Schema:
-    """Return ``schema``; raise :class:`SharedError` if the sides use different record layouts."""
     if message.hash != schema.hash[: len(message.hash)]:
         raise SharedError(
             f"{endpoint} uses the record layout of another release of rtsim; use the same release "
@@ -548,7 +546,7 @@ class ViewerConnection(Protocol):
 
 
 class ViewerRelay:
-    """Forwards records between the run and its viewers; call :meth:`turn` repeatedly."""
+    """Forward records between a run and its viewers; call ``turn`` repeatedly."""
 
     def __init__(
         self, shared: Shared, line: ViewerConnection, clock: Callable[[], int] = stopwatch
@@ -564,7 +562,7 @@ class ViewerRelay:
         self._writers: dict[str, Writer] = {}
 
     def turn(self) -> None:
-        """Process the messages that have arrived, and send the messages that are due."""
+        """Process the messages that have arrived, and send due messages."""
         for _ in range(_AT_ONCE):
             said = self._line.receive()
             if said is None:
@@ -579,7 +577,7 @@ class ViewerRelay:
                 self._line.send(who, data)
 
     def end(self, why: str) -> None:
-        """Send all viewers ``why``, the reason for which the relay no longer serves the run."""
+        """Send the reason for the end of the run to all viewers."""
         for who in self._viewers:
             self._line.send(who, self._format.over(why))
 
@@ -623,7 +621,7 @@ class ViewerRelay:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until the standard input closes, then print the number of malformed messages."""
+    """Serve viewers until the standard input closes."""
     parser = argparse.ArgumentParser(prog="rtsim.pilot.remote")
     parser.add_argument("shared", type=Path)
     parser.add_argument("endpoint")

@@ -1,31 +1,28 @@
-"""Memory shared by a simulation and its viewers: a small file, mapped by each process.
+"""Memory shared by a simulation and its viewers: a small file that each process maps.
 
-A mapped file works on Linux, macOS and Windows. On Linux the file is in ``/dev/shm``, so it is
-never written to a disk. ``multiprocessing.shared_memory`` has three disadvantages. Before Python
-3.13, the memory is removed when any reading process ends. The module starts a tracker process. Its
-package ``multiprocessing`` unpickles data.
+Mapped files exist on Linux, macOS and Windows. On Linux, the file is in ``/dev/shm`` and never on a
+disk. ``multiprocessing.shared_memory`` has three disadvantages. The module starts a tracker
+process. Its package ``multiprocessing`` unpickles data.
 
-The file begins with a header (magic, version, sizes, hash) and the schema as JSON. Then one
-:class:`Record` follows for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`,
-:data:`ANSWER` and each plant. A reader checks the file before use: sizes are limited, the hash of
-the schema must match, and the schema alone determines the positions of the records.
+The file begins with a header and a description of its records as JSON. Then one :class:`Record`
+follows for each of :data:`RUN`, :data:`STICK`, :data:`VIEWER`, :data:`ORDERS`, :data:`ANSWER` and
+each plant. A reader checks the file before use: sizes are limited, the hash of the schema must
+match, and the schema alone determines the positions of the records.
 
-Each record has one writer and any number of readers, which a sequence lock synchronises. All fields
-have 64 bits and are aligned. The layout in memory is::
+Each record has one writer and any number of readers, synchronised by a sequence lock. All fields
+have 64 bits. The layout in memory is::
 
     latest | slot 0: sequence, checksum, integers, floats | slot 1: ...
 
-The writer uses the slots in turn. For each record, the writer marks a slot as unfinished, fills the
-slot, writes the record's number into it, and finally sets ``latest``. The previous record therefore
-stays intact while the next one is written, even if the writer dies meanwhile. A reader copies the
-latest slot and accepts the copy if the number in the slot did not change during the copy. Neither
-side ever waits. On x86, the number alone would suffice. On processors such as ARM, the writes of
-one core can become visible to another core in a different order, which Python cannot prevent. A
-checksum, seeded with the record's number, detects reordered writes.
+The writer uses the slots in turn. The writer marks a slot as unfinished, fills the slot, and then
+sets ``latest`` to its number. The previous record therefore stays valid while the next record is
+written. A reader copies the latest slot, and rejects the copy if the slot changed meanwhile.
+Neither side ever waits. On x86, the number alone would suffice. On processors such as ARM, the
+writes of one core can reach another core in a different order. A checksum with the record's number
+detects such writes.
 
-One viewer at a time has the control authority; the others only watch. The viewer that wrote the
-stick's record last has the authority, as long as it keeps renewing the record. A lock would be less
-suitable, because a viewer that hangs would keep the lock.
+One viewer controls the run; other viewers only watch. The controlling viewer must write the stick's
+record regularly. A lock would be unsuitable, because a viewer that hangs would keep the lock.
 """
 
 from __future__ import annotations
@@ -88,17 +85,20 @@ class Shape:
 
     @property
     def slot(self) -> int:
-        """Distance from one slot to the next, bytes."""
+        """Distance (bytes) between two slots of a record."""
         return _whole_lines(2 * WORD + self.payload)
 
     @property
     def size(self) -> int:
-        """Size of a record with all its slots, bytes."""
+        """Size (bytes) of a record with all its slots."""
         return LINE + SLOTS * self.slot
 
 
 class _Slots:
-    """The memory of a record as arrays. Each field is one aligned word, which is never torn."""
+    """The memory of a record as arrays.
+
+    Each field is an aligned word, which a processor writes as a whole.
+    """
 
     def __init__(self, memory: memoryview, shape: Shape) -> None:
         if len(memory) < shape.size:
@@ -136,7 +136,7 @@ class Writer:
         self.number = int(self._slots.latest[0])
 
     def publish(self) -> int:
-        """Publish the values as the latest record, and return its number."""
+        """Publish the values as the latest record, and return the record's number."""
         slots = self._slots
         number = self.number + 1
         k = number % SLOTS
@@ -161,14 +161,14 @@ class Reader:
 
     @property
     def number(self) -> int:
-        """Number of the latest record, or 0 if there is none.
+        """Number of the latest record, or 0.
 
         This check is cheaper than :meth:`read`.
         """
         return int(self._slots.latest[0])
 
     def read(self) -> Record | None:
-        """Return the latest record, or ``None`` if there is none or no copy was complete."""
+        """Return the latest record, or ``None`` if no complete record exists."""
         for _ in range(TRIES):
             number = self.number
             if number == 0:
@@ -205,17 +205,17 @@ _PREFIX = "rtsim-pilot-"
 
 
 def memory_folder() -> Path:
-    """Return ``/dev/shm`` if it exists and is writable, else the folder for temporary files."""
+    """Return ``/dev/shm`` if it is writable, else the folder for temporary files."""
     memory = Path("/dev/shm")
     there = memory.is_dir() and os.access(memory, os.W_OK)
     return memory if there else Path(tempfile.gettempdir())
 
 
 def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
-    """Create a file with ``data``, readable by this user only, and map it into memory.
+    """Create a file with ``data`` that only this user can read, and map the file into memory.
 
-    The function writes all bytes at once, and raises :class:`OSError` if the memory is full. If a
-    part of the file were unallocated, the system could kill a process that uses the part later.
+    Raises ``OSError`` if the memory is full. All bytes are written at once, because the system can
+    kill a process that uses unallocated memory later.
     """
     number, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     path = Path(name)
@@ -232,7 +232,7 @@ def new_file(folder: Path, data: bytes) -> tuple[Path, mmap.mmap]:
 
 
 def sweep(folder: Path, magic: bytes) -> None:
-    """Remove the files of this user's killed runs.
+    """Remove the shared files of this user's killed runs.
 
     Only files that begin with ``magic`` are removed.
     """
@@ -249,10 +249,6 @@ def _lock(number: int) -> None:
 
 
 def _is_abandoned(path: Path, magic: bytes) -> bool:
-    """Return True if no process has locked the file.
-
-    A check of process ids would fail, because another process can have the same id by now.
-    """
     if sys.platform == "win32":  # Windows removes the file when the last process unmaps it
         return False
     about = path.lstat()
@@ -280,10 +276,10 @@ _REASON_BYTES = 8 * REASON_WORDS
 def order_to_command(
     kind: int, value: float, began_ns: int = 0, kept_ns: int = 0
 ) -> dict[str, Any] | None:
-    """Convert a viewer's order to a command (:mod:`rtsim.engine.commands.commands`).
+    """Convert a viewer's order to a command of the run.
 
-    An unknown order becomes ``None``. RESET goes back to ``began_ns``, the simulated time at which
-    the run began. RETURN goes back to ``kept_ns``, the time of the last CHECKPOINT.
+    An unknown order becomes ``None``. RESET goes back to ``began_ns``, the time at which the run
+    began. RETURN goes back to ``kept_ns``, the time of the last checkpoint.
     """
     commands: dict[int, dict[str, Any]] = {
         PAUSE: {"kind": "pause"},
@@ -301,9 +297,9 @@ def order_to_command(
 
 
 def reason_to_words(text: str) -> tuple[int, list[int]]:
-    """Return the length of ``text`` in UTF-8 bytes, and the text as 64-bit integers.
+    """Return the length of a text in bytes, and the text as 64-bit integers.
 
-    A text that is too long is cut off.
+    Long texts are cut off.
     """
     data = text.encode()[:_REASON_BYTES]
     filled = data.ljust(_REASON_BYTES, b"\0")
@@ -314,7 +310,6 @@ def reason_to_words(text: str) -> tuple[int, list[int]]:
 
 
 def words_to_reason(length: int, words: Sequence[int]) -> str:
-    """Return the printable text that :func:`reason_to_words` encoded, even for invalid words."""
     data = b"".join(int(word).to_bytes(8, "little", signed=True) for word in words)
     text = data[: max(0, min(length, _REASON_BYTES))].decode(errors="replace")
     return "".join(c if c.isprintable() else " " for c in text)
@@ -386,7 +381,7 @@ ANSWER = ("refused", "order", "length", *(f"word_{k}" for k in range(REASON_WORD
 
 
 class SharedError(RtsimError):
-    """The shared file or remote run is unusable, for example of another release or ended."""
+    """The shared file or the run on another machine cannot be used."""
 
 
 _NO_SCHEMA = (
@@ -396,9 +391,9 @@ _NO_SCHEMA = (
 
 @dataclass(frozen=True)
 class Schema:
-    """Description of a run's records: the signals of the plants and of the stick.
+    """Description of the records of a run: signals of the plants and of the stick.
 
-    ``about`` is plain data for the viewer, such as the names of the scenario and the scene.
+    ``about`` contains data for the viewer, such as the names of scenario and scene.
     """
 
     plants: tuple[tuple[str, Signals], ...]
@@ -440,12 +435,12 @@ class Schema:
 
     @cached_property
     def hash(self) -> bytes:
-        """Hash of the schema and of the fixed fields of all records, 32 bytes."""
+        """Hash (32 bytes) of the description and of the fixed fields."""
         fixed = repr((VERSION, PAIR, RUN, STICK, VIEWER, ORDERS, ANSWER, sys.byteorder))
         return hashlib.sha256(fixed.encode() + self._text).digest()
 
     def places(self) -> tuple[dict[str, tuple[int, Shape]], int]:
-        """Return the position (bytes) and shape of each record, and the file size (bytes)."""
+        """Return the position (bytes) and the shape of each record, and the file size (bytes)."""
         at = _whole_lines(_HEAD.size + len(self._text))
         found = {}
         for name, shape in self.shapes():
@@ -454,7 +449,7 @@ class Schema:
         return found, at
 
     def check_size(self) -> int:
-        """Return the size of the file, bytes; raise :class:`SharedError` if it is too large."""
+        """Return the file size (bytes); raise ``SharedError`` if too large."""
         size = self.places()[1]
         if size > MOST_BYTES or len(self._text) > MOST_SCHEMA:
             shown = min(size, 1 << 60)  # Python refuses to print very long integers
@@ -471,7 +466,7 @@ class Schema:
 
 
 class Exchange(Protocol):
-    """Interface for the exchange of records between a viewer and a run, over any medium."""
+    """Interface for the exchange of records between a viewer and a run."""
 
     schema: Schema
 
@@ -480,12 +475,12 @@ class Exchange(Protocol):
     def reader(self, record: str) -> Reader: ...
 
     def look(self) -> None:
-        """Receive new records, and send the records written by this process, without blocking."""
+        """Exchange new records without blocking."""
         ...
 
     @property
     def over(self) -> str:
-        """Reason why the run ended or is unreachable; empty while the run is in progress."""
+        """Reason why the run ended or cannot be reached; empty during the run."""
         ...
 
     def close(self) -> None: ...
@@ -506,7 +501,7 @@ class Shared:
 
     @classmethod
     def create(cls, schema: Schema, folder: Path | None = None) -> Shared:
-        """Create a file that only this user may read; :meth:`close` removes the file."""
+        """Create a file that only this user can read."""
         head, size = schema.head(), schema.places()[1]
         where = folder or memory_folder()
         sweep(where, _MAGIC)
@@ -521,7 +516,7 @@ class Shared:
 
     @classmethod
     def open(cls, path: Path) -> Shared:
-        """Open a file made by :meth:`create`; raise :class:`SharedError` for any other file."""
+        """Open a file from ``create``; raise ``SharedError`` for any other file."""
         try:
             with path.open("r+b") as file:
                 schema = _checked(file.read(_HEAD.size), file.read(MOST_SCHEMA), path)
@@ -545,16 +540,19 @@ class Shared:
         return Writer(self._view[at : at + shape.size], shape)
 
     def reader(self, record: str) -> Reader:
-        """Return a reader of a record. Any number of processes may read a record."""
+        """Return a reader of a record.
+
+        Any number of processes may read a record at the same time.
+        """
         at, shape = self._places[record]
         return Reader(self._view[at : at + shape.size], shape)
 
     def look(self) -> None:
-        """Do nothing, because both processes map the same memory."""
+        """Do nothing, because both processes use the same memory."""
 
     @property
     def over(self) -> str:
-        """Reason why the run ended, or an empty text; updated at most 4 times per second."""
+        """Reason why the run ended, or ""."""
         now = stopwatch()
         if not self._over and now >= self._next_look_ns:
             self._next_look_ns = now + _LOOK_NS
@@ -570,7 +568,7 @@ class Shared:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the file. A viewer calls this method if the simulation was killed."""
+        """Remove the file. A viewer calls this method after the simulation was killed."""
         with suppress(OSError):  # Windows removes the file when the last process unmaps it
             self.path.unlink()
 
@@ -629,7 +627,7 @@ def new_viewer_number() -> int:
 
 
 class ControlAuthority:
-    """Reads the stick's record to find out whether the control authority is free."""
+    """Determine from the stick's record whether another viewer controls the run."""
 
     def __init__(self, stick: Reader, clock: Callable[[], int] = stopwatch) -> None:
         self._stick, self._clock = stick, clock

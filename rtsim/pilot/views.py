@@ -21,9 +21,9 @@ _ANGLE = re.compile(r"([-+]?[0-9]+(?:\.[0-9]+)?)deg")
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """A view and a direction in this view: ``yaw`` to the right, ``pitch`` up, deg.
+    """A view of a scene, with a direction: ``yaw`` to the right and ``pitch`` up, deg.
 
-    ``view`` is the name of a view of the scene. An empty name means the scene's first view.
+    An empty name means the first view of the scene.
     """
 
     view: str = ""
@@ -32,7 +32,7 @@ class Viewpoint:
 
     @property
     def look(self) -> tuple[float, float]:
-        """Direction of looking, to the right and up, rad."""
+        """Viewing direction, to the right and up (rad)."""
         return math.radians(self.yaw), math.radians(self.pitch)
 
 
@@ -50,12 +50,12 @@ VIEWPOINTS: Mapping[str, Viewpoint] = {
 
 
 def is_viewpoint(word: str) -> bool:
-    """Return True if ``word`` is a name in :data:`VIEWPOINTS` or has the form of an angle."""
+    """Return True if ``word`` is the name of a viewpoint or an angle such as ``-35deg``."""
     return word in VIEWPOINTS or _ANGLE.fullmatch(word) is not None
 
 
 def read_viewpoint(text: str) -> Viewpoint:
-    """Return the view for a name in :data:`VIEWPOINTS`, or for an angle such as ``-35deg``.
+    """Return the view for a name, or for an angle such as ``-35deg``.
 
     An empty text gives the usual view. Any other text raises :class:`ScenarioError`.
     """
@@ -73,7 +73,7 @@ def read_viewpoint(text: str) -> Viewpoint:
 
 
 def main_first(views: tuple[str, ...]) -> Iterator[str]:
-    """Yield ``views``. The view that deviates least from straight ahead comes first.
+    """Yield ``views``. The view with the smallest deviation from straight ahead comes first.
 
     The window of the first view controls the stick.
     """
@@ -87,8 +87,8 @@ def main_first(views: tuple[str, ...]) -> Iterator[str]:
 class Flyable:
     """A scenario for ``rtsim fly``; ``scenario`` is its name for ``rtsim run``.
 
-    ``stick`` is the external input that the pilot moves. The name may be empty if the scenario has
-    only one external input.
+    ``stick`` is the name of the external input that the pilot moves. ``stick`` can be empty if the
+    scenario has only one external input.
     """
 
     scenario: str
@@ -109,11 +109,11 @@ _SCENES: dict[str, Mapping[str, Any]] = {
 
 
 def default_scene(scenario: str) -> dict[str, Any]:
-    """Return the window's description for a recording that names no scene."""
+    """Return the description of a window for a recording without a scene."""
     return {"scenario": scenario, **_SCENES.get(scenario, {})}
 
 
 def with_views(shown: dict[str, Any], views: Sequence[object]) -> dict[str, Any]:
-    """Return a window's description, plus ``views`` if the window's scene draws strip charts."""
+    """Return the description of a window, with ``views`` if its scene shows charts."""
     strips = shown.get("scene", "") in ("", "bodies", "strips")
     return {**shown, "views": list(views)} if strips and views else shown

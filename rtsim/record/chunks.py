@@ -1,8 +1,7 @@
-"""Chunks of an MCAP file, decompressed on demand and split into blocks of similar messages.
+"""Chunks of an MCAP file, which are decompressed when their data are read.
 
-A recording may be larger than memory. The decompressed chunks of a small file are kept in memory;
-chunks of a large file are decompressed again when needed. The declared size of a chunk is compared
-with its compressed size, so that a malicious file cannot fill the memory.
+A recording may be larger than memory. The decompressed chunks of a small file stay in memory. The
+declared size of a chunk is checked, so that a malicious file cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _CHANNEL = struct.Struct("<HHI")  # id, schema, and the length of the topic
 
 
 class MessageBlock(NamedTuple):
-    """Messages of equal length: ``many`` messages of one channel from byte ``at`` on."""
+    """``many`` messages of equal length in one channel, from byte ``at`` on."""
 
     channel: int
     at: int
@@ -98,11 +97,10 @@ class Chunks:
         return self.unpacked <= SMALL
 
     def add(self, at: int, body: bytes, read: int) -> bytes:
-        """Add the chunk at the file position ``at``, and return the chunk's decompressed data.
+        """Add the chunk at the file position ``at``, and return its decompressed data.
 
-        ``read`` is the number of bytes read from the file so far. Raises ``ValueError`` for a
-        damaged chunk, and :class:`RecordingError` for a chunk that declares an impossible amount of
-        data.
+        ``read`` is the number of bytes of the file that were read so far. Raises ``ValueError`` for
+        a damaged chunk, and ``RecordingError`` for a chunk of impossible size.
         """
         chunk = whole(Chunk, body)
         _check_size(chunk)
@@ -122,8 +120,7 @@ class Chunks:
     def data(self, number: int) -> bytes:
         """Return the data of chunk ``number``.
 
-        Raises :class:`RecordingError` if the file cannot be read or has changed since it was
-        opened.
+        Raises ``RecordingError`` if the file cannot be read or has changed.
         """
         found = self._kept.get(number)
         if found is not None:
@@ -152,7 +149,7 @@ class Chunks:
 
 @dataclass
 class Messages:
-    """The messages of one topic in file order, as blocks of messages with equal lengths."""
+    """The messages of a topic in file order, as blocks of messages with equal lengths."""
 
     chunks: Chunks
     count: int = 0
@@ -183,8 +180,8 @@ class Messages:
     def runs(self, first: int = 0) -> Iterator[tuple[int, int, bytes, int]]:
         """Yield the blocks from message ``first`` on.
 
-        Each tuple contains the number of the block's first message, the number of messages, the
-        data of the chunk, and the block's position in the data.
+        A block is a tuple: number of its first message, number of messages, data, and position in
+        the data.
         """
         begin = max(0, bisect_right(self._first, first) - 1)
         for k in range(begin, len(self._where)):
@@ -204,7 +201,7 @@ class Messages:
 
 
 def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
-    """Yield the contents of a chunk in file order; raise ``ValueError`` for damaged data."""
+    """Yield the contents of a chunk in file order; raise ``ValueError`` if damaged."""
     at, end = 0, len(data)
     while at < end:
         opcode, length = RECORD.unpack_from(data, at)
@@ -224,7 +221,6 @@ def runs(data: bytes) -> Iterator[MessageBlock | Declared]:
 
 
 def _alike(data: bytes, at: int, stride: int) -> int:
-    """Return the number of consecutive messages with equal channel and length, from ``at`` on."""
     if data[at + stride : at + stride + _ALIKE] != data[at : at + _ALIKE]:
         return 1
     count, look = 1, _LOOKED
@@ -280,10 +276,6 @@ def _check_size(chunk: Chunk) -> int:
 
 
 def _unpacked(chunk: Chunk) -> bytes:
-    """Return the data of a chunk.
-
-    The memory use depends on the actual size of the data, not on the declared size.
-    """
     size = _check_size(chunk)
     data: bytes = chunk.data
     if chunk.compression == "lz4":
@@ -320,14 +312,14 @@ _INDEX = struct.Struct("<HI")
 
 
 class _Damaged(Exception):
-    """Raised where the file is incomplete or damaged; reading ends at this position."""
+    """The file is incomplete or damaged at this position."""
 
 
 @dataclass
 class Salvaged:
-    """The readable part of a file: metadata by name and messages by topic.
+    """The readable part of a file: metadata and messages.
 
-    ``broken`` states where and why reading ended early.
+    ``broken`` says where and why reading ended early.
     """
 
     chunks: Chunks
@@ -341,8 +333,7 @@ class Salvaged:
 def salvage(path: Path) -> Salvaged:
     """Read the file ``path`` as far as possible.
 
-    Raises :class:`RecordingError` if nothing in the file is readable, or if the file could fill the
-    memory.
+    Raises ``RecordingError`` if no part of the file is readable, or if its data are too large.
     """
     try:
         file = open(path, "rb")  # noqa: SIM115 -- the chunks use the file and close it
@@ -424,10 +415,6 @@ class _Walk:
             raise ValueError(f"a record of type {opcode} is not allowed in the data section")
 
     def _take_chunk(self, body: bytes) -> None:
-        """Read messages from a chunk.
-
-        Messages outside chunks are ignored, because they lack a checksum.
-        """
         read = self.file.tell()
         chunks = self.out.chunks
         data = chunks.add(read - len(body), body, read)
@@ -458,10 +445,6 @@ class _Walk:
             raise ValueError(f"channel {number} is declared twice, last as {topic}")
 
     def _check_end(self) -> None:
-        """Check the index behind the data.
-
-        A damaged index is only reported, because the index can be rebuilt.
-        """
         self.file.seek(max(0, self.size - len(MCAP0_MAGIC) - 29))
         tail = self.file.read()
         if not tail.endswith(MCAP0_MAGIC) or tail[:1] != bytes([Opcode.FOOTER]):
@@ -488,7 +471,7 @@ _NONE = np.empty((0, 0), np.int64)
 
 
 class StoredWords:
-    """The rows of a track from index ``first`` up to, but not including, index ``stop``.
+    """The rows of a track from index ``first`` to index ``stop`` (excluded).
 
     :class:`TrackSpec` describes the columns.
     """
@@ -524,7 +507,7 @@ class StoredWords:
         return out
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the rows of a slice or mask, or a single row. A second index selects columns."""
+        """Return the rows of a slice or a mask, or a single row. A second index selects columns."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         if isinstance(rows, slice):
             part = self._between(rows)
@@ -604,9 +587,9 @@ Table: TypeAlias = Words | StoredWords
 
 
 def pieces(*tables: Table, size: int = PIECE) -> Iterator[tuple[int, tuple[Words, ...]]]:
-    """Yield the rows of several tables in pieces of ``size`` bytes.
+    """Yield rows of several tables in pieces of about ``size`` bytes.
 
-    Each piece contains the number of its first row, and an array of rows for each table.
+    A piece consists of the number of its first row, and one array of rows for each table.
     """
     shortest = min(map(len, tables))
     width = max(1, *(table.shape[1] for table in tables))

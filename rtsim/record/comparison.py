@@ -1,25 +1,23 @@
-"""Comparison of two recordings, signal by signal: within tolerances, or bit for bit.
+"""Compare two recordings signal by signal, with tolerances or bit for bit.
 
 :func:`compare` compares a candidate with a baseline. A value passes if
 
     |candidate - baseline| <= max(absolute, relative * |baseline|)
 
-If both tolerances are 0, two doubles must be equal bit for bit. NaN equals NaN, and an infinity
-equals itself. A NaN or an infinity that is compared with any other value fails at any tolerance.
-The difference of two signals of kind ``angle`` is the shorter of the two arcs. A quaternion equals
-its negative.
+With both tolerances 0, two numbers must be equal bit for bit. NaN equals NaN, and an infinity
+equals itself. A NaN or an infinity differs from every other value, regardless of the tolerance. The
+difference of two angles (kind ``angle``) is the shorter arc. A quaternion equals its negative.
 
-The candidate must reach the end of the baseline. Later rows of the candidate are ignored. Up to the
-end of the baseline, the rows of both recordings must have the same tags in the same order. A tag
-consists of time, microstep and side (before or after the changes). Use ``tags="common"`` for runs
-with different steps. The comparison then uses the last row at each time that occurs in both runs,
-without interpolation. The times that occur in both runs must span nine tenths of the baseline.
-Signals and tracks that occur only in the candidate are listed, but do not make the comparison fail.
-Tracks with wall-clock times are ignored.
+The candidate must reach the end time of the baseline. Later rows of the candidate are ignored. Up
+to that time, both recordings must have rows with the same tags. A tag consists of time, microstep
+and side (before or after the changes). Use ``tags="common"`` for runs with different steps. With
+``tags="common"``, the comparison uses the last row at each common time, without interpolation. The
+common times must span nine tenths of the baseline. Additional signals of the candidate are listed
+and do not affect the result. Tracks with wall-clock times are ignored.
 
-If the baseline did not reach its requested end, or the candidate was stopped from outside, the
-comparison uses the rows that occur in both recordings. If the rows that occur in both recordings
-agree, the outcome is undecided. The outcome is also undecided if there are no rows to compare.
+If the baseline is incomplete or the candidate was stopped, only their common rows are compared. If
+these common rows agree, the outcome is undecided. Without common rows, the outcome is also
+undecided.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ __all__ = [
 
 
 class ComparedRows(NamedTuple):
-    """Extent of a comparison: the number of rows in all tracks, and the time span in ns."""
+    """Number of compared rows, and their time span in ns."""
 
     rows: int = 0
     there: int = 0
@@ -150,7 +148,7 @@ class Comparison(Judged):
         }
 
     def worst_first(self) -> list[SignalResult]:
-        """Return the results, failures first, then by decreasing relative difference."""
+        """Return the results: failures first, then by decreasing relative difference."""
         return sorted(self.results, key=lambda r: (not r.reason, -r.max_rel, -r.max_abs))
 
 
@@ -162,18 +160,18 @@ def compare(
     tags: Pairing = "exact",
     until_ns: int | None = None,
 ) -> Comparison:
-    """Compare ``candidate`` with ``baseline`` by the rules of this module.
+    """Compare the recording ``candidate`` with ``baseline`` by the rules of this module.
 
     Args:
         baseline: The recording with the expected values.
         candidate: The recording to check.
         tolerances: Maps patterns of ``track.signal`` (``"f16.*"``, ``"*.altitude"``) to
-            ``(absolute, relative)``. If several patterns match a signal, the last pattern applies.
+            ``(absolute, relative)``. If several patterns match a signal, the last one applies.
             Without a match, both tolerances are 0. The pattern ``"*"`` matches all signals, but no
-            integers such as time stamps.
-        tags: ``"exact"`` pairs rows by tag, ``"common"`` by time.
-        until_ns: Time in ns up to which rows are compared, and which both runs must reach.  The
-            default is the end of the baseline.
+            integers such as message times.
+        tags: ``"exact"`` compares rows with equal tags, and ``"common"`` rows with equal times.
+        until_ns: End (ns) of the compared time, which both runs must reach. The default is the end
+            of the baseline.
 
     Raises:
         ScenarioError: A tolerance is negative or not finite, or a pattern matches no signal.
@@ -241,7 +239,7 @@ def _covered(pairs: Iterable[Paired]) -> ComparedRows:
 
 
 def last_time(recording: Recording) -> int:
-    """Return the latest time of all deterministic tracks [ns]."""
+    """Return the latest time (ns) of all deterministic tracks."""
     tracks = [t for t in recording.tracks.values() if t.spec.deterministic and len(t)]
     return max((int(t.ns.max()) for t in tracks), default=0)
 
@@ -261,10 +259,6 @@ def _checked(
 
 
 def _columns(track: TrackData) -> dict[str, Signal | str]:
-    """Return the columns to compare: all signals, and the integers that are not part of the tag.
-
-    If an integer and a signal have the same name, ``(stamp)`` is appended to the integer's name.
-    """
     out: dict[str, Signal | str] = {s.name: s for s in track.signals}
     for name in track.integers:
         if name not in KEYS:
@@ -331,7 +325,7 @@ _POINTS = 4
 def by_range(baseline: Recording) -> dict[str, Tolerance]:
     """Return a tolerance for each signal of the deterministic tracks, by full name.
 
-    The tolerances are intended for runs of the same scenario on two machines.
+    The tolerances are suitable for runs of one scenario on two machines.
     """
     out = {}
     for track in baseline.tracks.values():
@@ -349,7 +343,7 @@ def by_range(baseline: Recording) -> dict[str, Tolerance]:
 
 @dataclass(frozen=True)
 class Growth:
-    """The signal that differs first, and its largest difference as a function of time."""
+    """The signal that differs first, and its largest difference over time."""
 
     name: str
     unit: str
@@ -375,7 +369,7 @@ class Growth:
 
 
 def growth(baseline: Recording, candidate: Recording, found: Comparison) -> Growth | None:
-    """Return how the difference grows over time in the signal that differs first.
+    """Return how the difference grows in the signal that differs first.
 
     The result is ``None`` if all values are equal.
     """

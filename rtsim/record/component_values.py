@@ -1,10 +1,9 @@
-"""Collect the values of all components in a recording, from tracks and from recorded changes.
+"""Values of all components in a recording.
 
-Plants, controllers, sensors, processes and external inputs have tracks. Sources and parameters have
-no tracks: their values are in the header and in the recorded changes. Any other component, such as
-noise, has a track only if a fault alters the values that other components receive from it. The
-values of a component without a track are taken from the recorded inputs of a component that reads
-them.
+Plants, controllers, sensors, processes and external inputs have tracks. Values of sources and
+parameters are taken from the header and from the recorded changes. Any other component, such as
+noise, has a track only if a fault changes its values. The values of a component without a track are
+taken from the recorded inputs of another component.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _OTHER = ("measured/", "stamps/", "jobs/")
 
 
 class Rows(Protocol):
-    """Interface for reading the rows of a component: times (n,) in ns, and columns by name."""
+    """Rows of a component: times (n,) in ns, and columns by name."""
 
     @property
     def spec(self) -> TrackSpec: ...
@@ -56,7 +55,7 @@ class Rows(Protocol):
 
 
 class Recorded(Protocol):
-    """Interface that a recording must have for :func:`values_of`."""
+    """Interface of recordings for ``values_of``."""
 
     @property
     def header(self) -> Mapping[str, Any]: ...
@@ -66,12 +65,12 @@ class Recorded(Protocol):
 
     @property
     def changes(self) -> Sequence[Event]:
-        """All changes of values since the run began, even those before the first row."""
+        """All changes of values since the start of the run."""
         ...
 
 
 class Values(NamedTuple):
-    """Values of a component. The values of a row are valid until the next row."""
+    """Values of a component. The values of a row are valid until the time of the next row."""
 
     name: str
     """Prefix of the column names: ``cart``, ``brake.inputs`` or ``cart.parameters``."""
@@ -116,8 +115,6 @@ class _Set:
 
 @dataclass(frozen=True)
 class _Read:
-    """The signals of one component, taken from the recorded inputs of another component."""
-
     spec: TrackSpec
     of: Rows
     sinks: Mapping[str, str]
@@ -159,9 +156,9 @@ def values_of(recording: Recorded) -> list[Values]:
 
 
 def owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
-    """Yield the component and the name of each track with signals.
+    """Yield the component and the name of each track.
 
-    The track ``c.inputs`` contains the inputs that the controller ``c`` sampled.
+    The track ``c.inputs`` contains the sampled inputs of the controller ``c``.
     """
     for name, track in tracks.items():
         if track.signals.size and not name.startswith(_OTHER):
@@ -169,7 +166,6 @@ def owners(tracks: Mapping[str, Rows]) -> Iterator[tuple[str, str]]:
 
 
 def described(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the description of each component by name, from the header of a recording."""
     parts = _mapping(_mapping(header.get("scenario")).get("parts"))
     return {name: part for name, part in parts.items() if isinstance(part, Mapping)}
 
@@ -245,15 +241,12 @@ def _changed(event: Event, signal: Signal) -> Vector | None:
 
 
 class _Wire(NamedTuple):
-    """A signal that a component reads, and the column in which the component recorded it."""
-
     source: str
     rows: Rows
     sink: str
 
 
 def _wires(recording: Recorded) -> Iterator[_Wire]:
-    """Yield the sources of all recorded inputs of plants, controllers and sensors."""
     tracks = recording.tracks
     parts = described(recording.header)
     for kind in ("plant", "controller", "sensor"):
@@ -269,7 +262,6 @@ def _wires(recording: Recorded) -> Iterator[_Wire]:
 
 
 def _read(recording: Recorded) -> Iterator[Values]:
-    """Yield the values of components, as the first recorded input of each signal received them."""
     found: dict[tuple[str, str], dict[str, _Wire]] = {}
     seen: set[str] = set()
     parts = described(recording.header)
@@ -296,7 +288,7 @@ def _read(recording: Recorded) -> Iterator[Values]:
 
 
 def names_of(values: Iterable[Values]) -> dict[str, list[str]]:
-    """Return the signal names of each component, including its inputs and parameters."""
+    """Return the names of the signals of each component, with inputs and parameters."""
     out: dict[str, list[str]] = {}
     for one in values:
         owner = one.name.removesuffix(SAMPLED).removesuffix(PARAMETERS)

@@ -1,4 +1,4 @@
-"""Events of a run, their protobuf encoding, and summaries of faults and of the end of a run."""
+"""Events of a run, their encoding, and summaries of faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Value: TypeAlias = float | int | str
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a run, such as an overrun, a late answer, a missed request or a command."""
+    """An event of a run, such as an overrun, a late answer or a command."""
 
     tag: Tag
     kind: str
@@ -139,9 +139,9 @@ _KINDS_AT_ONCE = ("burst", "board_reset", "stall", "late_wake", "lost_tick", "lo
 
 
 class Span(NamedTuple):
-    """One activation of a fault, with times in s.
+    """One activation of a fault; times in s.
 
-    An activation for one message has no duration.
+    An activation on a single message has no duration.
     """
 
     fault: str
@@ -169,9 +169,8 @@ def spans(
 ) -> list[Span]:
     """Return all activations in order of time.
 
-    ``described`` contains the faults as described in the header. If the end of an activation was
-    not recorded, the activation lasts until ``end_ns``; the activation of a fault that does not act
-    over a period has no duration.
+    ``described`` contains the descriptions of the faults in the header. If the end of an activation
+    is not recorded, the activation lasts until ``end_ns``.
     """
     lasting = {str(f.get("name")) for f in described if lasts(f)}
     began: dict[str, Event] = {}
@@ -195,14 +194,14 @@ def spans(
 
 
 def lasts(described: Mapping[str, Any]) -> bool:
-    """Return whether each activation of the fault lasts until another event ends it."""
+    """Return whether another event ends each activation of the fault."""
     if described.get("kind") in _KINDS_AT_ONCE:
         return False
     return "duration" in described or not any(key in described for key in _AT_ONCE)
 
 
 def rows(events: Sequence[Event], described: Sequence[Mapping[str, Any]]) -> list[Acted]:
-    """Return, for each fault in the list ``described``, a summary of its activations."""
+    """Return a summary of the activations of each fault."""
     counts = Counter(e.source for e in events if e.kind == FAULT)
     idle = {e.source: e.text for e in events if e.kind == FAULT_IDLE}
     out = []
@@ -222,7 +221,7 @@ def described(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
-    """Return notes on faults without effect and on faults that were never activated."""
+    """Return notes on faults without effect, and on faults that never occurred."""
     told = "; ".join(f"{name} ({reason})" for name, reason in idle.items())
     unmet = ", ".join(name for name in never if name not in idle)
     out = [f"note: these faults have no effect here: {told}"] if told else []
@@ -256,7 +255,7 @@ _OF_THE_LOOP = "OverrunError"
 
 @dataclass(frozen=True)
 class RunEnding:
-    """The end of one run: the reached and the requested time, and the reason."""
+    """The end of a run: reached time, requested time, and reason."""
 
     reached_ns: int
     asked_ns: int | None
@@ -268,7 +267,6 @@ class RunEnding:
 
     @classmethod
     def of(cls, recording: Recording) -> RunEnding:
-        """Return how a recorded run ended, according to header, footer and any truncation."""
         until = recording.header.get("until")
         asked = None if until is None else int(until)
         footer = recording.footer
@@ -281,10 +279,10 @@ class RunEnding:
         return cls(reached, asked, reason, error)
 
     def up_to(self, ns: int | None) -> RunEnding:
-        """Return how the run ended, for a comparison that covers only the time up to ``ns``.
+        """Return how the run ended if only the time up to ``ns`` (ns) counts.
 
-        A run that reached ``ns`` is complete. A recording that was cut off is always incomplete,
-        because any of its last rows may be missing.
+        A run that reached ``ns`` is complete. A truncated recording is always incomplete, because
+        its last rows may be missing.
         """
         if ns is None or self.reached_ns < ns or self.reason == CUT_OFF:
             return self
@@ -296,7 +294,7 @@ class RunEnding:
 
     @property
     def stopped(self) -> bool:
-        """Return whether a cause outside the simulation ended the run early."""
+        """Return whether a cause outside the simulation ended the run."""
         return self.reason in _STOPPED
 
     def __str__(self) -> str:
@@ -304,7 +302,7 @@ class RunEnding:
 
     @property
     def failed(self) -> bool:
-        """Return whether the run ended in an error, or at a guard that declares a failure."""
+        """Return whether the run ended with an error or a declared failure."""
         return self.reason == ERROR or (self.reason == "terminal" and bool(self.error))
 
     @property
@@ -337,9 +335,10 @@ def last_error(recording: Recording) -> Event | None:
 
 
 def died_of(recording: Recording) -> Event | None:
-    """Return the error that ended the run, unless a repeated run need not reproduce it.
+    """Return the error that ended the run, or ``None``.
 
-    Returns ``None`` for an overrun of the wall clock and for a missing device or file.
+    The result is also ``None`` for overruns and missing devices or files, which a repeated run need
+    not reproduce.
     """
     error = last_error(recording)
     outside = error is not None and (
@@ -351,7 +350,7 @@ def died_of(recording: Recording) -> Event | None:
 
 
 def in_words(died: Event | None) -> str:
-    """Return time, type and text of an error, without addresses and source lines."""
+    """Return time, type and text of an error in a form that is equal in repeated runs."""
     return "" if died is None else _EACH_TIME.sub("", f"{died.tag} {died.source}: {died.text}")
 
 
@@ -361,5 +360,5 @@ def _is_lack(name: str) -> bool:
 
 
 def names_lack(text: str) -> bool:
-    """Return whether the error ``text`` contains the exception type of a missing resource."""
+    """Return whether an error text names the exception for a missing resource."""
     return any(map(_is_lack, _NAMED.findall(text)))

@@ -1,7 +1,7 @@
-"""Export of a table of signals to a file for other programs.
+"""Export a table of signals to a file for other programs.
 
-The formats are CSV, Parquet, MATLAB, HDF5, NetCDF and NumPy. All formats preserve every bit of a
-double.
+The formats are CSV, Parquet, MATLAB, HDF5, NetCDF and NumPy. Each format stores the exact
+double-precision values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MATLAB_NAME = 63
 
 
 def to_csv(table: SignalTable, path: Path) -> None:
-    """Write a header and one line for each row, with enough digits to restore each double."""
+    """Write one line for each row, with all digits of each double."""
     columns = [table.time, table.ns, *table.columns.values()]
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
@@ -45,7 +45,7 @@ def _titled(table: SignalTable, name: str) -> str:
 
 
 def to_parquet(table: SignalTable, path: Path) -> None:
-    """Write one column for each signal, with the unit in the metadata of the field."""
+    """Write one column for each signal; metadata contain the units."""
     extra("pyarrow.parquet", "data", "a Parquet file").write_table(table.to_arrow(), path)
 
 
@@ -56,7 +56,7 @@ def to_numpy(table: SignalTable, path: Path) -> None:
 
 
 def to_matlab(table: SignalTable, path: Path) -> None:
-    """Write a vector for each signal, and the table ``names`` (vector name, signal name, unit)."""
+    """Write one vector for each signal, and a table ``names`` with signal names and units."""
     with needs("scipy", "a MATLAB file"):
         from scipy.io import savemat
 
@@ -86,7 +86,7 @@ def matlab_name(name: str, taken: Iterable[str]) -> str:
 
 
 def to_hdf5(table: SignalTable, path: Path) -> None:
-    """Write one dataset for each signal, with the unit as an attribute."""
+    """Write one dataset for each signal; attributes contain the units."""
     with extra("h5py", "data", "an HDF5 file").File(path, "w") as file:
         file.attrs.update(table.about)
         file.create_dataset(TIME_NS, data=table.ns).attrs["unit"] = "ns"
@@ -96,7 +96,7 @@ def to_hdf5(table: SignalTable, path: Path) -> None:
 
 
 def to_netcdf(table: SignalTable, path: Path) -> None:
-    """Write one variable with ``units`` for each signal, over the dimension ``time``."""
+    """Write one variable for each signal, with the dimension ``time`` and the unit."""
     extra("h5netcdf", "data", "a NetCDF file")
     plain = {name.replace("/", "_"): values for name, values in _numbers(table).items()}
     units = {name.replace("/", "_"): unit for name, unit in table.units.items()}
@@ -140,11 +140,11 @@ EXPORTS: ExtensionPoint[Export] = ExtensionPoint(
 
 
 def export(table: SignalTable, path: Path) -> None:
-    """Write ``table`` to ``path`` in the format of its suffix.
+    """Write ``table`` to the file ``path``, whose suffix selects the format.
 
-    An existing file is replaced when the new one is complete. Raises :class:`UnknownName` for an
-    unknown suffix, :class:`ScenarioError` if a package is missing, and :class:`RecordingError` if
-    the file cannot be written.
+    An existing file is replaced only when the new file is complete. Raises ``UnknownName`` for an
+    unknown suffix, ``ScenarioError`` for a missing package, and ``RecordingError`` if the file
+    cannot be written.
     """
     write = EXPORTS.get_or_raise(path.suffix.removeprefix("."), f"the suffix of {path.name}")
     try:

@@ -1,10 +1,9 @@
-"""Recorder that writes a file through another process, so that the loop never waits for the disk.
+"""Recorder whose file is written by another process, so that the run never waits for the disk.
 
-A socket pair connects the two processes. ``pump`` sends without blocking. Data that the socket
-cannot accept remain in memory and are sent first at the next call. A thread sends large amounts
-(:class:`_Outbox`). If this process is killed, the writing process detects the end of the stream and
-closes the file. If the writing process dies, :attr:`FileRecorder.on_failure` is called at once, and
-:meth:`FileRecorder.finish` raises an error.
+A socket pair connects the two processes. ``pump`` sends without blocking. Data that the socket does
+not accept stay in memory. A thread sends large amounts (:class:`_Outbox`). If the simulation is
+killed, the writing process completes the file. If the writing process dies,
+:attr:`FileRecorder.on_failure` is called at once, and :meth:`FileRecorder.finish` raises an error.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ _SEND_POLL_S = 0.05
 
 
 class _Outbox:
-    """Queue of frames for the process ``reader``, which reads the non-blocking socket ``outlet``.
+    """Queue of data for the writing process ``reader`` at the socket ``outlet``.
 
-    Normally, the recording thread appends and sends the frames. A loop in compiled code calls
-    Python only four times per second, and a call sends no more than the socket accepts. Between
-    ``start`` and ``stop``, a separate thread therefore sends the frames.
+    In most runs, the thread of the simulation sends the data. Compiled code calls Python only four
+    times per second, which is too slow for the socket. Between ``start`` and ``stop``, a separate
+    thread sends the data.
     """
 
     def __init__(self, outlet: socket.socket, reader: int) -> None:
@@ -73,18 +72,12 @@ class _Outbox:
         return self.put_bytes - self.sent_bytes
 
     def put(self, *parts: bytes | memoryview) -> None:
-        """Append one frame, whose ``parts`` must not change until the frame is sent."""
         self._frames.extend([memoryview(part) for part in parts if part])
         self.put_bytes += sum(map(len, parts))
         if self._thread is not None:
             self._more.set()
 
     def send(self) -> bool:
-        """Send as much as the socket accepts, unless a separate thread sends.
-
-        Returns True if the queue is empty. Raises :class:`OSError` if the other end of the socket
-        is closed.
-        """
         if self._thread is None:
             self._send()
         if self._error is not None:
@@ -113,11 +106,9 @@ class _Outbox:
         return True
 
     def room(self, patience: float) -> bool:
-        """Wait up to ``patience`` s until the socket accepts data. Return True if it does."""
         return bool(select.select([], [self._socket], [], patience)[1])
 
     def clear(self) -> None:
-        """Remove all frames from the queue after the recording has failed."""
         self.stop()
         self._frames.clear()
         self.sent_bytes = self.put_bytes
@@ -159,7 +150,6 @@ class _Outbox:
 
 
 def _beside(reader: int) -> None:
-    """Move this thread to the CPUs of the process ``reader``, away from the loop."""
     if hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, os.sched_getaffinity(reader))
@@ -195,7 +185,7 @@ _BRIEF_BYTES = 1 << 12
 
 @dataclass
 class Handed:
-    """Amounts of data sent to the writing process, and number of rows that were dropped."""
+    """Amounts of data sent to the writing process, and number of dropped rows."""
 
     rows: int = 0
     events: int = 0
@@ -204,22 +194,23 @@ class Handed:
 
 
 class FileRecorder:
-    """Recorder that writes an MCAP file at ``path`` through another process.
+    """Recorder that writes an MCAP file through another process.
 
     The file is opened at once.
 
     Args:
         path: The file to write.
-        now: Function that returns the time of a monotonic clock in ns.
-        overwrite: True to overwrite an existing recording. Other files are never overwritten.
-        patience: Timeout in s for a writing process that makes no progress.
-        keep_aside: Maximum number of bytes that may wait in memory. Above this maximum, the
-            recording fails, and further rows are dropped and counted.
+        now: Function that returns a monotonic time in ns.
+        overwrite: True to overwrite an existing recording. Files that are no recordings are never
+            overwritten.
+        patience: Time (s) after which a writing process without progress counts as failed.
+        keep_aside: Maximum number of bytes that wait in memory. Above this maximum, the recording
+            fails, and rtsim drops and counts further rows.
         writer: Module of the writing process.
 
     Raises:
         RecordingError: The path cannot be written.
-        PathTaken: The file exists and must not be overwritten.
+        PathTaken: The file exists.
 
     Example:
         with FileRecorder("run.mcap") as recorder:
@@ -304,7 +295,7 @@ class FileRecorder:
         return self._tracks.started
 
     def start(self, header: Mapping[str, object]) -> None:
-        """Send the header and the tracks, and wait until the writing process is ready for rows.
+        """Send the header and the tracks, and wait until the writing process is ready.
 
         Raises :class:`RecordingError` if the file cannot be written.
         """
@@ -333,7 +324,6 @@ class FileRecorder:
         self._events.append((FrameKind.EVENT, 1, data))
 
     def caught_up(self, overruns: CaughtUp) -> None:
-        """Record many overruns at once; the writing process converts them to events."""
         self._events.append((FrameKind.CAUGHT_UP, len(overruns), overruns.pack()))
 
     def pump(self, wait: bool = False) -> None:
@@ -358,9 +348,9 @@ class FileRecorder:
                 self._listen(0.0)
 
     def finish(self, footer: Mapping[str, object]) -> None:
-        """Send all remaining data, and wait until the file is closed.
+        """Send all data, and wait until the file is closed.
 
-        Raises :class:`RecordingError` with the cause if the recording is incomplete.
+        Raises ``RecordingError`` if the recording is incomplete.
         """
         if self._closed:
             return
@@ -376,9 +366,9 @@ class FileRecorder:
         self._raise_if_failed()
 
     def close(self) -> None:
-        """Close the file without a footer. The recording is then reported as cut off.
+        """Close the file without a footer. The recording then counts as truncated.
 
-        A new file without any recorded data is removed.
+        A new file without data is removed.
         """
         if self._closed:
             return
@@ -454,7 +444,6 @@ class FileRecorder:
             self._outbox.put(head(kind, track, data), data)
 
     def _send_waiting(self, wait: bool) -> None:
-        """Send queued data; with ``wait``, until none or fewer than ``_ahead`` bytes are left."""
         if wait:
             self._outbox.stop()
         try:

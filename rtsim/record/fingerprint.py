@@ -1,9 +1,7 @@
-"""Fingerprint of an installation: packages, libm, processor features and settings.
+"""Fingerprint of an installation: packages, C library, processor features and settings.
 
-The last bits of a run's results depend on the source code and on the properties in the fingerprint.
-If two runs have the same source code and equal fingerprints, their results are equal bit for bit.
-The fingerprint can be determined without importing numba, and contains neither host name nor user
-name.
+Two runs with the same source code and equal fingerprints have exactly the same results. The
+fingerprint contains neither host name nor user name.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _LONGEST = 65_536
 def fingerprint(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
     """Return the fingerprint as texts by key.
 
-    The result does not change while the installation and the machine are the same.
+    The result is constant while the installation and the machine are the same.
     """
     out = {"python": f"{platform.python_implementation()} {platform.python_version()}"}
     out |= {name: _version(name) for name in PACKAGES}

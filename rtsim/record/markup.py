@@ -99,7 +99,10 @@ def text(value: object) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 10**6) -> str:
-    """Return an HTML table. Columns from index ``numeric`` on are aligned as numbers."""
+    """Return an HTML table.
+
+    Columns from the index ``numeric`` on contain numbers and are aligned right.
+    """
 
     def cells(kind: str, row: Iterable[object]) -> str:
         return "".join(
@@ -113,7 +116,6 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], numeric: int = 
 
 
 def _class(value: object, numeric: bool) -> str:
-    """Return the CSS class of a cell: numbers never wrap, and long words may break anywhere."""
     if numeric:
         return " class=n"
     if isinstance(value, int | float) or _QUANTITY.match(str(value)):
@@ -128,7 +130,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def block(title: str, value: object) -> str:
-    """Return a heading, and ``value`` as a list or a table.
+    """Return a heading, followed by ``value`` as a list or a table.
 
     The names of nested values contain dots.
     """
@@ -146,7 +148,7 @@ def block(title: str, value: object) -> str:
 
 
 def inline(value: object) -> object:
-    """Return a mapping as one line of text, and any other value unchanged."""
+    """Return a dict as one line of text, and any other value unchanged."""
     if not isinstance(value, Mapping):
         return value
     return ", ".join(f"{k} {v}" for k, v in value.items())
@@ -166,7 +168,7 @@ def flat(prefix: str, value: object) -> list[tuple[str, object]]:
 
 
 def as_json(data: object) -> str:
-    """Return JSON without end tags, so that a script element can contain the text."""
+    """Return JSON that can be part of a script element."""
     return json.dumps(data, separators=(",", ":")).replace("<", r"\u003c")
 
 
@@ -191,10 +193,10 @@ def shown(
     head: Sequence[str] = (),
     rows: Iterable[Sequence[object]] = (),
 ) -> str:
-    """Return HTML with the title ``name``, the ``facts``, and a table of ``rows``.
+    """Return HTML with a title, facts and a table.
 
-    ``head`` contains the titles of the columns. All texts are escaped. The HTML sets no colours, so
-    that dark themes apply.
+    ``head`` contains the titles of the columns. All texts are escaped. The HTML contains no
+    colours, so that dark themes apply.
     """
     listed = list(rows)
     out = (
@@ -210,7 +212,10 @@ def shown(
 
 
 def notebook_table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table with left-aligned cells. Notebooks align cells to the right by default."""
+    """Return a table with left-aligned cells.
+
+    The cells are aligned left, because notebooks align numbers to the right.
+    """
     made = table(head, rows)
     return re.sub(r"<(t[dh])\b[^>]*>", r"<\1 style='text-align:left'>", made)
 

@@ -28,7 +28,7 @@ MOST = 4096
 
 @dataclass(frozen=True)
 class MeasuredLatency:
-    """The latencies of a controller's answers. Each latency begins when the request is sent."""
+    """The latencies of a controller's answers. A latency begins when the request is sent."""
 
     controller: str
     source: str
@@ -78,18 +78,17 @@ _IN_WORDS = {
 
 
 def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
-    """Return the latencies of ``controller``'s answers in a recorded run.
+    """Return the latencies of a controller's answers in a recorded run.
 
-    A latency is the time from ``sent`` to ``received`` if the run waited for the answers, or if
-    ``received`` is the arrival of the answer.
+    Normally, a latency is the time from ``sent`` to ``received``.
 
-    If the run read each answer only at its due time, ``received`` is not the time of arrival. A
-    latency is then the time from ``sent`` to ``ended``. If the header contains ``reply_ns``
-    (transmission time of the answer) and ``handling_ns`` (the board's time outside the step), these
-    times are added to the latency.
+    If the run read answers only when they were due, ``received`` is not the time of arrival. In
+    this case, a latency is the time from ``sent`` to ``ended``. ``reply_ns`` (transmission of the
+    answer) and ``handling_ns`` (the board's time outside the step) in the header are added to each
+    latency.
 
-    Raises :class:`RecordingError` for a controller without measurements, for fewer than 100
-    answers, and if ``ended`` was measured with the clock of another machine.
+    Raises ``RecordingError`` for fewer than 100 answers, and if ``ended`` is a time of another
+    machine's clock.
     """
     track = _track(recording, controller)
     took, to = _took(recording, controller, track)
@@ -152,10 +151,6 @@ def _about(recording: Recording, controller: str) -> Mapping[str, Any]:
 
 
 def _thinned(took: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all latencies, or evenly spaced quantiles if there are more than ``MOST`` latencies.
-
-    The quantiles include the smallest and the largest latency.
-    """
     if len(took) <= MOST:
         return took
     return np.sort(took)[np.linspace(0, len(took) - 1, MOST).round().astype(np.int64)]
@@ -168,7 +163,7 @@ _FEWEST = 10 * BATCHES
 
 
 class Output(NamedTuple):
-    """Statistics of one output over a run, after the warm-up."""
+    """Statistics of an output over a run, after the warm-up."""
 
     name: str
     unit: str
@@ -184,7 +179,7 @@ class Output(NamedTuple):
 
 
 class PrintedOutput(NamedTuple):
-    """Statistics of one signal of a topic, from all messages sent after the warm-up."""
+    """Statistics of a signal of a topic, from all messages after the warm-up."""
 
     name: str
     unit: str
@@ -200,7 +195,7 @@ class PrintedOutput(NamedTuple):
 
 
 def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
-    """Return statistics of the outputs of all discrete-event components from ``after_ns`` on."""
+    """Return statistics of the outputs of discrete-event components after ``after_ns`` (ns)."""
     return [
         _output(track, column, recording, after_ns)
         for name, _ in _processes(recording)
@@ -211,7 +206,7 @@ def outputs(recording: Recording, after_ns: int = 0) -> list[Output]:
 
 
 def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
-    """Return statistics of the messages of discrete-event components from ``after_ns`` on."""
+    """Return statistics of the messages of discrete-event components after ``after_ns`` (ns)."""
     return [
         _said(track, column, later)
         for _, part in _processes(recording)
@@ -223,7 +218,7 @@ def said(recording: Recording, after_ns: int = 0) -> list[PrintedOutput]:
 
 
 def check_after(recording: Recording, after_ns: int) -> None:
-    """Raise :class:`ScenarioError` if no data remain after ``after_ns``."""
+    """Raise ``ScenarioError`` if the recording has no data after ``after_ns``."""
     if after_ns and not any(_processes(recording)):
         raise ScenarioError(
             f"{recording.source} has no discrete-event component, so rtsim computes no "
@@ -255,7 +250,7 @@ def _end(recording: Recording) -> int:
 
 
 def single(track: TrackData, column: str) -> Vector:
-    """Return one column (n,); raise :class:`ScenarioError` if the signal is an array."""
+    """Return a column (n,); raise ``ScenarioError`` for an array signal."""
     values = track.column(column)
     if values.ndim > 1:
         names = track.signals[column].columns
@@ -272,11 +267,11 @@ def average(
     begin_ns: int = 0,
     before: float | None = None,
 ) -> float:
-    """Return the time average of a column, whose value is constant until the next row or message.
+    """Return the time average of a column whose values are constant between rows.
 
     The average starts at ``begin_ns``. ``before`` is the value before the first row. The default is
-    the declared initial value. If ``before`` is not given for a recording that continues from a
-    checkpoint, the average starts at the first row.
+    the declared initial value. Without ``before``, the average of a continued recording begins at
+    the first row.
     """
     ns, values = _held(track, column)
     columns = track.signals.columns
@@ -288,10 +283,6 @@ def average(
 
 
 def _held(track: TrackData, column: str) -> tuple[NDArray[np.int64], Vector]:
-    """Return the values of a column, and the time [ns] from which each is valid.
-
-    A value is valid from the time of its row or, for a message, from the arrival.
-    """
     values = single(track, column)
     if "arrival" not in track.integers:
         return track.ns, values
@@ -327,7 +318,7 @@ def _said(track: TrackData, column: str, later: NDArray[np.bool_]) -> PrintedOut
 
 
 def section(recording: Recording, after_ns: int = 0) -> str:
-    """Return the statistics of outputs and messages as HTML tables, or "" if there are none."""
+    """Return HTML tables with statistics of outputs and messages."""
     held = [
         (o.name, *(f"{v:.6g}" for v in (o.average, o.least, o.greatest, o.last)), o.unit)
         for o in outputs(recording, after_ns)
@@ -357,7 +348,7 @@ def section(recording: Recording, after_ns: int = 0) -> str:
 
 
 def as_json(recording: Recording, after_ns: int = 0) -> dict[str, Any]:
-    """Return the statistics of outputs and messages, and their start time [s], as plain data."""
+    """Return statistics of outputs and messages as plain data."""
     said_ = {s.name: s._asdict() for s in said(recording, after_ns)}
     for one in said_.values():
         estimate = one.pop("estimate")

@@ -33,7 +33,7 @@ from rtsim.record.table import (
 
 
 class SignalsByName(ABC):
-    """A run whose signals can be read by name, as arrays, tables or plots."""
+    """A run whose signals can be read by name as arrays, tables or plots."""
 
     @abstractmethod
     def _signals_from(self) -> Recorded:
@@ -41,7 +41,7 @@ class SignalsByName(ABC):
 
     @abstractmethod
     def facts(self) -> Mapping[str, object]:
-        """Return facts that identify the run, by name, for display."""
+        """Return facts that identify the run."""
 
     @cached_property
     def time_ns(self) -> NDArray[np.int64]:
@@ -50,24 +50,23 @@ class SignalsByName(ABC):
 
     @property
     def time(self) -> Vector:
-        """Times of the rows of all plants [s], shape (n,), without repetitions.
+        """Times of the rows of all plants [s], shape (n,), each time once.
 
-        Without plants, the times are the start and the end of the recording, and all times at
-        which a message or an external input arrives, a controller samples, or a source changes.
+        In a run without plants, the times are all instants at which a value changes, and both ends
+        of the recording.
         """
         return self.time_ns / NS_PER_S
 
     def __getitem__(self, name: SignalName) -> Vector:
-        """Return a signal at the times :attr:`time`, shape (n,), or (n, size) for an array.
+        """Return a signal at the times ``time``, shape (n,), or (n, size) for an array.
 
-        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle. The signal can be one of a plant,
-        source, sensor, process or external input, an output or sampled input of a controller, or a
-        parameter. An output of a controller changes when its message arrives.
+        ``name`` is ``"cart.x"``, or ``cart.x`` of a handle. Signals belong to plants, sources,
+        sensors, processes, external inputs and controllers; parameters count as signals. An output
+        of a controller changes when its message arrives.
 
-        If a signal has two values at one time, the result is the value after the discrete changes.
-        Between its rows, a signal keeps its last value. Before the first row, messages and external
-        inputs have their declared initial values, and other signals are NaN. Use
-        ``Recording.track`` for all rows.
+        At a time with two values, the result contains the value after the changes. Between two
+        rows, a signal is constant. Before the first row, messages and external inputs have their
+        declared initial values, and other signals are NaN. Use ``Recording.track`` for all rows.
 
         Raises :class:`UnknownName` for an unknown signal or the memory of a controller, and
         :class:`RecordingError` if the run was not recorded.
@@ -85,8 +84,7 @@ class SignalsByName(ABC):
     def __getattr__(self, name: str) -> ComponentSignals:
         """Return the signals of the component ``name``: ``run.cart.x`` is ``run["cart.x"]``.
 
-        Use ``run["table.x"]`` for a component whose name is an attribute of the run, such as
-        ``table``.
+        If the component has the name of an attribute, such as ``table``, write ``run["table.x"]``.
         """
         if name.startswith("_") or name in _declared(type(self)):
             return object.__getattribute__(self, name)  # type: ignore[no-any-return]
@@ -112,15 +110,15 @@ class SignalsByName(ABC):
     def table(self, *names: object, **how: Unpack[TableKeywords]) -> SignalTable:
         """Return signals at common times, as a table.
 
-        Without names, the table contains all signals that other components can read.  Arguments and
-        rules are those of :func:`~rtsim.record.table.signal_table`.
+        Without names, the table contains all signals of the run. Arguments and rules are those of
+        :func:`~rtsim.record.table.signal_table`.
 
             run.table("f16.altitude", "autopilot", rate=100.0).to_pandas().plot()
         """
         return signal_table(self._signals_from(), names, **how)
 
     def plot(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
-        """Return a plotly figure of :meth:`table`, with one plot for each unit.
+        """Return a plotly figure with one plot for each unit.
 
         ``names`` selects signals as in :meth:`table`, such as ``"cart"``, ``"*.x"`` or ``cart.x``.
         """
@@ -130,7 +128,7 @@ class SignalsByName(ABC):
         return plotted(table.time, table.columns, table.units, table.held)
 
     def export(self, path: str | Path, *names: object, **how: Unpack[TableKeywords]) -> None:
-        """Write :meth:`table` to the file ``path``, in the format of its suffix.
+        """Write a table of signals to the file ``path``, whose suffix selects the format.
 
         An existing file is replaced.  Raises :class:`UnknownName` for a suffix that is not in
         :data:`rtsim.extend.EXPORTS`, :class:`ScenarioError` if a package is missing, and
@@ -150,33 +148,28 @@ class SignalsByName(ABC):
         return markup.shown(type(self).__name__, self.facts())
 
     def to_arrow(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a ``pyarrow.Table`` with the time in ns."""
+        """Return a table of signals as a ``pyarrow.Table`` with the time in ns."""
         return self.table(*names, **how).to_arrow()
 
     def to_pandas(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a ``pandas.DataFrame`` over the time in s."""
+        """Return a table of signals as a ``pandas.DataFrame`` over the time in s."""
         return self.table(*names, **how).to_pandas()
 
     def to_polars(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as a ``polars.DataFrame`` with the time in s and in ns."""
+        """Return a table of signals as a ``polars.DataFrame`` with the time in s and in ns."""
         return self.table(*names, **how).to_polars()
 
     def to_xarray(self, *names: object, **how: Unpack[TableKeywords]) -> Any:
-        """Return :meth:`table` as an ``xarray.Dataset`` over the time in s."""
+        """Return a table of signals as an ``xarray.Dataset`` over the time in s."""
         return self.table(*names, **how).to_xarray()
 
 
 def _declared(kind: type) -> set[str]:
-    """Return the names that a class or its dataclass fields declare.
-
-    Python calls ``__getattr__`` with such a name only if reading the attribute raised
-    :class:`AttributeError`, or if the object is incomplete.
-    """
     return {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
 
 
 class ComponentSignals:
-    """The signals of one component of a run: ``run.cart.x``, at the times ``run.time``."""
+    """The signals of one component of a run: ``run.cart.x``."""
 
     __slots__ = ("_name", "_names", "_run")
 
@@ -193,7 +186,7 @@ class ComponentSignals:
             raise AttributeError(str(error)) from None
 
     def __getitem__(self, name: str) -> Vector:
-        """Return the signal ``name``; raise :class:`UnknownName` for an unknown name."""
+        """Return a signal by name; raise ``UnknownName`` for an unknown name."""
         return self._run[f"{self._name}.{name}"]
 
     def __dir__(self) -> list[str]:

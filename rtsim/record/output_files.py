@@ -1,8 +1,7 @@
-"""Output files that are reserved for one run, and that are written completely or not at all.
+"""Output files that are reserved for a run, and written completely or not at all.
 
-A recording is reserved by a lock on the open file, which the writing process inherits. The lock
-ends with this process, so a killed run does not block the next run. A run may overwrite only
-recordings.
+A lock on the open file reserves a recording for a run. The lock ends with the writing process, so a
+killed run does not block the next run. A run may overwrite only recordings.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ LIBRARY = "rtsim"
 
 
 class PathTaken(RecordingError):
-    """The path already exists, or another run is writing to the path."""
+    """The file exists, or another run is writing to it."""
 
 
 @dataclass
 class Claim:
-    """A file that is reserved for this run until the writing process has ended."""
+    """A file that is reserved until the writing process has ended."""
 
     path: Path
     handles: tuple[int, ...]
@@ -41,7 +40,7 @@ class Claim:
     _file: int
 
     def give_back(self, nothing_there: bool) -> None:
-        """Close the file; with ``nothing_there``, also remove it if this run created it."""
+        """Close the file; with ``nothing_there``, also remove a file that this run created."""
         if self._file < 0:
             return
         if nothing_there and self.new:
@@ -53,9 +52,9 @@ class Claim:
 
 
 def claim(path: Path, overwrite: bool) -> Claim:
-    """Open the file ``path`` and reserve it for one writer.
+    """Open the file ``path``, and reserve it for one writer.
 
-    With ``overwrite``, an existing recording may be overwritten, but no other file. Raises
+    With ``overwrite``, an existing recording is overwritten, but no other file. Raises
     :class:`PathTaken` if the path is in use, and :class:`RecordingError` if the file cannot be
     opened.
     """
@@ -81,7 +80,7 @@ def claim(path: Path, overwrite: bool) -> Claim:
 
 
 def begun(path: Path) -> bool:
-    """Return whether the first record of the MCAP file ``path`` names rtsim as the writer."""
+    """Return whether ``path`` is an MCAP file from rtsim."""
     with path.open("rb") as file:
         first = file.read(64)
     name = LIBRARY.encode()
@@ -110,10 +109,6 @@ def _refuse_to_overwrite(file: int, path: Path, overwrite: bool) -> None:
 
 
 def _lock(file: int, path: Path) -> tuple[int, ...]:
-    """Lock ``file`` until all processes have closed it.
-
-    Returns the handles that a process must inherit to keep the lock.
-    """
     busy = f"another run is recording to {path}; give another -o PATH, or wait until it ends"
     if sys.platform == "win32":
         # A lock cannot be inherited on Windows. A second file serves as the lock, and is deleted
@@ -139,10 +134,11 @@ def _lock(file: int, path: Path) -> tuple[int, ...]:
 
 @contextmanager
 def atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to ``path``. If no error occurs, rename the file to ``path``.
+    """Yield a temporary path next to ``path``.
 
-    If ``path`` is not an ordinary file, such as ``/dev/stdout``, the function yields ``path``
-    itself.
+    Without an error, the file is renamed to ``path`` at the end.
+
+    For a special file such as ``/dev/stdout``, the function yields ``path`` itself.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -161,6 +157,6 @@ def atomically(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` completely or not at all; raise :class:`OSError` on failure."""
+    """Write ``text`` to ``path`` completely or not at all; raise ``OSError`` on failure."""
     with atomically(path) as beside:
         beside.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Plotly figures of signal tables for notebooks, and conversion of figures to HTML."""
+"""Plotly figures of signal tables, and their conversion to HTML."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plotted(
 ) -> go.Figure:
     """Return a figure of ``columns`` (n,) over ``time`` (n,) in s, with one plot for each unit.
 
-    Columns in ``held`` are drawn as steps, because their values stay constant between rows.
+    Columns in ``held`` are drawn as steps.
     """
     groups: dict[str, list[str]] = {}
     for name in columns:
@@ -67,9 +67,9 @@ def plotted(
 
 
 def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
-    """Return a plot as a div with its script. The page must include plotly itself once.
+    """Return a plot as an HTML element with a script. The page must include plotly itself once.
 
-    If ``when_opened`` is True, the plot is drawn when the element ``details`` around it opens.
+    With ``when_opened``, the plot is drawn when the surrounding element ``details`` opens.
     """
     figure.update_layout(
         template="plotly_white",
@@ -88,9 +88,9 @@ def plot_html(figure: go.Figure, *, when_opened: bool = False) -> str:
 
 
 def scripts() -> tuple[str, str]:
-    """Return two scripts: plotly (5 MB) for the head of a page, and one for the end of its body.
+    """Return scripts for the head and the end of a page; the first is plotly (5 MB).
 
-    The second script draws a plot when the element ``details`` around it is first opened.
+    The second script draws each plot when its element ``details`` is first opened.
     """
     return (
         f"<script>{plotly.offline.get_plotlyjs()}</script>",

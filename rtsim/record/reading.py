@@ -1,9 +1,8 @@
-"""Access to recordings, as numpy arrays by signal name.
+"""Read recordings as numpy arrays by signal name.
 
 ``rec["f16.altitude"]`` is a signal at the times ``rec.time``, and ``rec.track("f16")`` contains all
-rows of a track. If a recording was cut off, the data before the missing part can be read;
-``truncated`` states the reason. From a large file, columns, rows and time spans are read only when
-they are used.
+rows of a track. The readable part of a truncated recording is available, and ``truncated`` says
+where it ends. Columns and rows of a large file are read only when they are used.
 """
 
 from __future__ import annotations
@@ -51,11 +50,6 @@ _MOST_COLUMNS = 2 * MOST_COLUMNS
 
 
 def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
-    """Return the columns of each track that the header declares.
-
-    The number of columns is checked first, because a few bytes can declare arrays of any size.
-    Raises :class:`RecordingError` for too many columns.
-    """
     columns = sum(
         len(track["integers"]) + sum(math.prod(s.get("shape", ())) for s in track["signals"])
         for track in header["tracks"]
@@ -69,10 +63,6 @@ def _declared_tracks(path: Path, header: Mapping[str, Any]) -> list[TrackSpec]:
 
 
 def _stored_events(path: Path, parts: Salvaged) -> tuple[list[Event], str | None]:
-    """Return the readable events, and a description of any damage.
-
-    Raises :class:`RecordingError` if the events are too large.
-    """
     messages = parts.topics.get(EVENT_TOPIC, Messages(parts.chunks))
     most = _LEAST_EVENTS + _EVENTS_DENSEST * path.stat().st_size
     if messages.total > most:
@@ -144,17 +134,17 @@ class TrackData:
         return out
 
     def values(self, row: int) -> Vector:
-        """Return the floating-point values of one row, shape (m,)."""
+        """Return the floating-point values of a row, shape (m,)."""
         out: Vector = self.words[row, self._head :].view(np.float64)
         return out
 
     def pieces(self, size: int = PIECE) -> Iterator[Rows]:
-        """Yield all rows in order, in pieces of at most ``size`` bytes but at least one row."""
+        """Yield all rows in pieces of at most ``size`` bytes."""
         for _, (words,) in pieces(self.words, size=size):
             yield replace(self, words=words).rows
 
     def column(self, name: str) -> Vector:
-        """Return the signal or the integer column ``name`` as an array of doubles.
+        """Return a signal or an integer column as an array of doubles.
 
         The shape is (n,), or (n, size) for an array.  Raises :class:`UnknownName` for an unknown
         name.
@@ -183,7 +173,7 @@ class TrackData:
         return out
 
     def tag(self, row: int) -> Tag:
-        """Return the tag of a row. In a track without microsteps, the microstep of the tag is 0."""
+        """Return the tag of a row. In a track without microsteps, the microstep is 0."""
         step = self.integers.index("step") + 1 if "step" in self.integers else None
         words = self.words[row]
         return Tag(int(words[0]), 0 if step is None else int(words[step]))
@@ -193,7 +183,7 @@ class TrackData:
 class Recording(SignalsByName):
     """The recording of one run.
 
-    If the recording was cut off, ``truncated`` states the reason, and ``footer`` may be ``None``.
+    For a truncated recording, ``truncated`` states the reason, and ``footer`` may be ``None``.
 
         rec = Recording.open("runs/f16-001.mcap")
         altitude = rec["f16.altitude"]
@@ -226,7 +216,7 @@ class Recording(SignalsByName):
         return found if self.truncated is None else {**found, "truncated": self.truncated}
 
     def track(self, name: str) -> TrackData:
-        """Return the track ``name``; raise :class:`UnknownName` for an unknown name."""
+        """Return the track ``name``; raise ``UnknownName`` for unknown names."""
         try:
             return self.tracks[name]
         except KeyError:
@@ -237,25 +227,28 @@ class Recording(SignalsByName):
 
     @property
     def changes(self) -> list[Event]:
-        """All changes of values since the run began, even those before the first row."""
+        """All changes of values since the start of the run."""
         return [*self.changed_before, *(e for e in self.events if e.kind == CHANGE)]
 
     @cached_property
     def component_values(self) -> list[Values]:
-        """The values of all components, including components without a track."""
+        """The values of all components, even of components without a track."""
         return values_of(self)
 
     @property
     def messages(self) -> dict[str, SignalTable]:
-        """Tables of all messages, by port. Each table contains the three time stamps in ns."""
+        """Tables of all messages, by port.
+
+        A table contains the three times of each message (ns).
+        """
         ports = [n.removeprefix(MESSAGES) for n in self.tracks if n.startswith(MESSAGES)]
         return {port: message_table(self, port) for port in ports}
 
     def at(self, t: Duration, side: Literal["-", "+"] = "+") -> dict[str, float]:
-        """Return the values of all plants that have a row at ``t`` s, by ``plant.column``.
+        """Return the values of all plants at ``t`` s, by ``plant.column``.
 
-        ``side`` is ``"-"`` for the values before the discrete changes at this time, and ``"+"`` for
-        the values after them. Raises :class:`RecordingError` if no plant has a row at ``t``.
+        ``side`` is ``"-"`` for the values before the discrete changes at ``t``, and ``"+"`` for the
+        values after these changes. Raises ``RecordingError`` if no plant has a row at ``t``.
         """
         if side not in ("-", "+"):
             raise UnknownName("side of an instant", side, ("-", "+"))
@@ -281,7 +274,7 @@ class Recording(SignalsByName):
 
     @property
     def names(self) -> list[str]:
-        """The names ``component.signal`` of all signals and parameters."""
+        """Names ``component.signal`` of all signals and parameters."""
         return [f"{owner}.{one}" for owner, some in self._names().items() for one in some]
 
     @property
@@ -294,9 +287,8 @@ class Recording(SignalsByName):
     def span_ns(self) -> tuple[int, int]:
         """The first and the last time of the recording [ns].
 
-        The first time is 0 for a run from the start, and the time of the checkpoint for a continued
-        run. For a copy of a time span of another recording, the first time is the start of the
-        span.
+        The first time is 0, or the time of the checkpoint from which the run continued. For a part
+        of another recording, the first time is the start of the part.
         """
         first, last = self._part
         ended = (self.footer or {}).get("ended")
@@ -305,20 +297,20 @@ class Recording(SignalsByName):
 
     @property
     def from_start(self) -> bool:
-        """Return whether the recording contains all rows since the start of the run."""
+        """Return whether the recording contains the start of the run."""
         return not (self._cut or self.continues)
 
     @property
     def continues(self) -> Mapping[str, Any]:
-        """Reference to the checkpoint from which the run continued; empty for other runs."""
+        """The checkpoint from which the run continued; empty for other runs."""
         out: Mapping[str, Any] = self.header.get("continues") or {}
         return out
 
     def since(self, rows: Mapping[str, int], events: int = 0) -> Recording:
-        """Return a copy without the first rows of each track and the first events.
+        """Return a copy without the first rows and events.
 
-        The numbers ``rows`` (by track) and ``events`` count from the start of the run, even if the
-        recording continues from a checkpoint.
+        ``rows`` (by track) and ``events`` are the numbers of omitted rows and events, counted from
+        the start of the run.
         """
         gone, told = self.continues.get("rows", {}), int(self.continues.get("events", 0))
 
@@ -338,10 +330,6 @@ class Recording(SignalsByName):
         self, tracks: Mapping[str, TrackData], events: list[Event], gone: list[Event],
         part: tuple[int, int], cut: bool,
     ) -> Recording:  # fmt: skip
-        """Return a copy with only ``tracks`` and ``events``, for the time span ``part`` [ns].
-
-        ``gone`` contains the earlier events. ``cut`` is True if rows before the span are missing.
-        """
         changes = (e for e in gone if e.kind == CHANGE)
         before = (*self.changed_before, *changes)
         part, cut = (max(part[0], self._part[0]), part[1]), cut or self._cut
@@ -350,7 +338,7 @@ class Recording(SignalsByName):
         )
 
     def up_to(self, ns: int) -> Recording:
-        """Return a copy without rows and events after ``ns``.
+        """Return a copy without the rows and events after the time ``ns``.
 
         The time of a message is the time of its completion.
         """
@@ -366,7 +354,7 @@ class Recording(SignalsByName):
         return replace(self, tracks=tracks, events=events, _part=part)
 
     def between(self, first: Duration, last: Duration) -> Recording:
-        """Return a copy with the rows and events from ``first`` to ``last`` s, both included."""
+        """Return a copy with the rows and events from ``first`` to ``last`` s."""
         begin, end = to_ns(first, "first"), to_ns(last, "last")
 
         def some(track: TrackData) -> TrackData:
@@ -380,20 +368,19 @@ class Recording(SignalsByName):
 
     @property
     def trace_rows(self) -> int:
-        """Number of rows in the deterministic tracks, which a replay reproduces."""
+        """Number of rows in the deterministic tracks, which a replay must reproduce."""
         return sum(len(t) for t in self.tracks.values() if t.spec.deterministic)
 
     @property
     def large(self) -> bool:
-        """Return whether the recording is too large to keep in memory."""
+        """Return whether the recording is too large for the memory."""
         return sum(8 * len(t) * t.spec.width for t in self.tracks.values()) > SMALL
 
     def viewed(self) -> Viewed:
-        """Return the data from which :func:`rtsim.record.views.views_of` creates views."""
         return viewed_in(self.source, self.header, self.tracks)
 
     def digest(self) -> str:
-        """Return the SHA-256 of all deterministic tracks, which is equal for equal runs."""
+        """Return the SHA-256 hash of the deterministic tracks, which is equal for equal runs."""
         out = hashlib.sha256()
         for name in sorted(self.tracks):
             track = self.tracks[name]

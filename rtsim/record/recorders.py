@@ -1,6 +1,6 @@
-"""The recorder interface, and recorders that discard rows, store them in memory, or pass them on.
+"""The interface of recorders, and recorders that keep rows in memory or discard them.
 
-Several runs of one system can share the memory of a :class:`TrackPool`. Each run has its own
+Several runs of a system can share the buffers of a ``TrackPool``. Each run has its own
 :class:`PooledRecorder`. The recording of a run remains valid when the next run begins.
 """
 
@@ -25,22 +25,19 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """Interface through which a run writes its recording.
+    """Interface of recorders.
 
     A recorder may have further attributes:
 
-    - ``beside`` is a collection of process numbers. The run does not let these processes use the
-      CPU of the loop.
-    - ``on_failure`` is a function that the recorder calls with the cause if recording fails during
-      the run. The run sets this attribute.
-    - ``on_watched`` is a function that the recorder calls with the bounds of requirements, if
-      another process evaluates them. The run sets this attribute.
-    - ``on_unwatched`` is a function that the recorder calls with the requirements that this process
-      does not evaluate: the reason by name, or by an empty name for all. The run sets this
-      attribute before :meth:`start`.
-    - ``kept_ns`` is the simulated time up to which every row is stored, or ``None``.
-    - The method ``caught_up`` records many overruns at once. Without this method, each overrun is
-      recorded by :meth:`event`.
+    - ``beside`` is a collection of process numbers.
+    - The recorder calls ``on_failure`` with the cause if the recording fails during the run. The
+      run sets this attribute.
+    - The recorder calls ``on_watched`` with the robustness of requirements, if another process
+      evaluates them. The run sets this attribute.
+    - The recorder calls ``on_unwatched`` with the requirements that this process does not evaluate,
+      and the reasons. The run sets this attribute before :meth:`start`.
+    - ``kept_ns`` is the simulated time up to which all rows are stored, or ``None``.
+    - Without the optional method ``caught_up``, each overrun is recorded with ``event``.
     """
 
     def track(
@@ -50,13 +47,13 @@ class Recorder(Protocol):
         signals: Signals,
         about: Mapping[str, str] | None = None,
     ) -> Track:
-        """Declare a topic and return the track for its rows.
+        """Declare a topic, and return a track for its rows.
 
         All topics must be declared before :meth:`start`.
         """
 
     def start(self, header: Mapping[str, object]) -> None:
-        """Begin the recording with ``header``, which is plain JSON data, before the first row."""
+        """Begin the recording; ``header`` is plain data for JSON."""
 
     def event(
         self,
@@ -66,13 +63,13 @@ class Recorder(Protocol):
         text: str = "",
         values: Mapping[str, Value] | None = None,
     ) -> None:
-        """Record an event, such as an overrun, a late answer, a missed request or a command."""
+        """Record an event, such as an overrun, a late answer or a command."""
 
     def pump(self, wait: bool = False) -> None:
-        """Process recorded data. With ``wait``, block until all data are processed."""
+        """Process recorded data. With ``wait``, the method returns when all data are processed."""
 
     def finish(self, footer: Mapping[str, object]) -> None:
-        """Complete the recording with ``footer``, which is plain JSON data with the certificate."""
+        """End the recording; ``footer`` is plain data for JSON."""
 
 
 class NullRecorder:
@@ -109,7 +106,7 @@ class NullRecorder:
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Copy of the rows and events that a :class:`MemoryRecorder` has stored so far."""
+    """Copies of the rows and events of a ``MemoryRecorder``."""
 
     rows: Mapping[str, tuple[NDArray[np.int64], ...]] = field(default_factory=dict)
     """Rows (k, width) of each track, in batches."""
@@ -117,9 +114,9 @@ class KeptRows:
 
 
 class MemoryRecorder:
-    """Recorder that stores all rows in memory, for tests and studies.
+    """Recorder that keeps all rows in memory, for tests and studies.
 
-    ``kept`` contains earlier rows and events, with which the recording begins.
+    ``kept`` contains earlier rows and events of the recording.
 
     Example:
         recorder = MemoryRecorder()
@@ -177,7 +174,7 @@ class MemoryRecorder:
         return KeptRows(rows, tuple(self._events))
 
     def recording(self) -> Recording:
-        """Return the data so far as a recording, like one read from a file."""
+        """Return the data so far in the form of a recording file."""
         from rtsim.record.reading import Recording, TrackData
 
         self._collect()
@@ -199,23 +196,23 @@ The data of failed attempts are discarded.
 
 
 class TrackPool:
-    """Buffers of recorded tracks, which consecutive runs of one system share."""
+    """Buffers that consecutive runs of a system share."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Track] = {}
         self.specs: dict[str, TrackSpec] = {}
 
     def check(self, names: Collection[str]) -> None:
-        """Raise :class:`UnknownName` if no run has a track of one of these names."""
+        """Raise ``UnknownName`` for a name that is no track of the runs."""
         for name in names:
             if name not in self.specs:
                 raise UnknownName("track", name, self.specs, "this run")
 
 
 class PooledRecorder(MemoryRecorder):
-    """Recorder that stores the rows of one run in memory.
+    """Recorder that keeps the rows of one run in memory.
 
-    ``only`` contains the names of the tracks to store; ``None`` means all.
+    ``only`` contains the names of the tracks to keep; ``None`` means all tracks.
     """
 
     def __init__(self, pool: TrackPool, only: Collection[str] | None) -> None:
@@ -230,11 +227,10 @@ class PooledRecorder(MemoryRecorder):
         self._read: Recording | None = None
 
     def check(self) -> None:
-        """Raise :class:`UnknownName` if the runs do not have a track that must be stored."""
+        """Raise ``UnknownName`` if a track to keep does not exist."""
         self._pool.check(self._only or ())
 
     def keeps(self, name: str) -> bool:
-        """Return whether the rows of the track ``name`` are stored."""
         return self._only is None or name in self._only
 
     def track(
@@ -257,14 +253,14 @@ class PooledRecorder(MemoryRecorder):
         return self._tracks.reuse(pooled)
 
     def sink(self, name: str) -> Callable[[NDArray[np.int64]], object] | None:
-        """Return a function to store a track's rows (n, width), or ``None`` if it is not kept."""
+        """Return a function that stores rows (n, width) of a track, or ``None``."""
         if not self.keeps(name):
             return None
         keep = self._rows.setdefault(name, []).append
         return lambda words: keep(words.copy())
 
     def release(self) -> None:
-        """Copy all rows, so that the next run can reuse the buffers of the tracks."""
+        """Copy all rows, so that the next run can reuse the buffers."""
         self._collect()
 
     def recording(self) -> Recording:
@@ -293,10 +289,10 @@ TakeRows = Callable[[TrackSpec, NDArray[np.int64]], object]
 
 
 class ReducingRecorder(PooledRecorder):
-    """Recorder that calls ``take`` with the rows of each track, in order.
+    """Recorder that passes the rows of each track to ``take``.
 
-    With ``keep``, the rows are also stored in memory, and :meth:`recording` returns them. ``pool``
-    contains the track buffers that all runs of a prepared scenario share.
+    With ``keep``, the rows are also kept in memory. ``pool`` contains buffers that all runs of a
+    scenario share.
     """
 
     def __init__(self, take: TakeRows, keep: bool, pool: TrackPool | None = None) -> None:
@@ -305,7 +301,7 @@ class ReducingRecorder(PooledRecorder):
         self._given: set[str] = set()
 
     def drain(self) -> None:
-        """Call the function ``take`` with the remaining rows, after the end of the run.
+        """After the end of the run, call ``take`` with the remaining rows.
 
         For a track without rows, ``take`` receives an empty array.
         """

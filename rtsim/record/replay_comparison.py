@@ -1,4 +1,4 @@
-"""Comparison of a repeated run with the recorded run, and temporary recordings of repeated runs."""
+"""Compare a repeated run with the recorded run."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ def compare_exact(
 ) -> Difference | None:
     """Return the first difference of the deterministic tracks, or ``None`` if all bits are equal.
 
-    If several tracks differ at the same tag, the result describes the alphabetically first track
-    and its first differing column. Use ``prefix=True`` for a baseline that was cut off: later rows
-    of the candidate are then ignored.
+    If several tracks differ at the same tag, the result describes the first one in alphabetical
+    order. With ``prefix=True``, later rows of the candidate are ignored, for a truncated baseline.
     """
     found = []
     for name in sorted(baseline.tracks.keys() | candidate.tracks.keys()):
@@ -80,7 +79,7 @@ def _first_in(a: TrackData, b: TrackData, prefix: bool) -> Difference | None:
 
 
 def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
-    """Return row and column of the first value that differs, up to the end of the shorter track."""
+    """Return row and column of the first different value in two tracks."""
     for first, (ours, theirs) in pieces(a.words, b.words):
         unequal = ours != theirs
         rows = np.flatnonzero(unequal.any(axis=1))
@@ -91,7 +90,6 @@ def first_unequal(a: TrackData, b: TrackData) -> tuple[int, int] | None:
 
 
 def _text(track: TrackData, row: int, column: int) -> str:
-    """Return a value as text with all digits. For NaN, the text contains the bits."""
     if column <= len(track.integers):
         return str(int(track.words[row, column]))
     word = track.words[row, column]
@@ -105,10 +103,10 @@ _NOT_HERE = "the run needs a resource that is missing on this machine, so it can
 
 
 def ended_by_itself(recording: Recording, again: Recording, error: Exception) -> bool:
-    """Return whether the simulation itself caused ``error`` in the repeated run ``again``.
+    """Return whether the simulation itself caused the error of a repeated run.
 
-    The result is False if the repeated run could not begin, or if a file, a library or memory was
-    missing in the repeated run only. The runs are then not comparable.
+    The result is False if, for example, a file was missing only in the repeated run. The runs are
+    then not comparable.
     """
     if again.footer is None:
         return False
@@ -128,10 +126,10 @@ def _is_missing_resource(error: BaseException | None) -> bool:
 
 
 def said_no_more(recording: Recording, again: Recording) -> None:
-    """Raise an error if the repeated run ended for a reason that prevents a comparison.
+    """Raise an error if the repeated run ended for a reason outside the simulation.
 
-    Raises :class:`KeyboardInterrupt` if the user interrupted the run, and :class:`ControllerError`
-    if a controller failed because of a missing resource.
+    Raises ``KeyboardInterrupt`` after an interruption, and ``ControllerError`` if a controller
+    lacked a resource.
     """
     if again.footer is not None and again.footer["reason"] == "interrupted":
         raise KeyboardInterrupt("the repeated run was interrupted, so the comparison has no result")
@@ -148,10 +146,10 @@ def said_no_more(recording: Recording, again: Recording) -> None:
 def ended_otherwise(
     recording: Recording, again: Recording, last_ns: int | None = None
 ) -> Difference | None:
-    """Return the difference if only one run ended with an error, or if the errors differ.
+    """Return the difference between the ends of two runs, or ``None``.
 
-    Returns ``None`` if both runs ended in the same way. ``last_ns`` is the requested end of the
-    repeated run. Errors of the recorded run at or after the time ``last_ns`` are ignored.
+    ``last_ns`` is the requested end of the repeated run. An error of the recorded run at or after
+    ``last_ns`` is ignored.
     """
     ours, theirs = died_of(recording), died_of(again)
     if ours is not None and last_ns is not None and ours.tag.ns >= last_ns:
@@ -166,11 +164,10 @@ def ended_otherwise(
 
 
 def end_of(recording: Recording) -> int:
-    """Return the time [ns] up to which a run must be repeated.
+    """Return the time (ns) up to which a run must be repeated.
 
-    A run is repeated up to its end, which can be after the last row: an answer that is due then is
-    part of the run. A recording without an end is repeated up to its last row or event. If the run
-    ended with an error, it is repeated 1 ns longer.
+    A run is repeated up to its end, which can be later than the last row. A truncated recording is
+    repeated up to its last row or event. After an error, the repeated run is 1 ns longer.
     """
     return max(recording.end_ns, recording.span_ns[1]) + (died_of(recording) is not None)
 
@@ -182,7 +179,7 @@ _LARGE_FOLDERS = ("/var/tmp",)
 
 
 class TemporaryRecorder(FileRecorder):
-    """Recorder with a temporary file, which is deleted when the recording is released."""
+    """Recorder with a temporary file."""
 
     def __init__(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix="rtsim-", dir=_folder()))
@@ -202,12 +199,12 @@ class TemporaryRecorder(FileRecorder):
         return replace(out, source="this run")
 
     def recording(self) -> Recording:
-        """Return the recording, whose rows are in an open file without a name."""
+        """Return the recording from an open file without a name."""
         return self._recorded
 
 
 def recorder_for_repeat(recording: Recording) -> MemoryRecorder | TemporaryRecorder:
-    """Return a recorder for a run with about as much data as ``recording``."""
+    """Return a recorder for about as much data as ``recording`` contains."""
     return TemporaryRecorder() if recording.large else MemoryRecorder()
 
 

@@ -1,8 +1,8 @@
-"""Protobuf schemas of recordings, which other tools can read.
+"""Protobuf schemas of recordings, for other programs.
 
-Each track is one message type whose fields have a fixed width (``sfixed64``, ``double``).
-Therefore, all encoded rows have the same layout, and numpy converts many rows at once. Every bit of
-a double is preserved, even of a NaN.
+Each track is a message type whose fields have a fixed length (``sfixed64``, ``double``). numpy can
+convert many rows at once, because all rows have the same layout. The exact bits of each double are
+preserved, even of a NaN.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ MOST_COLUMNS = _TAG_WIDTHS[-1][1]
 
 @dataclass(frozen=True)
 class TrackSpec:
-    """The columns of one topic: first the int64 ``integers``, then the doubles of ``signals``.
+    """The columns of a topic: first the int64 ``integers``, then the doubles of ``signals``.
 
-    ``about`` contains arbitrary texts by key. The entry ``{"deterministic": "no"}`` marks a track
-    of wall-clock times; a replay need not reproduce these times. Raises :class:`ScenarioError` for
-    an invalid name, repeated column names, or too many columns.
+    ``about`` contains arbitrary texts by key. ``{"deterministic": "no"}`` marks a track of
+    wall-clock times, which a replay need not reproduce. Raises :class:`ScenarioError` for an
+    invalid name, repeated column names, or too many columns.
     """
 
     name: str
@@ -72,7 +72,7 @@ class TrackSpec:
 
     @property
     def width(self) -> int:
-        """Number of eight-byte words of a row, including the time."""
+        """Number of eight-byte words in a row, including the time."""
         return 1 + len(self.integers) + self.signals.size
 
     @property
@@ -81,7 +81,7 @@ class TrackSpec:
 
     @cached_property
     def fields(self) -> tuple[str, ...]:
-        """Names of the protobuf fields: the column names, with a number where a name repeats."""
+        """Names of the protobuf fields, which are the column names, made unique by numbers."""
         out: list[str] = []
         taken: set[str] = set()
         for column in (*self.integers, *self.signals.columns):
@@ -104,7 +104,7 @@ class TrackSpec:
 
     @cached_property
     def wire(self) -> np.dtype[np.void]:
-        """Layout of one row as a protobuf message."""
+        """Layout of a row as a protobuf message."""
         count = self.width - 1
         groups = []
         for width, (first, last) in enumerate(_TAG_WIDTHS, start=1):
@@ -126,7 +126,7 @@ class TrackSpec:
         return row
 
     def blank(self, count: int) -> NDArray[np.void]:
-        """Return ``count`` encoded rows in which all values are zero, for :meth:`fill`."""
+        """Return ``count`` encoded rows with zeros, for ``fill``."""
         return np.repeat(self._blank, count)
 
     def fill(self, rows: NDArray[np.void], words: Words) -> None:
@@ -138,16 +138,16 @@ class TrackSpec:
             at += values.shape[1]
 
     def encode(self, words: Words) -> bytes:
-        """Encode the rows ``words`` (n, width), without the times, as protobuf messages."""
+        """Encode the rows ``words`` (n, width) as protobuf messages without times."""
         out = self.blank(len(words))
         self.fill(out, words)
         return out.tobytes()
 
     def decode(self, ns: NDArray[np.int64], payload: bytes) -> Words:
-        """Return the rows (n, width) of encoded messages at the times ``ns`` (n,).
+        """Return the rows (n, width) of messages at the times ``ns`` (n,).
 
-        This method is the inverse of :meth:`encode`. Raises :class:`RecordingError` if the messages
-        do not have the layout of this track.
+        This method is the inverse of :meth:`encode`. Raises ``RecordingError`` for messages with
+        another layout.
         """
         size = self.wire.itemsize
         if len(payload) != len(ns) * size:
@@ -164,8 +164,8 @@ class TrackSpec:
     def decode_columns(self, rows: NDArray[np.void], first: int, into: Words) -> None:
         """Decode ``k`` columns of the messages ``rows`` (n,) into the array ``into`` (n, k).
 
-        The columns are ``first`` to ``first + k - 1`` of a row, where ``first`` is at least 1.
-        Raises :class:`RecordingError` if the messages do not have the layout of this track.
+        The first column is ``first``, which is at least 1. Raises ``RecordingError`` for messages
+        with another layout.
         """
         at, last = 1, first + into.shape[1]
         for name in self.wire.names or ():
@@ -201,7 +201,6 @@ class TrackSpec:
         )
 
     def metadata(self) -> dict[str, str]:
-        """Return the metadata of the track's channel, which any MCAP reader can use."""
         return {
             **self.about,
             "units": json.dumps(self.units),
@@ -210,7 +209,7 @@ class TrackSpec:
         }
 
     def descriptor(self, message_type: str) -> bytes:
-        """Return a FileDescriptorSet of the track's message, with units as comments."""
+        """Return the protobuf descriptor of the track's messages, with units as comments."""
         from google.protobuf import descriptor_pb2  # the process of the loop does not need it
 
         field_of = descriptor_pb2.FieldDescriptorProto
@@ -239,7 +238,6 @@ class TrackSpec:
 
 
 def unique_message_types(specs: list[TrackSpec]) -> dict[str, str]:
-    """Return a message type for each track, made unique by a number if tracks have equal types."""
     out: dict[str, str] = {}
     taken = {EVENT_TYPE.lower()}
     for spec in specs:
@@ -271,13 +269,13 @@ def _varint(n: int) -> bytes:
 
 
 def sealed(data: Mapping[str, object]) -> dict[str, str]:
-    """Return JSON texts by key, with a checksum, because MCAP has no checksum for metadata."""
+    """Return JSON texts with a checksum, because MCAP has none for metadata."""
     texts = {key: json.dumps(value) for key, value in data.items()}
     return {**texts, "crc32": _checksum(texts)}
 
 
 def unsealed(texts: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the data that :func:`sealed` encoded, or ``None`` if the checksum is wrong."""
+    """Return the data that ``sealed`` encoded, or ``None`` for a wrong checksum."""
     data = {key: text for key, text in texts.items() if key != "crc32"}
     if texts.get("crc32") != _checksum(data):
         return None

@@ -1,8 +1,7 @@
-"""Tables of recorded signals: one row for each time, one column for each signal.
+"""Tables of recorded signals, with a row for each time and a column for each signal.
 
-The times of the rows differ between components, and an instant can have two values.
-:func:`signal_table` combines their signals in one table.  Methods convert the table to an Arrow
-table, a DataFrame of pandas or polars, or a Dataset of xarray.  These packages are optional.
+:func:`signal_table` combines their signals in one table. Methods convert the table to an Arrow
+table, a DataFrame of pandas or polars, or a Dataset of xarray. These packages are optional.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ MOST_CELLS = 500_000_000
 
 
 class Recorded(Protocol):
-    """Interface of a recording from which tables can be made."""
+    """Interface of recordings for tables."""
 
     @property
     def source(self) -> str: ...
@@ -57,7 +56,7 @@ class Recorded(Protocol):
 
     @property
     def from_start(self) -> bool:
-        """Return whether the recording contains all rows since the start of the run."""
+        """Return whether the recording contains the start of the run."""
         ...
 
     @property
@@ -80,7 +79,7 @@ class TableKeywords(TypedDict, total=False):
 class SignalTable:
     """Columns (n,) of doubles or integers at the times ``ns`` (n,).
 
-    Times may repeat in tables of messages.  ``units`` maps the name of a column to its unit.
+    Times may repeat in tables of messages. ``units`` contains the unit of each column.
     """
 
     ns: NDArray[np.int64]
@@ -96,7 +95,7 @@ class SignalTable:
         return len(self.ns)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return one column (n,); raise :class:`UnknownName` for an unknown name."""
+        """Return a column (n,); raise ``UnknownName`` for unknown names."""
         try:
             return self.columns[name]
         except KeyError:
@@ -110,7 +109,7 @@ class SignalTable:
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table`` whose first column is ``time_ns``.
 
-        Columns are not copied. The metadata of each column contain its unit.
+        Columns are not copied. The metadata of a column contain its unit.
         """
         arrow = extra("pyarrow", "data", "an Arrow table")
         fields = [arrow.field(TIME_NS, arrow.int64(), metadata={"unit": "ns"})]
@@ -123,14 +122,14 @@ class SignalTable:
         return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields, dict(self.about)))
 
     def to_pandas(self) -> Any:
-        """Return a ``pandas.DataFrame`` with the time in s as index and the units in ``attrs``."""
+        """Return a ``pandas.DataFrame`` over the time in s; ``attrs`` contains the units."""
         pandas = extra("pandas", "data", "a DataFrame")
         frame = pandas.DataFrame(dict(self.columns), index=pandas.Index(self.time, name=TIME))
         frame.attrs["units"] = dict(self.units)
         return frame
 
     def to_polars(self) -> Any:
-        """Return a ``polars.DataFrame`` whose first columns are the time in s and in ns."""
+        """Return a ``polars.DataFrame`` with the time in s and in ns."""
         polars = extra("polars", "data", "a DataFrame of polars")
         return polars.DataFrame({TIME: self.time, TIME_NS: self.ns, **self.columns})
 
@@ -154,7 +153,7 @@ class SignalTable:
         return str(self.thinned(10).to_pandas()._repr_html_())
 
     def thinned(self, rows: int) -> SignalTable:
-        """Return a table of at most ``rows`` rows from the start and the end of this table."""
+        """Return a table of at most ``rows`` rows, from the start and the end of this table."""
         if len(self) <= rows:
             return self
         first = rows // 2
@@ -169,8 +168,6 @@ class SignalTable:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The selected columns of one component by title, and the selected rows in order of time."""
-
     of: Values
     ns: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -191,33 +188,31 @@ def signal_table(
 ) -> SignalTable:
     """Return signals of ``recording`` at common times.
 
-    A controller's output changes when its message arrives. Messages that are lost, or in transit at
-    the end of the run, have no effect. Between the rows of a component, its signals keep their last
-    values.
+    An output of a controller changes when its message arrives. Messages that did not arrive have no
+    effect. Between the rows of a component, its signals are constant.
 
-    Before the first row, signals are NaN. However, in a recording from the start of the run,
-    messages and external inputs have their declared initial values. Sources and parameters have a
-    value at each time.
+    Before the first row, signals are NaN. Before their first row, messages and external inputs have
+    their declared initial values. Sources and parameters have a value at each time.
 
     Args:
         recording: The recording to read.
         names: Components (``"f16"``), signals (``"f16.altitude"``), patterns (``"*.x"``), handles
             and their signals, sampled inputs of controllers, or parameters. The default is all
-            signals that other components can read.
-        side: ``"plus"`` or ``"+"`` for the value after the discrete changes at a time, ``"minus"``
-            or ``"-"`` for the value before them. Each time occurs once in the table.
-        rate: Frequency in Hz of a time grid that begins at the first row. Without a rate, the table
-            has the times of all selected rows. Without names, the times of :func:`common_times` are
-            included.
+            signals of the run.
+        side: ``"plus"`` or ``"+"`` for the values after the discrete changes at a time, ``"minus"``
+            or ``"-"`` for the values before these changes. Each time occurs once in the table.
+        rate: Frequency in Hz of equidistant times, from the first row on. Without a rate, the table
+            contains the times of all selected rows. Without names, the times of
+            :func:`common_times` are included.
         own: If True, columns are NaN at times at which their component has no row.
         span: First and last time in s.
         ns: Increasing times (n,) of the table, instead of ``rate`` and ``span``.
 
     Raises:
-        UnknownName: A name matches no signal, or ``side`` has an unknown value.
-        ScenarioError: The rate or the span is impossible, the table is too large, or an element of
-            ``names`` is not a text, a handle or a handle's signal.
-        RecordingError: No names are given, and the recording has no signals.
+        UnknownName: A name matches no signal, or ``side`` is unknown.
+        ScenarioError: The rate or the span is impossible, the table is too large, or a name has a
+            wrong type.
+        RecordingError: The recording has no signals.
     """
     if side not in _AFTER + _BEFORE:
         raise UnknownName("side of an instant", str(side), _AFTER + _BEFORE)
@@ -253,7 +248,7 @@ def signal_table(
 
 
 def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> Vector:
-    """Return the signal ``name`` at the increasing times ``ns`` (n,).
+    """Return a signal at the increasing times ``ns`` (n,).
 
     The shape is (n,), or (n, size) for an array. :func:`signal_table` explains the values. Raises
     :class:`UnknownName` if ``name`` is no signal.
@@ -275,10 +270,10 @@ def signal_values(recording: Recorded, name: object, ns: NDArray[np.int64]) -> V
 
 
 class Changes(NamedTuple):
-    """Sorted changes of one signal: times (n,) in ns, order at equal times, and values (n,).
+    """Changes of a signal: times (n,) in ns, order (n,) of equal times, and values (n,).
 
-    ``order`` (n,) is twice the microstep, plus 1 if the value follows the discrete changes of the
-    microstep. ``first`` is the value before the first change, NaN if unknown.
+    ``order`` is twice the microstep, plus 1 for the value after the microstep's changes. ``first``
+    is the value before the first change, or NaN.
     """
 
     ns: NDArray[np.int64]
@@ -288,9 +283,9 @@ class Changes(NamedTuple):
 
 
 def signal_of(recording: Recorded, name: str) -> tuple[Values, str]:
-    """Return the component of the scalar signal ``name``, and the name of its column.
+    """Return the component and the column of a scalar signal.
 
-    Raises :class:`UnknownName` if ``name`` is no signal, and :class:`ScenarioError` for an array.
+    Raises ``UnknownName`` for an unknown signal, and ``ScenarioError`` for an array.
     """
     known = recording.component_values
     found = _signal(known, name)
@@ -303,7 +298,7 @@ def signal_of(recording: Recorded, name: str) -> tuple[Values, str]:
 
 
 def signal_changes(recording: Recorded, name: str) -> Changes:
-    """Return all values of the scalar signal ``name``, even if several values have the same time.
+    """Return all values of a scalar signal, even several at the same time.
 
     An output of a controller changes when its message arrives. Errors are those of
     :func:`signal_of`.
@@ -332,10 +327,10 @@ def signal_changes(recording: Recorded, name: str) -> Changes:
 
 
 def common_times(recording: Recorded) -> NDArray[np.int64]:
-    """Return the times of all rows of plants in ns (n,), without repetitions.
+    """Return the times (n,) of all rows of plants in ns, each time once.
 
-    For a recording without plants, the result contains the times of all rows and changes, and the
-    first and last time of the recording.
+    Without plants, the result contains the times of all rows and changes, and both ends of the
+    recording.
     """
     known, (first, last) = recording.component_values, recording.span_ns
     plants = [one for one in known if one.name in recording.tracks and "side" in one.rows.integers]
@@ -347,10 +342,6 @@ def common_times(recording: Recorded) -> NDArray[np.int64]:
 
 
 def _first_of(recording: Recorded, one: Values, name: str) -> Any:
-    """Return the value of a signal before its first row: a number, or a list for an array.
-
-    The value is NaN if unknown, for example because the recording lacks the start of the run.
-    """
     if not (one.begins and recording.from_start):
         return np.nan
     signals = one.rows.signals
@@ -369,10 +360,10 @@ def _end_ns(recording: Recorded) -> int:
 def message_table(
     recording: Recorded, port: str, span: tuple[Duration, Duration] | None = None
 ) -> SignalTable:
-    """Return a table of the messages of ``port``, including integers such as the time stamps [ns].
+    """Return a table of the messages of ``port``, with their times [ns].
 
-    ``span`` is the first and last time of the rows in s. Raises :class:`UnknownName` if the
-    recording has no messages of ``port``.
+    ``span`` contains the first and the last time of the table in s. Raises ``UnknownName`` if
+    ``port`` has no messages.
     """
     track = _messages(recording).get(port)
     if track is None:
@@ -385,7 +376,7 @@ def message_table(
 
 
 def event_table(events: Iterable[Event]) -> SignalTable:
-    """Return events as a table with step, kind, source and text."""
+    """Return a table of events with microstep, kind, source and text."""
     found = list(events)
     data: dict[str, NDArray[Any]] = {"step": np.array([e.tag.step for e in found], np.int64)}
     for name in ("kind", "source", "text"):
@@ -409,10 +400,6 @@ def _about(recording: Recorded) -> dict[str, str]:
 def _chosen(
     recording: Recorded, known: Sequence[Values], names: Sequence[object]
 ) -> list[tuple[Values, dict[str, str]]]:
-    """Return the selected columns of each component by title, in the order of the recording.
-
-    A title is ``component.column``, with the spelling of the component that ``names`` uses.
-    """
     if not names:
         found = [(one, _titled(one)) for one in known if one.listed]
         if not found:
@@ -449,10 +436,6 @@ def _named(known: Sequence[Values], name: str) -> list[tuple[int, dict[str, str]
 
 
 def _signal(known: Sequence[Values], name: str) -> tuple[int, dict[str, str]] | None:
-    """Return the columns of the signal ``component.signal``, with the index of its component.
-
-    The search covers the signals of the component, then its inputs, then its parameters.
-    """
     owner, _, signal = name.rpartition(".")
     for of in (owner, owner + SAMPLED, owner + PARAMETERS):
         for at, one in enumerate(known):
@@ -465,10 +448,6 @@ def _signal(known: Sequence[Values], name: str) -> tuple[int, dict[str, str]] | 
 
 
 def _matching(known: Sequence[Values], pattern: str) -> list[tuple[int, dict[str, str]]]:
-    """Return the columns of all signals that match ``pattern``, in the order of the recording.
-
-    Patterns do not match parameters.
-    """
     found = []
     for at, one in enumerate(known):
         if not one.name.endswith(PARAMETERS):
@@ -496,7 +475,6 @@ def _unknown(recording: Recorded, known: Sequence[Values], name: str) -> Unknown
 
 
 def _rows(of: Values, columns: dict[str, str], side: Side, end: int) -> _Chosen:
-    """Select the last or the first row at each time, up to the time ``end`` [ns]."""
     track = of.rows
     if "arrival" in track.integers:
         arrival = track.integer("arrival")
@@ -530,7 +508,6 @@ def _limits(span: tuple[Duration, Duration] | None) -> tuple[int, int]:
 def _times(
     times: Sequence[NDArray[np.int64]], rate: float | None, limits: tuple[int, int]
 ) -> NDArray[np.int64]:
-    """Return all ``times`` within ``limits`` [ns], or a grid of ``rate`` Hz within the limits."""
     ns = np.unique(np.concatenate([np.empty(0, np.int64), *times]))
     if rate is not None and not 0.0 < rate <= NS_PER_S:
         raise ScenarioError(f"a rate of {rate:g} Hz is impossible; give more than 0, at most 1e9")
@@ -549,10 +526,6 @@ def _times(
 def _taken(
     one: _Chosen, ns: NDArray[np.int64], own: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the index of the row that is valid at each time, and a mask of times with a row.
-
-    At times without a valid row, the mask is False and no index is returned.
-    """
     at = np.searchsorted(one.ns, ns, side="left" if one.before else "right") - 1
     known = at >= 0
     if own:

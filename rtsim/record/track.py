@@ -1,8 +1,7 @@
-"""Tracks: buffers in which the loop collects the rows of a recording.
+"""Buffers in which a run collects the rows of a recording.
 
-``Track.append`` writes one row. If a buffer is full, a spare buffer replaces it. The recorder
-processes full buffers in :meth:`~rtsim.record.recorders.Recorder.pump`, during the slack of a
-frame.
+``Track.append`` writes one row. A second buffer replaces a full buffer. The recorder processes full
+buffers in the slack time of a frame.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SPARE_BLOCKS = 2
 
 
 class _Block:
-    """Buffer for rows of eight-byte words, with access as integers, doubles and bytes."""
+    """Buffer of eight-byte words, which can be read as integers, doubles and bytes."""
 
     def __init__(self, rows: int, width: int) -> None:
         # The buffer is filled now, because the first write to a new page would cause a page fault
@@ -37,7 +36,7 @@ class _Block:
 
 
 class Batch(NamedTuple):
-    """The rows from ``start`` to ``end`` of a buffer.  ``full`` is True if the buffer is full."""
+    """The rows of a buffer from ``start`` to ``end``."""
 
     block: _Block
     start: int
@@ -46,7 +45,6 @@ class Batch(NamedTuple):
 
     @property
     def bytes(self) -> memoryview:
-        """The rows as a view of the memory, without a copy."""
         size = self.block.words.strides[0]
         return self.block.bytes[self.start * size : self.end * size]
 
@@ -58,10 +56,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class BorrowedBuffer:
-    """Two buffers (capacity, width) of a track, into which compiled code writes rows.
+    """Two buffers (capacity, width) into which compiled code writes rows.
 
-    Compiled code writes the first row at the index ``row``. If the capacity is 0, compiled code
-    counts the rows without storing them. ``addresses`` are the addresses of both buffers.
+    The first row has the index ``row``. With the capacity 0, compiled code only counts rows.
+    ``addresses`` are the addresses of both buffers.
     """
 
     block: NDArray[np.int64]
@@ -73,7 +71,7 @@ class BorrowedBuffer:
 
 
 class Track:
-    """One topic of a recording: rows with fixed columns.
+    """The rows of one topic.
 
     ``on_full`` is called when a buffer is full.
     """
@@ -100,10 +98,10 @@ class Track:
         self._rolled = 0
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:
-        """Append a row: the time in ns, integers, and vectors with the values of all signals.
+        """Append a row: time in ns, integers, and vectors of values.
 
-        A call takes about 1 us. The vectors are float64. Raises :class:`ShapeError` for a vector of
-        wrong type or length; no row is added then.
+        A call takes about 1 us. The vectors are float64. Raises ``ShapeError`` for a vector of
+        wrong type or length.
         """
         block = self._block
         at = self._row * self._width
@@ -131,7 +129,7 @@ class Track:
     ) -> None:
         """Append rows at ``ns`` (k,) with the ``values`` (k, n).
 
-        ``integers`` is a tuple, common to all rows, or an array (k, m).
+        ``integers`` is a tuple for all rows, or an array (k, m).
         """
         done = 0
         while done < len(ns):
@@ -151,7 +149,7 @@ class Track:
     """False if rows are only counted."""
 
     def lend(self) -> BorrowedBuffer:
-        """Return the current buffer and a spare one, into which compiled code writes rows."""
+        """Return the present and the second buffer, for compiled code."""
         if (
             self._lent is None
         ):  # take() must not reuse this buffer while compiled code writes into it
@@ -161,10 +159,9 @@ class Track:
         return BorrowedBuffer(block.words, spare.words, self._row, self._capacity, self._width, at)
 
     def returned(self, row: int, rolled: bool) -> None:
-        """End the use of the buffers by compiled code, and add the rows written up to ``row``.
+        """Add the rows that compiled code has written, up to the index ``row``.
 
-        If ``rolled`` is True, the first buffer is full, and ``row`` counts the rows of the spare
-        buffer.
+        With ``rolled``, the first buffer is full, and ``row`` is an index of the second buffer.
         """
         self._spare += [] if self._lent is None else [self._lent]
         self._lent = None
@@ -184,7 +181,7 @@ class Track:
         self._on_full = on_full
 
     def wrote(self, row: int) -> None:
-        """Add the rows up to ``row``. Compiled code continues to write into the buffer."""
+        """Add the rows up to ``row``. Compiled code continues to write to the buffer."""
         self._row = row
 
     def _roll(self) -> None:
@@ -199,7 +196,7 @@ class Track:
         return self._rolled + self._row
 
     def take(self) -> Iterator[NDArray[np.int64]]:
-        """Yield the new rows (n, width) in batches. A batch is valid until the next one."""
+        """Yield the new rows (n, width) in batches. Each batch is valid until the next one."""
         # Rows are marked as read before the yield, so that an interrupt cannot repeat them.
         while self._full:
             block, start = self._full.pop(0), self._taken
@@ -212,7 +209,9 @@ class Track:
             yield self._block.words[start : self._row]
 
     def take_blocks(self) -> Iterator[Batch]:
-        """Yield the new rows in batches. A batch is valid until it is passed to :meth:`give_back`.
+        """Yield the new rows in batches.
+
+        A batch is valid until its buffer is given back with ``give_back``.
 
         Batches must be given back in order.
         """
@@ -229,7 +228,7 @@ class Track:
         return 8 * self._capacity * self._width
 
     def give_back(self, batch: Batch) -> None:
-        """Make the buffer of ``batch`` available for new rows."""
+        """Allow new rows in the buffer of ``batch``."""
         if batch.full and len(self._spare) < self.most_spares:
             self._spare.append(batch.block)
 
@@ -256,7 +255,7 @@ class Tracks:
         self.started = False
 
     def reuse(self, track: Track) -> Track:
-        """Add a track of an earlier recording, and reuse its memory."""
+        """Add a track that reuses the memory of an earlier recording."""
         track.again(self._mark)
         self.by_name[track.name] = track
         return track
@@ -301,8 +300,7 @@ class NullTrack(Track):
     def returned(self, row: int, rolled: bool) -> None:  # noqa: ARG002
         self._rolled += row
 
-    def wrote(self, row: int) -> None:
-        """Do nothing, because the method :meth:`returned` counts the rows of compiled code."""
+    def wrote(self, row: int) -> None: ...
 
     def append(self, ns: int, integers: tuple[int, ...], *parts: Vector) -> None:  # noqa: ARG002
         self._rolled += 1

@@ -1,4 +1,4 @@
-"""Comparison of one signal in two runs: its largest and first differences, and the verdict."""
+"""Compare one signal of two runs, and judge the differences."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ class Tolerance(NamedTuple):
 
 
 def tolerance_of(pattern: str, values: Sequence[float]) -> Tolerance:
-    """Return the tolerance of ``pattern``; ``values`` are the absolute and the relative tolerance.
+    """Return a tolerance; ``values`` are the absolute and the relative tolerance.
 
-    Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0. An infinite
-    tolerance would accept every value, and NaN none.
+    Raises :class:`ScenarioError` unless ``values`` are two finite numbers >= 0.
     """
     if len(values) != 2 or not all(0.0 <= v < math.inf for v in values):
         raise ScenarioError(
@@ -62,7 +61,7 @@ CELLS = ("signal", "unit", "rows", "largest difference", "relative", "first diff
 class SignalResult(Judged):
     """The result of the comparison of one signal.
 
-    ``reason`` states why the signal fails, and is empty otherwise.
+    ``reason`` says why the signal fails, or is empty.
     """
 
     name: str
@@ -97,7 +96,7 @@ class SignalResult(Judged):
 
     @property
     def empty(self) -> bool:
-        """Return whether the signal has no rows to compare, and so neither passes nor fails."""
+        """Return whether the signal has no rows to compare."""
         return not self.reason and not self.rows
 
     @property
@@ -140,7 +139,7 @@ class SignalResult(Judged):
 
 
 class Measured(NamedTuple):
-    """Absolute, relative and allowed differences, and masks of equal and of passing values.
+    """Absolute, relative and allowed differences, and which values are equal or pass.
 
     All arrays have the shape (n, size).
     """
@@ -154,7 +153,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedSignal:
-    """One signal to compare: its rows in the baseline, its declaration and its tolerance."""
+    """A signal to compare, with its rows in the baseline and its tolerance."""
 
     track: TrackData
     left: Index
@@ -180,7 +179,7 @@ class ComparedSignal:
     def judge(self, a: Values, b: Values) -> SignalResult:
         """Compare ``a`` and ``b``, shape (n, size), row by row, and return the result.
 
-        Rows are compared in pieces, because a comparison needs ten times the memory of its rows.
+        Long signals are compared in parts, to save memory.
         """
         tally = _Tally(self, a.shape[1])
         for at in range(0, len(a), TOGETHER):
@@ -210,7 +209,6 @@ class _Tally:
         self._used, self._allowed, self._extent = np.zeros(size), np.zeros(size), Extent(size)
 
     def add(self, at: int, a: Values, b: Values) -> None:
-        """Add consecutive rows of both runs; ``at`` is the number of the first row."""
         gap, rel, allowed, same, good = self._pair.measure(a, b)
         x, y = a.astype(np.float64), b.astype(np.float64)
         differs, failed = np.flatnonzero(~same.all(axis=1)), np.flatnonzero(~good.all(axis=1))
@@ -308,7 +306,6 @@ def short(tag: Tag) -> str:
 
 
 def _same(a: Values, b: Values) -> NDArray[np.bool_]:
-    """Return a mask of the elements that are equal bit for bit. All NaN are treated as equal."""
     if a.dtype.kind != "f":
         return np.asarray(a == b)
     bits = np.ascontiguousarray(a).view(np.int64) == np.ascontiguousarray(b).view(np.int64)
@@ -353,7 +350,7 @@ Pairing: TypeAlias = Literal["exact", "common"]
 
 
 class ComparisonWindow(NamedTuple):
-    """The end of a comparison [ns], and how both runs ended."""
+    """End of a comparison [ns], and how both runs ended."""
 
     end: int
     ours: RunEnding
@@ -361,7 +358,7 @@ class ComparisonWindow(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """Paired rows of a track, or the reason why the rows cannot be paired."""
+    """Rows of a track in both runs, or why the rows cannot be compared."""
 
     track: TrackData
     left: Index
@@ -401,7 +398,6 @@ def _at_common_times(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pa
 
 
 def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
-    """Return start and end [ns] of the longest gap with more than :data:`_FEW` unpaired rows."""
     gaps = np.flatnonzero(np.diff(common) > _FEW + 1)
     begins, ends = times[common[gaps]], times[common[gaps + 1]]
     if not len(gaps):
@@ -411,7 +407,6 @@ def _longest_gap(times: NDArray[np.int64], common: Index) -> tuple[int, int]:
 
 
 def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Paired:
-    """Pair rows by tag. Rows after the early end of a run are not reported as missing."""
     inside = np.flatnonzero(b.ns <= window.end)
     left = np.flatnonzero(a.ns <= window.end)
     n = min(len(left), len(inside))
@@ -426,10 +421,6 @@ def _at_equal_tags(a: TrackData, b: TrackData, window: ComparisonWindow) -> Pair
 
 
 def _alike(a: TrackData, b: TrackData, left: Index, right: Index) -> int:
-    """Return the number of leading rows that have equal tags in both tracks.
-
-    Integer columns are compared one by one to save memory.
-    """
     unlike = a.ns[left] != b.ns[right]
     for key in KEYS:
         unlike |= _key(a, key)[left] != _key(b, key)[right]
@@ -454,10 +445,9 @@ def _last_rows(ns: NDArray[np.int64]) -> Index:
 
 
 def what_both_have(a: Recording, b: Recording) -> tuple[Recording, Recording, Tag | None]:
-    """Return both recordings without the rows before their first common tag, and this tag.
+    """Return both recordings from their first common tag on, and this tag.
 
-    Return the tag of the latest checkpoint from which one of the runs continues, or ``None`` if
-    both runs began at the start.
+    The tag is ``None`` if both runs began at the start.
     """
     later = max((a, b), key=lambda one: int(one.continues.get("ns", -1))).continues
     if not later:

@@ -1,7 +1,7 @@
 """Views of a run: named plots for viewers and reports.
 
-A scenario declares views with ``plot()``, and its recordings contain them. If no view is declared,
-:func:`views_of` derives views from the connections of the scenario.
+A scenario declares views with the method ``plot``. If no view is declared, :func:`views_of` derives
+views from the connections of the scenario.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ MOST_PUBLISHED = 10_000
 
 @dataclass(frozen=True)
 class Published:
-    """Values from another source, such as a published trajectory. A view shows them as points.
+    """Values from another source, such as a published trajectory, for a plot.
+
+    A view shows them as points.
 
     ``name`` is the source. ``times`` (n,) are in s and increase. ``values`` (n,) have the unit of
     the view. Raises :class:`ScenarioError` for invalid values.
@@ -54,7 +56,7 @@ class Published:
 
 @dataclass(frozen=True)
 class View:
-    """One plot: signals (``"component.signal"``) over time, or over another signal.
+    """A plot of signals (``"component.signal"``) over time or over another signal.
 
     Args:
         title: Name of the view, unique in a scenario.
@@ -114,7 +116,7 @@ class View:
             )
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all signals, with the signal on the horizontal axis last."""
+        """Return the names of all signals, with the horizontal axis last."""
         return self.signals if self.over is None else (*self.signals, self.over)
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,7 +179,7 @@ def _check_name(name: object, where: str) -> None:
 
 @dataclass(frozen=True)
 class Viewed:
-    """The data from which views are created: declared views, components and their signals."""
+    """Declared views, components and signals, from which views are made."""
 
     declared: Sequence[View] = ()
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -187,11 +189,9 @@ class Viewed:
 
 
 class Viewable(Protocol):
-    """Interface of an object with views, such as a scenario or a recording."""
+    """Interface of scenarios and recordings, which have views."""
 
-    def viewed(self) -> Viewed:
-        """Return the data from which views are created."""
-        ...
+    def viewed(self) -> Viewed: ...
 
 
 def check_views(views: Iterable[View], signals: Mapping[str, Signals]) -> None:
@@ -230,26 +230,23 @@ class _Wire(NamedTuple):
 
 
 def views_of(run: Viewable) -> tuple[View, ...]:
-    """Return the declared views of a scenario or a recording, or else the default views.
+    """Return the views of a scenario or a recording, by default views of all signals.
 
-    Raises :class:`ScenarioError` if a view in the recording is invalid.
+    Raises ``ScenarioError`` for an invalid view.
     """
     data = run.viewed()
     return tuple(data.declared) or default_views(data)
 
 
 def default_views(data: Viewed) -> tuple[View, ...]:
-    """Return views of all signals, the most useful first.
+    """Return views of all signals, with the most useful first.
 
-    The order is: inputs and outputs of controllers, outputs of plants, values of other components,
-    and states. A command and its response are in the same view. An array has one view.
+    A command and the response to it are in the same view. An array has one view.
     """
     return tuple(_Defaults(data).views())
 
 
 class _Defaults:
-    """Generator of the default views from connections and descriptions of components."""
-
     def __init__(self, data: Viewed) -> None:
         self._data = data
         self._signals = {
@@ -352,16 +349,16 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 class Place(NamedTuple):
-    """The track and the column (or columns of an array) in which a signal is recorded."""
+    """Track and column of a recorded signal."""
 
     track: str
     column: str
 
 
 def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> Viewed:
-    """Return the views, components and signals of the recording ``source``.
+    """Return the views, components and signals of a recording.
 
-    Raises :class:`RecordingError` if a view in the recording is invalid.
+    Raises ``RecordingError`` for an invalid view.
     """
     signals = {o: tracks[n].signals for o, n in owners(tracks) if not n.endswith(SAMPLED)}
     sources: dict[str, list[Signal]] = {}
@@ -380,9 +377,9 @@ def viewed_in(source: str, header: Mapping[str, Any], tracks: Mapping[str, Rows]
 
 
 def places(header: Mapping[str, Any], tracks: Mapping[str, Rows]) -> dict[str, Place]:
-    """Return the place of each signal and of each array element, by ``component.signal``.
+    """Return the track and column of each signal and array element.
 
-    The names of sampled inputs of a controller have the form ``controller.inputs.signal``.
+    The sampled inputs of a controller have names such as ``controller.inputs.signal``.
     """
     out = dict(_sources(header, tracks))
     for owner, name in sorted(owners(tracks), key=lambda one: not one[1].endswith(SAMPLED)):

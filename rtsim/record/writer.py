@@ -1,9 +1,9 @@
 """Process that writes a recording: ``python -m rtsim.record.writer PATH SOCKET PARENT``.
 
-When the input of the process ends for any reason, the process closes the file and exits. Even after
-a crash of the simulation, the recording can therefore be opened. Data are flushed at the request of
-the loop, and after a quarter of a second without input. After a disk error, the process reports the
-cause and continues to read, so that the loop is never blocked.
+When its input ends, the process closes the file and exits. A recording can therefore be opened even
+after a crash of the simulation. Data are written to the disk on request, and after a quarter of a
+second without input. After a disk error, the process reports the cause and keeps reading, so that
+the run is not blocked.
 """
 
 from __future__ import annotations
@@ -78,11 +78,10 @@ class _RowIndex(MessageIndex):
 
 
 class _ChunkIndices:
-    """The index of all chunks, which is written at the end of a file.
+    """The index of all chunks for the end of an MCAP file.
 
     mcap's writer stores this index as a list of objects, which takes 0.8 kB for each MB of the
-    file. This class stores bytes. A long index is moved to an unnamed temporary file in ``folder``
-    if possible.
+    file. This class stores bytes. A long index is kept in a temporary file in ``folder``.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -112,7 +111,6 @@ class _ChunkIndices:
             self._bytes = bytearray()
 
     def __iter__(self) -> Iterator[_ChunkIndices]:
-        """Yield this object only, whose method ``write`` writes the complete index."""
         yield self
 
     def write(self, stream: RecordBuilder) -> None:
@@ -136,16 +134,16 @@ PRIVATE = (
 
 
 class BatchWriter(Writer):
-    """MCAP writer that adds whole arrays of rows instead of single messages.
+    """MCAP writer that writes many rows at once.
 
-    The rows go directly to the private chunk builder of mcap's writer, because ``add_message`` is
-    slow. A call takes 6 us, ten times the time to encode the row. For a version of mcap
-    without the chunk builder, rows are added with ``add_message``, and
-    ``tests/project/test_house.py`` fails. ``pyproject.toml`` limits the version of mcap.
+    The class uses a private part of mcap's writer, because ``add_message`` is slow. One call of
+    ``add_message`` takes 6 us, ten times as long as the encoding of a row. With other versions of
+    mcap, the class uses ``add_message``, and a test fails. ``pyproject.toml`` limits the version of
+    mcap.
     """
 
     def __init__(self, output: Any, chunk_size: int = 1 << 20, folder: Path | None = None) -> None:
-        """Write to ``output``. A recording of many GB uses a temporary file in ``folder``."""
+        """Write to ``output``. A recording of many GB needs a temporary file in ``folder``."""
         super().__init__(output, chunk_size, CompressionType.LZ4, enable_data_crcs=True)
         if hasattr(self, "_Writer__chunk_indices"):
             self._Writer__chunk_indices: Any = _ChunkIndices(folder)
@@ -191,7 +189,6 @@ class BatchWriter(Writer):
         self._Writer__compression = CompressionType.LZ4
 
     def _rows(self, channel: int, spec: TrackSpec, count: int) -> NDArray[np.void]:
-        """Return an array of ``count`` messages whose common fields are already set."""
         known = self._messages.get(channel)
         if known is None or len(known) < count:
             layout = [*_HEAD, ("data", spec.wire)] if spec.wire.names else _HEAD
@@ -214,11 +211,6 @@ class BatchWriter(Writer):
 
 
 def _use_zlib_ng() -> None:
-    """Compute the checksums of :class:`BatchWriter` with zlib-ng instead of Python's zlib.
-
-    Python's zlib took a quarter of the writing process's time (docs/decisions/154). The function
-    copies mcap's methods instead of changing them, because the user's program may use mcap too.
-    """
     names = {**vars(mcap.writer), "zlib": zlib_ng}
     for name, method in vars(Writer).items():
         if isinstance(method, FunctionType) and "zlib" in method.__code__.co_names:
@@ -238,7 +230,7 @@ _SPIN_NS = 2_000_000
 
 
 class _Sink:
-    """An unbuffered file. Each write either is complete or raises an error."""
+    """An unbuffered file. Each write is either complete or raises an error."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115
@@ -269,7 +261,7 @@ class _Sink:
 
 
 class RecordingFile:
-    """MCAP file into which the received frames are written."""
+    """MCAP file for the rows that a run sends."""
 
     def __init__(self, path: Path) -> None:
         self._sink = _Sink(path)
@@ -296,7 +288,7 @@ class RecordingFile:
 
     @property
     def kept_ns(self) -> int:
-        """Simulated time up to which the file contains every row and event [ns], or -1."""
+        """Simulated time [ns] up to which the file is complete, or -1."""
         self._note_written()
         return self._kept_ns
 
@@ -307,7 +299,7 @@ class RecordingFile:
             self._written, self._kept_ns = self._sink.whole, self._marked_ns
 
     def take(self, frame: RecordFrame, behind: bool = False) -> None:
-        """Write one frame. Set ``behind`` if more data are waiting than fit into one chunk."""
+        """Write one frame. ``behind`` is set if more data are waiting than fit into one chunk."""
         self._writer.behind = behind or self.hurried
         if frame.kind == FrameKind.ROWS:
             self._take_rows(frame.track, frame.data)
@@ -372,13 +364,13 @@ class RecordingFile:
         self._sink.close()
 
     def give_up(self) -> None:
-        """Truncate the file to its last complete record, and close the file."""
+        """Truncate the file after its last complete record, and close the file."""
         self._sink.cut()
         self._sink.close()
 
 
 class Inlet:
-    """Receiving end of the socket through which the loop sends its frames."""
+    """Socket through which a run sends its rows."""
 
     def __init__(self, inlet: socket.socket, parent: int, off: OffTheLoop | None = None) -> None:
         self._socket, self._parent = inlet, parent
@@ -392,14 +384,13 @@ class Inlet:
 
     @property
     def behind(self) -> bool:
-        """Return True if more than :data:`CHUNK_BYTES` bytes arrived without a pause."""
+        """Return True if more than ``CHUNK_BYTES`` bytes arrived without a pause."""
         return self._unbroken > CHUNK_BYTES
 
     def received(self) -> Iterator[Iterator[RecordFrame] | None]:
-        """Yield the received frames, or ``None`` after a quarter of a second without input.
+        """Yield the received data, or ``None`` after a quarter of a second without input.
 
-        The iteration ends at the end of the stream. If the parent process has died, the iteration
-        ends when there is no more input, even if another child process keeps the stream open.
+        The iteration ends when the stream ends or the simulation has died.
         """
         while True:
             if self._off is not None and not self.hurried:
@@ -425,7 +416,6 @@ class Inlet:
         return bool(select.select([self._socket], [], [], patience)[0])
 
     def _spin(self) -> bool:
-        """Busy-wait for input, because a sleeping process can take milliseconds to wake up."""
         until = stopwatch() + _SPIN_NS
         while stopwatch() < until:
             if self.readable(0.0):
@@ -460,7 +450,7 @@ def serve(
     off: OffTheLoop | None = None,
     beside: Beside | None = None,
 ) -> int:
-    """Write frames until the input ends; return the exit status."""
+    """Write the received data until the input ends; return the exit status."""
     source, say = Inlet(inlet, parent, off), _saying(inlet)
     also = None if beside is None else beside(say)
     failed, told_ns = False, -1
@@ -513,7 +503,7 @@ def main(arguments: list[str], beside: Beside | None = None) -> int:
 
 
 def end_process(status: int) -> NoReturn:
-    """End this process at once; an exit of the interpreter would delay the run by 30 ms."""
+    """End this process at once; the normal end of Python takes 30 ms."""
     sys.stderr.flush()
     os._exit(status)  # all files are closed
 

@@ -1,9 +1,8 @@
-"""Start and end of the process that writes a recording, and the format of the data sent to it.
+"""Start and end the process that writes a recording.
 
-The data are frames, which a socket pair transmits. A frame contains its kind, the number of a
-track, the length of the data, and the data. The writing process answers with lines of JSON:
-``{"ready": true}``, ``{"kept": ns}`` after each chunk, ``{"error": "..."}``, and ``{"done": true}``
-at the end.
+The simulation sends frames through a socket pair. A frame contains its kind, the number of a track,
+the length of the data, and the data. The writing process answers with lines of JSON: ``{"ready":
+true}``, ``{"kept": ns}`` after each chunk, ``{"error": "..."}``, and ``{"done": true}`` at the end.
 """
 
 from __future__ import annotations
@@ -46,14 +45,13 @@ class RecordFrame(NamedTuple):
 
 
 def pack(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return one frame as bytes; raise the same errors as :func:`head`."""
     return b"".join((head(kind, track, data), data))
 
 
 def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
-    """Return the head that precedes ``data`` in a frame.
+    """Return the bytes of a frame before its data.
 
-    Raises :class:`RecordingError` if the data are longer than the receiver accepts.
+    Raises ``RecordingError`` if the data are too long.
     """
     if len(data) > LONGEST:
         raise RecordingError(
@@ -66,8 +64,8 @@ def head(kind: FrameKind, track: int, data: bytes | memoryview) -> bytes:
 class FrameBuffer:
     """Buffer that splits received bytes into frames.
 
-    Write received bytes into the memory that :meth:`room` returns. Then iterate over the frames of
-    :meth:`received`.
+    Received bytes must be written to the memory that ``room`` returns. Then iterate over the frames
+    of :meth:`received`.
     """
 
     def __init__(self) -> None:
@@ -86,9 +84,9 @@ class FrameBuffer:
         return memoryview(self._data)[self._end :]
 
     def received(self, count: int) -> Iterator[RecordFrame]:
-        """Process ``count`` new bytes, and yield the frames that are now complete.
+        """Process ``count`` new bytes, and yield the complete frames.
 
-        The data of a frame are valid until the next call of :meth:`room`. Raises
+        The data of a frame are valid until the next call of ``room``. Raises
         :class:`RecordingError` for a malformed frame.
         """
         self._end += count
@@ -104,7 +102,7 @@ class FrameBuffer:
             yield RecordFrame(FrameKind(kind), track, view[begin : begin + length])
 
     def feed(self, data: bytes) -> Iterator[RecordFrame]:
-        """Add the bytes ``data``, and yield each complete frame with a copy of its bytes."""
+        """Add bytes, and yield each complete frame with a copy of its data."""
         at = 0
         while at < len(data):
             room = self.room()
@@ -116,7 +114,7 @@ class FrameBuffer:
 
     @property
     def left(self) -> int:
-        """Number of received bytes that belong to an incomplete frame."""
+        """Number of received bytes of an incomplete frame."""
         return self._end - self._first
 
 
@@ -143,7 +141,7 @@ def start_writer(
 ) -> subprocess.Popen[bytes]:
     """Start the writing process, which executes ``module``.
 
-    The process inherits ``handles``, which keep the file locked until the process ends.
+    The process inherits ``handles``, which keep the file locked.
     """
     environment = {**_KEEP_MEMORY, **os.environ, **ONE_THREAD}
     return start_child(module, os.path.abspath(path), theirs, stderr, environment, handles)

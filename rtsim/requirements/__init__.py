@@ -1,4 +1,4 @@
-"""Requirements in signal temporal logic: their language, their robustness and their verdicts."""
+"""Requirements in signal temporal logic, with their robustness and verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check of a formula against the signals and units of a scenario or a recording."""
+"""Check a formula against the signals and units of a run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Factors = Mapping[str, Fraction] | None
 def checked(text: str, unit_of: UnitOf) -> Node:
     """Return the tree of the formula ``text``.
 
-    Raises :class:`FormulaError` for an unknown signal, for two different units, for a number in
-    place of a condition, and for a condition in place of a number.
+    Raises ``FormulaError`` for an unknown signal, two different units, or a number in place of a
+    condition.
     """
     try:
         node = parse(text)
@@ -41,8 +41,7 @@ TOO_DEEP = "the formula has too many parts within each other; write several requ
 def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
     """Return the common unit of the margins of comparisons.
 
-    The unit is empty if the parts have no unit or different units. ``nodes`` are parts of a checked
-    formula; parts that are no comparisons are ignored.
+    The result is empty if units are missing or different.
     """
     check = _Check("", unit_of)
     units = {_with_slash(check.margin(one) or {}) for one in nodes if one.kind in COMPARISONS}
@@ -50,7 +49,6 @@ def margin_unit(nodes: Iterable[Node], unit_of: UnitOf) -> str:
 
 
 def _with_slash(unit: Mapping[str, Fraction]) -> str:
-    """Return a unit as users write it, such as m/s^2; empty for no unit."""
     above = _written({symbol: n for symbol, n in unit.items() if n > 0}) if unit else ""
     below = (f"/{_written({symbol: -n})}" for symbol, n in unit.items() if n < 0)
     return "".join((above.replace("no unit", "1").replace(" ", "*"), *below))
@@ -113,7 +111,9 @@ class _Check:
         if not unit:
             return unit
         if by is None:
-            raise self._wrong(exponent, "the exponent of a quantity with a unit is a number")
+            raise self._wrong(
+                exponent, "the exponent of a quantity with a unit must be a number, such as 2"
+            )
         return _scaled(unit, Fraction(by))
 
     def _called(self, node: Node) -> Factors:
@@ -155,13 +155,12 @@ class _Check:
                 )
 
     def _measured(self, node: Node, call: Node) -> None:
-        """Raise :class:`FormulaError` for wrong arguments of a measure or a wrong limit."""
         measure = MEASURES[call.name]
         limit = node.children[1 if node.children[0] is call else 0]
         if node.kind in ("==", "!="):
             raise self._wrong(node, f"compare {call.name} with <, <=, > or >=")
         if any(one.kind in ("signal", "call") for one in limit.walk()):
-            raise self._wrong(limit, f"the limit of {call.name} is a number")
+            raise self._wrong(limit, f"compare {call.name} with a number")
         names = ["signal", "reference", *([_THIRD[measure.third]] if measure.third else [])]
         if len(call.children) != len(names):
             raise self._wrong(call, f"{call.name} takes {len(names)} values: {', '.join(names)}")
@@ -190,11 +189,12 @@ class _Check:
             elif value.value * NS_PER_S >= 2**62:
                 raise self._wrong(value, f"{self._text_of(value)} is not below 146 years")
         if window.get("before", math.inf) < window.get("after", 0.0):
-            raise self._wrong(call, "the time before= is before the time after=")
+            raise self._wrong(
+                call, "the time before= is earlier than the time after=; exchange both times"
+            )
         self._limit(limit, call.name, {measure.unit: Fraction(1)} if measure.unit else unit)
 
     def _argument(self, node: Node, kind: str, unit: Factors) -> None:
-        """Raise :class:`FormulaError` if a band, a time or a height of a measure is not valid."""
         if node.kind != "number":
             raise self._wrong(node, f"{self._text_of(node)} is not a number")
         given = self._factors(node, node.name)
@@ -214,7 +214,6 @@ class _Check:
             )
 
     def _same(self, node: Node, kind: str) -> Factors:
-        """Return the common unit of the children; raise :class:`FormulaError` if units differ."""
         units = [self.number(child) for child in node.children]
         left, right = units
         if left is not None and right is not None and left != right:
@@ -264,7 +263,6 @@ def _scaled(unit: Factors, by: Fraction) -> Factors:
 
 
 def _product(left: Factors, right: Factors, sign: int) -> Factors:
-    """Return the unit of a product or quotient; an operand without a unit has no effect on it."""
     if left is None and right is None:
         return None
     found = dict(left or {})

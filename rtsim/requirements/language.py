@@ -1,7 +1,7 @@
-"""The language of requirements: signal temporal logic over the signals of a run.
+"""The language of requirements, which is signal temporal logic over the signals of a run.
 
 ``parse("always[5, 20] abs(cart.x - wanted.x) < 0.1 m")`` returns a tree of :class:`Node`. The
-grammar is a text for Lark; ``docs/requirements.md`` explains each operator.
+grammar is for the parser generator Lark; ``docs/requirements.md`` explains each operator.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _SECONDS = {"ns": Fraction(1, NS_PER_S), "us": Fraction(1, 10**6), "ms": Fractio
 
 
 class FormulaError(ScenarioError):
-    """A formula is not valid. The message shows the formula and the place."""
+    """A formula is not valid. The message shows the place of the mistake in the formula."""
 
     def __init__(self, text: str, at: int, problem: str) -> None:
         super().__init__(f"{problem}\n    {text}\n    {' ' * at}^")
@@ -90,7 +90,7 @@ class Node:
     """A part of a formula.
 
     ``kind`` is the operator, such as ``"always"``, ``"and"``, ``"<="``, ``"+"``, ``"signal"``,
-    ``"number"`` or ``"call"``. ``at`` is the column of the text at which the part begins.
+    ``"number"`` or ``"call"``. The part begins at the column ``at`` of the text.
     """
 
     kind: str
@@ -118,7 +118,7 @@ class Node:
 
 
 def horizon(node: Node) -> int | None:
-    """Return how far after its own time a formula reads values [ns]; None for no bound."""
+    """Return how far into the future a formula reads values [ns], or ``None`` without a limit."""
     inner = [horizon(child) for child in node.children]
     if any(one is None for one in inner):
         return None
@@ -141,7 +141,7 @@ _KINDS = {"or_": "or", "and_": "and", "not_": "not"}
 
 @lru_cache(256)
 def parse(text: str) -> Node:
-    """Return the tree of a formula; raise :class:`FormulaError` if it is not valid."""
+    """Return the syntax tree of a formula; raise ``FormulaError`` if invalid."""
     if len(text) > MOST:
         raise ScenarioError(f"the formula has {len(text)} characters; write at most {MOST}")
     if not text.strip():
@@ -150,8 +150,6 @@ def parse(text: str) -> Node:
 
     try:
         tree = _parser().parse(text)
-    except lark.UnexpectedEOF:
-        raise _wrong(text, len(text), ()) from None
     except lark.UnexpectedToken as error:
         ended = error.token.type == "$END"
         at = len(text) if ended else error.token.start_pos or 0
@@ -235,7 +233,6 @@ _SHOWN = {
 
 
 def _expected(problem: str, names: Iterable[str]) -> str:
-    """Return the problem with the most important tokens that the grammar accepts at its place."""
     found = set(names)
     if not found or {"NAME", "QUANTITY"} <= found:
         return f"{problem} here; expected a signal or a number"
@@ -268,8 +265,6 @@ def _node(text: str, tree: Any) -> Node:
         return _call(text, parts, where)
     if kind == "compare":
         return _chain(text, parts, where)
-    if kind == "keyword":
-        raise FormulaError(text, where["at"], "only a function has arguments NAME=VALUE")
     children = tuple(_node(text, one) for one in parts)
     return Node(kind, children, window=window, **where)
 
@@ -298,9 +293,13 @@ def _window(text: str, tree: Any) -> tuple[int, int | None]:
     first, last = (_time(text, one, given) for one in tree.children)
     at = tree.meta.start_pos
     if first is None:
-        raise FormulaError(text, at, "the first time of a window is a number of seconds")
+        raise FormulaError(
+            text, at, "the first time of a window must be a number of seconds, as in always[0, 5]"
+        )
     if last is not None and last < first:
-        raise FormulaError(text, at, "the last time of the window is before its first time")
+        raise FormulaError(
+            text, at, "the last time of the window is before its first time; exchange both times"
+        )
     return first, last
 
 
@@ -312,5 +311,5 @@ def _time(text: str, token: Any, unit: str) -> int | None:
     ns = Fraction(found[1]) * _SECONDS[found[2] or unit] * NS_PER_S
     if ns.denominator != 1 or ns >= 2**62:
         at = token.start_pos + len(token) - len(token.lstrip())
-        raise FormulaError(text, at, "a time is a whole number of ns, below 146 years")
+        raise FormulaError(text, at, "a time must be a whole number of ns below 146 years")
     return int(ns)

@@ -1,7 +1,6 @@
-"""The traceability matrix: requirements over the runs or tests that exercise them.
+"""The traceability matrix: requirements, and the runs or tests that exercise them.
 
-A matrix is built from the JSON data of results, so that the processes of a parallel test run can
-send their results to the process that writes the matrix.
+A matrix is built from JSON data, which parallel test processes can send.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from typing import Any
 from rtsim.core.outcome import Outcome
 from rtsim.requirements.language import parse
 from rtsim.requirements.measures import measure_in
-from rtsim.requirements.verdict import NOT_EXERCISED, VERDICTS
+from rtsim.requirements.requirement import NOT_EXERCISED
+from rtsim.requirements.verdict import VERDICTS
 
 NOT_CHECKED = "not checked"
 """Text of a cell without a result: nobody asked the requirement of this run."""
@@ -26,7 +26,7 @@ Plain = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """The verdict on one requirement in one column: a run, or all runs of a test."""
+    """The verdict on a requirement in one run or test."""
 
     outcome: Outcome
     exercised: bool
@@ -88,7 +88,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A requirement, and its cells by the name of their column."""
+    """A requirement with its verdicts in all runs or tests."""
 
     name: str
     formula: str
@@ -101,8 +101,7 @@ class Row:
     def whole(self) -> Cell:
         """The verdict over all columns.
 
-        Columns that do not exercise the requirement are ignored if another column exercises the
-        requirement.
+        Runs that do not exercise the requirement count only if no other run does.
         """
         told = [one for one in self.cells.values() if one.exercised]
         outcome = Outcome.of_all(one.outcome for one in told)
@@ -127,12 +126,12 @@ class Row:
 
     @property
     def exercised_by(self) -> list[str]:
-        """The columns in which the requirement holds or is violated."""
+        """The runs or tests in which the requirement holds or is violated."""
         return [k for k, one in self.cells.items() if one.outcome is not Outcome.UNDECIDED]
 
     @property
     def worst_in(self) -> str:
-        """The column with the smallest robustness, or "" if there is none."""
+        """The run or test with the smallest robustness, or ""."""
         decided = {k: one.robustness for k, one in self.cells.items() if one.margin}
         return min(decided, key=decided.__getitem__, default="")
 
@@ -154,9 +153,9 @@ _Key = tuple[str, str]
 
 @dataclass
 class Matrix:
-    """Requirements over columns, in the order of their first result.
+    """Verdicts of requirements in several runs or tests, in the order of their results.
 
-    ``links`` are the addresses of the recordings of columns, for the page.
+    ``links`` contains the addresses of the recordings.
     """
 
     columns: list[str] = field(default_factory=list)
@@ -180,12 +179,12 @@ class Matrix:
             self._found.setdefault(key, {}).setdefault(column, []).append(one)
 
     def leave_out(self, column: str, name: str, formula: str, why: str) -> None:
-        """Store the reason why ``column`` did not check a requirement of other columns."""
+        """Store the reason why a run did not check a requirement."""
         self._unchecked.setdefault((name, formula), {})[column] = why
 
     @property
     def rows(self) -> list[Row]:
-        """The requirements; a requirement with two different formulas has two rows."""
+        """The requirements; two formulas with the same name are two rows."""
         rows = []
         for key, found in self._found.items():
             why = self._unchecked.get(key, {})
@@ -196,7 +195,7 @@ class Matrix:
 
     @property
     def outcome(self) -> Outcome:
-        """FAILED if a requirement is violated, else UNDECIDED if a requirement is undecided."""
+        """FAILED if a requirement is violated, else UNDECIDED if one is undecided, else PASSED."""
         return Outcome.of_all(row.whole.outcome for row in self.rows)
 
     @property

@@ -38,7 +38,7 @@ _LEGEND = (
 
 
 def write_matrix(matrix: Matrix, path: Path, runs: str = "runs") -> None:
-    """Write a matrix to ``path`` as a page (.html) or as a table (.csv).
+    """Write a matrix to ``path`` as an HTML page or as a CSV table.
 
     ``runs`` is the word for the columns. Raises :class:`ScenarioError` for another suffix.
     """
@@ -47,7 +47,7 @@ def write_matrix(matrix: Matrix, path: Path, runs: str = "runs") -> None:
 
 
 def check_suffix(path: Path) -> None:
-    """Raise :class:`ScenarioError` if a matrix cannot be written to ``path``."""
+    """Raise ``ScenarioError`` if ``path`` has an unsuitable suffix."""
     if _suffix(path) not in (".html", ".csv"):
         raise ScenarioError(f"the matrix {path} must be a file .html or .csv")
     if not path.parent.is_dir():
@@ -59,7 +59,7 @@ def _suffix(path: Path) -> str:
 
 
 def matrix_page(matrix: Matrix, runs: str = "runs") -> str:
-    """Return a page with a row for each requirement and a column for each run or test."""
+    """Return an HTML page with a row for each requirement and a column for each run or test."""
     rows = matrix.rows
     counts = Counter(row.whole.verdict for row in rows)
     facts = {"requirements": len(rows), runs: len(matrix.columns), **counts}
@@ -88,8 +88,6 @@ def matrix_page(matrix: Matrix, runs: str = "runs") -> str:
 
 
 class _Reasons:
-    """The numbered reasons of cells, which are readable on paper as well."""
-
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 

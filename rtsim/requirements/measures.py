@@ -1,7 +1,7 @@
-"""Step measures in formulas: rise time, overshoot, settling time, and errors.
+"""Step-response measures in formulas: rise time, overshoot, settling time and errors.
 
-A measure is a number for each step response of a run, with a lower and an upper bound, because a
-run can end before the number is known. ``docs/requirements.md`` defines each measure.
+A measure has a lower and an upper bound, because a run can end before its value is known.
+``docs/requirements.md`` defines each measure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Response(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Lower and upper bound of a measure, and the time (s after the step) that determines it."""
+    """Bounds of a measure, and the time (s after the step) that determines the measure."""
 
     low: float
     high: float
@@ -117,7 +117,7 @@ def _rms_error(one: Response, _: float, __: bool) -> Bounds:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of the language: its unit, its third argument, and its rule."""
+    """A measure of the language, with its unit, its third argument and its computation."""
 
     rule: Rule
     unit: str = ""
@@ -148,7 +148,7 @@ MIN_STEP = "min_step"
 
 
 def measure_in(node: Node) -> Node | None:
-    """Return the measure that a comparison compares with a limit; None for other parts."""
+    """Return the measure that a comparison compares with a limit, or ``None``."""
     if node.kind not in COMPARISONS:
         return None
     return next((c for c in node.children if c.kind == "call" and c.name in MEASURES), None)
@@ -159,12 +159,11 @@ def _in_percent(call: Node) -> bool:
 
 
 def is_relative(call: Node) -> bool:
-    """Return whether a measure refers to the height of the step, which then cannot be 0."""
+    """Return whether a measure is relative to the height of the step."""
     return MEASURES[call.name].moves or _in_percent(call)
 
 
 def relative_limits(node: Node) -> list[float]:
-    """Return the numbers with which a formula compares measures that refer to the step height."""
     pairs = ((one, measure_in(one)) for one in node.walk())
     sides = (s for one, call in pairs if call is not None and is_relative(call)
              for s in one.children if s is not call)  # fmt: skip
@@ -175,7 +174,7 @@ def relative_limits(node: Node) -> list[float]:
 
 
 class Signals(NamedTuple):
-    """Data of a run for a measure: values of parts of a formula, and times in ns."""
+    """Data for a measure: values of parts of a formula, and times in ns."""
 
     values: Callable[[Node], Pieces]
     linear: Callable[[Node], bool]
@@ -187,10 +186,10 @@ class Signals(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """The truth of the comparison of a measure with its limit.
+    """The truth of a comparison of a measure with its limit.
 
-    ``rows`` (n, 4) are the truth values of the n responses that count, and ``ns`` (n,) are the
-    times that determine them [ns].
+    ``rows`` (n, 4) contains the truth values of n step responses, and ``ns`` (n,) the times [ns]
+    that determine them.
     """
 
     rows: Vector
@@ -211,12 +210,12 @@ class Measured:
         return found
 
     def worst(self, column: int) -> int | None:
-        """Return the time [ns] that determines a column of the truth."""
+        """Return the time [ns] that determines one of the truth values."""
         return self.ns[int(np.argmin(self.rows[:, column]))] if self.ns else None
 
 
 def measured(node: Node, text: Callable[[Node], str], run: Signals) -> Measured:
-    """Return the truth of ``node``, the comparison of a measure with its limit."""
+    """Return the truth of ``node``, which compares a measure with its limit."""
     call = measure_in(node)
     assert call is not None
     measure, (signal, reference, *third) = MEASURES[call.name], call.children
@@ -275,10 +274,6 @@ def _compared(sign: str, bounds: Bounds, limit: float) -> Vector:
 
 
 def _responses(call: Node, run: Signals) -> Iterator[tuple[int, bool, Response]]:
-    """Yield, for each step, its time [ns], whether a next step follows, and the response.
-
-    For a measure of the whole run, the only response is the difference from the reference.
-    """
     measure, (signal, reference) = MEASURES[call.name], call.children[:2]
     window = {key: round(float(v.value) * NS_PER_S) for key, v in call.keywords if key != MIN_STEP}
     first = run.zero + window.get("after", 0)
@@ -311,7 +306,6 @@ def _responses(call: Node, run: Signals) -> Iterator[tuple[int, bool, Response]]
 
 
 def _steps(wanted: Pieces, first: int, last: int) -> Iterator[tuple[int, float]]:
-    """Yield each instant [ns] at which a reference changes, and its value after the instant."""
     final = np.append(np.diff(wanted.ns) > 0, True)
     ns, after = wanted.ns[final], wanted.values[final]
     before = np.concatenate((wanted.values[:1], after[:-1]))
@@ -328,10 +322,6 @@ def _known_until(one: Pieces) -> int:
 def _response(
     values: Pieces, first: int, last: int, target: float, held: bool, still_open: bool, closed: bool
 ) -> Response:
-    """Return the response from the first moment of the instant ``first`` to ``last`` [ns].
-
-    If ``closed`` is False, the response ends with the first microstep at the time ``last``.
-    """
     begin = values.row(first)
     end = int(np.searchsorted(values.ns, last, side="right")) if closed else values.row(last) + 1
     ns, v = values.ns[begin:end].copy(), values.values[begin:end].copy()

@@ -1,4 +1,4 @@
-"""Evaluation of requirements while a run is in progress.
+"""Evaluate requirements during a run.
 
 :class:`Monitor` takes the rows of a run in the order of their arrival. At any time between two
 tags, it gives the bounds of the robustness that the rows so far leave open: the bounds of
@@ -46,11 +46,11 @@ _PAST = ("once", "historically", "since")
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of the robustness of a requirement so far.
+    """Bounds of the robustness of a requirement during a run.
 
-    ``outcome`` is FAILED as soon as the requirement is violated, whatever happens afterwards, and
-    PASSED as soon as it holds. A requirement with a condition is undecided until the end of the
-    run, because the condition may never become true. ``at_ns`` is the time of the violation [ns].
+    ``outcome`` is FAILED or PASSED as soon as the rest of the run cannot change it. A requirement
+    with a condition stays undecided until the end, because the condition may never become true.
+    ``at_ns`` is the time of the violation [ns].
     """
 
     name: str
@@ -66,10 +66,10 @@ class Bounds:
 
 
 class Monitor:
-    """Requirements of a run in progress, with ``header`` and tracks ``specs`` of its recording.
+    """Requirements of a run in progress.
 
     ``track`` and ``event`` add rows and events. ``look`` evaluates the requirements.
-    ``unwatched`` gives the reason for each requirement that only a complete recording can decide.
+    ``unwatched`` contains the requirements that need a complete recording, with the reasons.
     """
 
     def __init__(self, header: Mapping[str, Any], specs: Sequence[TrackSpec]) -> None:
@@ -96,7 +96,7 @@ class Monitor:
             raise RtsimError("the limit of a chain needs the whole run")
         node = checked(requirement.formula, lambda name: _History.of(empty, name).unit)
         if any(n.kind == "call" and n.name not in FUNCTIONS for n in node.walk()):
-            raise RtsimError("a measure needs the whole run")
+            raise RtsimError("a step measure, such as rise_time, needs the whole run")
         names = {one.name for one in node.walk() if one.kind == "signal"}
         self._histories |= {
             name: _History.of(empty, name) for name in names - self._histories.keys()
@@ -105,7 +105,7 @@ class Monitor:
         self._watched.append(_Watched(requirement.name, node, names, zero, self._begin))
 
     def track(self, name: str, words: NDArray[np.int64]) -> None:
-        """Add rows (n, width) of a track, which must not change afterwards."""
+        """Add rows (n, width) of a track, which must not change later."""
         if name in self.tracks:
             self._rows.setdefault(name, []).append(words)
 
@@ -117,7 +117,8 @@ class Monitor:
     def look(self, end: int, complete: bool = False) -> list[Bounds]:
         """Return the bounds of each requirement.
 
-        All rows up to ``end`` [ns] have been added. ``complete`` is True if the run is over.
+        All rows up to the time ``end`` [ns] must have been added. ``complete`` is True at the end
+        of the run.
         """
         recording = self._recording(end)
         for history in self._histories.values():
@@ -142,7 +143,6 @@ class Monitor:
         return out
 
     def _recording(self, end: int) -> Recording:
-        """Return the rows since the last call; messages that arrive after ``end`` stay here."""
         tracks = {}
         for spec in self._specs:
             empty = np.empty((0, spec.width), np.int64)
@@ -167,8 +167,6 @@ def _join(one: Changes, other: Changes) -> Changes:
 
 @dataclass
 class _History:
-    """The recorded changes of a signal, without those that no later evaluation needs."""
-
     name: str
     unit: str
     track: str
@@ -181,7 +179,6 @@ class _History:
 
     @classmethod
     def of(cls, recording: Recording, name: str) -> _History:
-        """Return the history of a signal without rows; errors are those of signal_changes."""
         owner, column = signal_of(recording, name)
         rows, set_by = owner.rows, None
         if not owner.timed:
@@ -220,7 +217,6 @@ class _History:
         return closed(self.changes, start, begin, end, self.sampled and whole)
 
     def drop(self, before: int) -> None:
-        """Forget the changes that a later change replaces by the time ``before`` [ns]."""
         first = max(0, int(np.searchsorted(self.changes.ns, before)) - 1)
         ns, order, values, at_first = self.changes
         self.changes = Changes(ns[first:], order[first:], values[first:], at_first)
@@ -232,8 +228,6 @@ SignalsFrom = Callable[[int], tuple[Lookup, int]]
 
 @dataclass
 class _Watched:
-    """A requirement: its formula, whose parts are replaced by signals ``#0``, ``#1`` and so on."""
-
     name: str
     node: Node
     names: frozenset[str] | set[str]
@@ -280,12 +274,7 @@ class _Watched:
 
 
 class _Part:
-    """A part of a formula that is evaluated at the time ``zero`` [ns] only.
-
-    For an ``always`` over a window, whose condition reads a bounded time, only the smallest value
-    of the earlier times is stored, and the signals at these times are deleted. Any other part is
-    evaluated on all signals from the beginning.
-    """
+    """A part of a formula that is evaluated at one time ``zero`` [ns]."""
 
     def __init__(self, node: Node, zero: int, begin: int, direct: bool) -> None:
         self._node, self._zero, self._direct = node, zero, direct
@@ -346,7 +335,6 @@ _TRUE = np.array([math.inf, math.inf, 1.0, 1.0])
 
 
 def _spans(node: Node) -> tuple[float, float]:
-    """Return how far before and after its own time a formula reads values [ns], or infinity."""
     inner = [_spans(child) for child in node.children]
     before, after = (max(some, default=0) for some in zip(*inner, strict=True)) if inner else (0, 0)
     if node.window is None:

@@ -1,4 +1,4 @@
-"""Requirements of a scenario, from Python, from TOML files and from the command line."""
+"""Requirements from Python code, TOML files and the command line."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from rtsim.requirements.formula import UnitOf
     from rtsim.requirements.language import Node
 
+NOT_EXERCISED = "not exercised"
+"""Beginning of the reason of a requirement about which a run says nothing."""
+
 
 @dataclass(frozen=True)
 class Requirement:
-    """A requirement: its identifier, its formula, and a sentence for the reader."""
+    """A requirement: its name, its formula, and a sentence for the reader."""
 
     name: str
     formula: str
@@ -40,7 +43,7 @@ class Requirement:
     def check(self, unit_of: UnitOf) -> Node:
         """Return the tree of the formula.
 
-        Raises :class:`ScenarioError` if the formula is not valid for the signals of a run.
+        Raises ``ScenarioError`` if the formula does not match the signals of the run.
         """
         from rtsim.requirements.formula import checked  # only a run with requirements needs it
 
@@ -71,9 +74,9 @@ class Requirement:
 
     @classmethod
     def of_text(cls, given: str) -> Requirement:
-        """Return the requirement ``NAME: FORMULA``; without a name, the formula is the name.
+        """Return the requirement for a text ``NAME: FORMULA``; the name is optional.
 
-        Raises :class:`ScenarioError` for a text that cannot be a formula, such as a wrong path.
+        Raises ``ScenarioError`` for a text that cannot be a formula.
         """
         name, colon, formula = given.partition(":")
         if colon and _NAME.fullmatch(name.strip()):
@@ -113,10 +116,10 @@ def read_requirements(path: str | Path) -> tuple[Requirement, ...]:
 
 
 def gather(given: Iterable[Given]) -> tuple[Requirement, ...]:
-    """Return the requirements that files, texts or dictionaries of entries declare.
+    """Return the requirements in files, texts or dictionaries.
 
-    Requirements with one name and one formula are one requirement. Raises :class:`ScenarioError` if
-    two requirements have the same name and different formulas.
+    Requirements with the same name and formula count once. Raises ``ScenarioError`` for different
+    formulas with the same name.
     """
     out: dict[str, Requirement] = {}
     for one in given:
@@ -151,4 +154,6 @@ def required_by(header: Mapping[str, Any]) -> tuple[Requirement, ...]:
     try:
         return gather(Requirement.of_plain(one) for one in given)
     except (TypeError, KeyError, AttributeError, ScenarioError) as error:
-        raise RecordingError(f"the requirements in the header are not valid: {error}") from None
+        raise RecordingError(
+            f"the requirements in the header of the recording are not valid: {error}"
+        ) from None

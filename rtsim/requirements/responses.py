@@ -1,6 +1,6 @@
-"""Settling time, overshoot and rise time of a step response, for requirements and for studies.
+"""Settling time, overshoot and rise time of a step response.
 
-A response is given row by row, as in the reductions of studies, so that no recording is needed.
+The computation needs only one row of the response at a time, and no recording.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rtsim.core.signals import Vector
 
 
 class Running(ABC):
-    """Abstract base class of objects that compute the result of a reduction during one run."""
+    """Base class of computations over the values of a signal during a run."""
 
     held: bool = False
     """True if the signal keeps each value until the next point, like a signal of messages. The
@@ -23,19 +23,19 @@ class Running(ABC):
 
     @abstractmethod
     def take(self, t: Vector, v: Vector) -> None:
-        """Process the next values ``v`` of the signal at the ascending times ``t`` (s).
+        """Process the next values ``v`` of the signal at the times ``t`` (s).
 
-        Both have the shape (n,), n >= 1. Unless ``of_rows`` is True, the first and the last point
-        are at the ends of the time window.
+        Both have the shape (n,), n >= 1. Without ``of_rows``, the first and the last point are at
+        the ends of the time window.
         """
 
     @abstractmethod
     def value(self) -> float:
-        """Return the result, or NaN if there were no points."""
+        """Return the result, or NaN without points."""
 
 
 def crossed(t: Vector, d: Vector) -> float:
-    """Return the time (s) at which the line through the first two points crosses 0.
+    """Return the time (s) at which a line through two points crosses 0.
 
     The points have the values ``d`` at the times ``t``, both (n,) with n >= 2. The value ``d[0]``
     must not be 0. The value ``d[1]`` must be 0 or have the opposite sign of ``d[0]``. If ``d[0]``
@@ -46,9 +46,9 @@ def crossed(t: Vector, d: Vector) -> float:
 
 
 class Settling(Running):
-    """Time (s) from ``step`` until the signal finally remains within ``band`` of ``target``.
+    """Time (s) from ``step`` until the signal stays within ``band`` of ``target``.
 
-    The result is infinite if the last value is outside the band, and NaN if a value is NaN.
+    The result is infinite if the signal ends outside the band, and NaN if a value is NaN.
     """
 
     def __init__(self, target: float, band: float, step: float = 0.0) -> None:
@@ -77,9 +77,9 @@ class Settling(Running):
 
 
 class Overshoot(Running):
-    """Largest excess over ``target``, as a fraction of the step from the first value to it.
+    """Largest excess over ``target``, relative to the height of the step.
 
-    If the first value is ``target``, the result is 0 without an excess, and infinite with one.
+    For a step of height 0, the result is 0 or infinite.
     """
 
     def __init__(self, target: float) -> None:
@@ -102,10 +102,10 @@ class Overshoot(Running):
 
 
 def reached(t: Vector, v: Vector, target: float, share: float, held: bool) -> float:
-    """Return the time (s) at which a response first covers ``share`` of its step.
+    """Return the time (s) at which a response has covered the fraction ``share`` of its step.
 
     The response has the values ``v`` (n,) at the times ``t`` (n,) in s, and its step is from
-    ``v[0]`` to ``target``. The result is NaN if the response does not cover the share.
+    ``v[0]`` to ``target``. The result is NaN if the response does not get so far.
     """
     covered = (v - v[0]) / (target - v[0]) - share
     there = np.flatnonzero(covered >= 0.0)

@@ -1,13 +1,13 @@
-"""Robustness of a formula over the recorded values of a run.
+"""Robustness of a formula over the values of a run.
 
-A signal is a sequence of *pieces*: integer times, and one value for each piece. A piece is valid
-from its own time until the time of the next piece. Several pieces can have the same time, because
-an instant has several microsteps; all but the last of them are valid at this nanosecond only.
+A signal is a sequence of *pieces*, each with an integer time and a value. A piece is valid until
+the time of the next piece. An instant with several microsteps has several pieces with the same
+time; only the last one is valid after this instant.
 
-The robustness of a formula at a time is a margin: positive if the formula holds, negative if it
-does not hold. Values that the run does not contain, such as those after its end, make the
-robustness an interval. The rules are those of robust satisfaction by Donze and Maler (FORMATS
-2010), with the interval semantics of Deshmukh et al. (RV 2015), in integer ns.
+The robustness of a formula is a margin: positive if the formula holds, and negative otherwise.
+Unknown values, such as those after the end of the run, make the robustness an interval. The
+rules are those of robust satisfaction by Donze and Maler (FORMATS 2010), with the interval
+semantics of Deshmukh et al. (RV 2015), in integer ns.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SWAPPED = [HIGH, LOW, POSSIBLE, SURE]
 class Pieces:
     """A signal or the truth of a formula, as n pieces in order of time.
 
-    ``ns`` (n,) is the first time of each piece and ``last`` (n,) its last time, both in ns. The
-    ``order`` (n,) of pieces at one instant is twice the microstep, plus 1 after the changes of this
-    microstep. ``values`` is (n,) for a number, NaN where unknown, and (n, 4) for a truth value.
+    ``ns`` (n,) is the first time of each piece, and ``last`` (n,) its last time, in ns. ``order``
+    (n,) is twice the microstep, plus 1 for a piece after the microstep's changes. ``values`` is
+    (n,) for a number, NaN where unknown, and (n, 4) for a truth value.
     """
 
     ns: Times
@@ -45,24 +45,20 @@ class Pieces:
 
     @classmethod
     def of(cls, ns: Times, order: Times, values: Vector) -> Pieces:
-        """Return pieces that are each valid until the next one, the last for ever.
-
-        A piece is still valid at the first moment of the instant at which the next one begins in a
-        later microstep.
-        """
+        """Return pieces that are each valid until the next piece."""
         last = np.append(np.where(order[1:] > 0, ns[1:], ns[1:] - 1), FOREVER)
         return cls(ns, order, last, values)
 
     def at(self, ns: int, order: int = 0) -> Vector:
-        """Return the value at a moment: a number, or (4,).
+        """Return the value at a time, a number or a truth value (4,).
 
-        The default is the first moment of the instant ``ns``.
+        By default, the value is that before the changes at the time ``ns``.
         """
         out: Vector = self.values[self.row(ns, order)]
         return out
 
     def row(self, ns: int, order: int = 0) -> int:
-        """Return the index of the piece that is valid at a moment."""
+        """Return the index of the piece that is valid at a time."""
         row = int(np.searchsorted(self.ns, ns, side="right")) - 1
         while self.ns[row] == ns and self.order[row] > order:
             row -= 1
@@ -70,10 +66,10 @@ class Pieces:
 
 
 def joined(parts: Sequence[Pieces]) -> tuple[Pieces, list[Vector]]:
-    """Return pieces at all changes of ``parts``, and the values of each part at these pieces.
+    """Return pieces at all changes of ``parts``, and the values of each part there.
 
-    The returned pieces have the values of the first part. Before the first piece of a part, its
-    first value is used.
+    The returned pieces have the values of the first part. Before its first piece, a part has its
+    first value.
     """
     first = parts[0]
     if all(p.ns is first.ns or (np.array_equal(p.ns, first.ns) and
@@ -124,7 +120,7 @@ _HOLDS: dict[str, Callable[[Vector, Vector], NDArray[np.bool_]]] = {
 
 
 def compared(sign: str, left: Pieces, right: Pieces) -> Pieces:
-    """Return the truth of a comparison; its robustness is the distance to the limit."""
+    """Return the truth of a comparison, whose robustness is the distance to the limit."""
     frame, (a, b) = joined([left, right])
     with np.errstate(all="ignore"):
         distance = a - b
@@ -179,8 +175,8 @@ def eventually(part: Pieces, first: int, last: int, past: bool = False) -> Piece
 def until(left: Pieces, right: Pieces, first: int, last: int) -> Pieces:
     """Return the truth of ``left until[first, last] right``.
 
-    ``right`` must hold at a time in the window, and ``left`` at all times before. The identity
-    with the unbounded operator is that of Donze, Ferrere and Maler (CAV 2013).
+    ``right`` must hold at a time in the window, and ``left`` until that time. The computation uses
+    an identity of Donze, Ferrere and Maler (CAV 2013).
     """
     frame, (holds, reached) = joined([left, right])
     parts = [shifted(replace(frame, values=_chained(holds, reached)), first)]
@@ -192,7 +188,7 @@ def until(left: Pieces, right: Pieces, first: int, last: int) -> Pieces:
 
 
 def since(left: Pieces, right: Pieces, first: int, last: int) -> Pieces:
-    """Return the truth of ``left since[first, last] right``, which is ``until`` backwards."""
+    """Return the truth of ``left since[first, last] right``, which looks into the past."""
     frame, (holds, reached) = joined([left, right])
     chain = _chained(holds[::-1], reached[::-1])[::-1]
     parts = [delayed(replace(frame, values=chain), first)]
@@ -204,7 +200,7 @@ def since(left: Pieces, right: Pieces, first: int, last: int) -> Pieces:
 
 
 def cut_off(part: Pieces, end: int) -> Pieces:
-    """Return a truth value that is false after the time ``end``."""
+    """Return a truth that is false after the time ``end``."""
     start = part.ns[0], part.order[0]
     ns = np.array([start[0], end + 1], np.int64)
     values = np.array([_TRUE, _FALSE])
@@ -217,7 +213,7 @@ _TRUE, _FALSE = (np.array([x, x, y, y]) for x, y in ((np.inf, 1.0), (-np.inf, -1
 
 
 def shifted(part: Pieces, by: int) -> Pieces:
-    """Return the truth ``by`` ns after each time, before the changes of that instant."""
+    """Return the truth at a time ``by`` ns later."""
     if not by:
         return part
     ns = _new_times(part, _added(part.last, 1 - by))
@@ -226,9 +222,9 @@ def shifted(part: Pieces, by: int) -> Pieces:
 
 
 def delayed(part: Pieces, by: int) -> Pieces:
-    """Return the truth ``by`` ns before each time, after the changes of that instant.
+    """Return the truth at a time ``by`` ns earlier.
 
-    The truth is false before the first piece.
+    Before the first piece, the result is false.
     """
     if not by:
         return part
@@ -250,12 +246,6 @@ Windows = tuple[Times, Times, NDArray[np.intp], NDArray[np.intp]]
 
 
 def _windows(part: Pieces, first: int, last: int) -> Windows:
-    """Return the windows of ``always[first, last]``.
-
-    The window of a piece at ``t`` contains the pieces that are valid at a time from ``t + first``
-    to ``t + last``. If ``first`` is 0, the window begins with the piece at ``t`` itself, and does
-    not contain earlier microsteps of the same instant.
-    """
     ns = _new_times(part, _added(part.last, 1 - first), _added(part.ns, -last))
     order = np.zeros_like(ns)
     if first:
@@ -276,10 +266,6 @@ def _past_windows(part: Pieces, first: int, last: int) -> Windows:
 
 
 def _with_microsteps(part: Pieces, ns: Times) -> tuple[Times, Times, NDArray[np.intp]]:
-    """Return the times and the order of all pieces, and of the first moments of the times ``ns``.
-
-    The third array contains the index of the piece that is valid at this place.
-    """
     more = ns[~np.isin(ns, part.ns[part.order == 0])]
     rows = np.searchsorted(part.last, more, side="left")
     ns = np.concatenate((part.ns, more))
@@ -296,11 +282,6 @@ def _added(ns: Times, offset: int) -> Times:
 
 
 def _smallest(values: Vector, low: NDArray[np.intp], high: NDArray[np.intp]) -> Vector:
-    """Return the minimum of the rows ``low`` to ``high``, both included, for each pair.
-
-    The minima of 1, 2, 4, ... rows are computed one after the other, and two of them cover a
-    window. An empty window is true.
-    """
     size = np.maximum(high - low + 1, 0)
     level = np.frexp(size)[1] - 1  # floor(log2(size)), -1 for an empty window
     out = np.empty((len(low), values.shape[1]))
@@ -316,11 +297,6 @@ def _smallest(values: Vector, low: NDArray[np.intp], high: NDArray[np.intp]) -> 
 
 
 def _chained(holds: Vector, reached: Vector) -> Vector:
-    """Return the truth of the unbounded operator ``until`` for n pieces, (n, 4).
-
-    The value of a piece is ``max(reached, min(holds, value of the next piece))``. A composition of
-    such functions is a function of the same kind.
-    """
     floor, ceiling = reached.copy(), holds.copy()
     span, count = 1, len(floor)
     while span < count:
@@ -345,8 +321,8 @@ def _without_measures(_: Node) -> Vector | None:
 class Evaluation:
     """Evaluation of a formula for one run.
 
-    All signals begin at the time ``start``, and the run ends at the time ``end``, both in ns.
-    After the end, the values of signals are unknown.
+    All signals begin at the time ``start`` and end at the time ``end``, in ns. After the end, the
+    values are unknown.
     """
 
     values: Lookup
@@ -391,12 +367,11 @@ class Evaluation:
         return combined(kind, parts) if node.window is None else self._temporal(node, parts)
 
     def constant(self, value: Vector) -> Pieces:
-        """Return a number, or a truth value (4,), that is the same at all times."""
+        """Return a number or a truth (4,) that is constant over time."""
         start = np.array([self.start], np.int64)
         return Pieces(start, np.zeros(1, np.int64), np.array([FOREVER]), value[None])
 
     def _temporal(self, node: Node, parts: list[Pieces]) -> Pieces:
-        """Return the truth of a temporal operator; by default, its window ends with the run."""
         assert node.window is not None
         kind, (first, given) = node.kind, node.window
         last = FOREVER if given is None else given

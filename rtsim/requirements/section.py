@@ -1,4 +1,4 @@
-"""Tables and charts of requirements on one run or on several runs."""
+"""Tables and charts of requirements in one or several runs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Runs = Mapping[str, Sequence[RequirementResult]]
 
 
 def requirement_section(recordings: Sequence[Recording]) -> Section | None:
-    """Return the report section of the requirements in ``recordings``, or None without any.
+    """Return a report section about the requirements of recordings, or ``None``.
 
-    Each run is checked against the requirements in its own recording.
+    Each run is checked against the requirements in its recording.
     """
     try:
         runs = dict(zip(run_names(recordings), map(_checked, recordings), strict=True))
@@ -41,11 +41,11 @@ def _checked(recording: Recording) -> list[RequirementResult]:
 
 
 def requirements_html(runs: Runs) -> str:
-    """Return a table of verdicts and charts of the robustness; "" without requirements.
+    """Return a table of verdicts, and charts of the robustness over time.
 
-    For several runs, the table has a column for each run, and each chart has a line for each run.
-    The results need margins (:func:`rtsim.requirements.verdict.check`). Each part that must hold
-    throughout a window has a chart, in which the times of violations are shaded.
+    The table has a column for each run, and each chart has a line for each run. The results need
+    margins (:func:`rtsim.requirements.verdict.check`). Each formula that must hold at all times has
+    a chart, in which violations are shaded.
     """
     order = list(dict.fromkeys(one.requirement for each in runs.values() for one in each))
     if not order:
@@ -88,10 +88,6 @@ def _cell(one: RequirementResult | None) -> str:
 
 
 def _charts(results: Mapping[str, RequirementResult], names: Sequence[str]) -> list[Chart]:
-    """Return a chart for each part of one requirement, with a line for each run.
-
-    ``names`` are the names of all runs, whose positions determine the colours.
-    """
     single, name = len(names) == 1, next(iter(results.values())).name
     lines: dict[str, list[Line]] = {}
     shaded: dict[str, list[tuple[float, float, int]]] = {}
@@ -118,7 +114,6 @@ def _charts(results: Mapping[str, RequirementResult], names: Sequence[str]) -> l
 
 
 def _below(part: Margin) -> list[tuple[int, int]]:
-    """Return the spans in which the margin is negative [ns]."""
     below = np.concatenate(([False], part.values[:-1] < 0.0, [False]))
     edges = np.flatnonzero(np.diff(below)).reshape(-1, 2)
     return [(int(part.ns[a]), int(part.ns[b])) for a, b in edges]

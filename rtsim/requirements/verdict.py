@@ -1,4 +1,4 @@
-"""Verdicts of requirements on recorded runs: robustness, worst moment and violated times."""
+"""Verdicts of requirements on recorded runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rtsim.requirements.chains import AGE, ChainLimit
 from rtsim.requirements.formula import TOO_DEEP, margin_unit
 from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.measures import Measured, Signals, measure_in, measured
-from rtsim.requirements.requirement import Given, Requirement, gather
+from rtsim.requirements.requirement import NOT_EXERCISED, Given, Requirement, gather
 from rtsim.requirements.robustness import (
     FOREVER,
     HIGH,
@@ -40,15 +40,11 @@ VERDICTS = {Outcome.PASSED: "holds", Outcome.FAILED: "violated", Outcome.UNDECID
 """The verdict on a requirement in one word, for each outcome."""
 
 
-NOT_EXERCISED = "not exercised"
-"""Beginning of the reason of a requirement about which a run says nothing."""
-
-
 class Condition(NamedTuple):
-    """A condition of an implication: its text, and how often it became true in the run.
+    """A condition of an implication, and how often the condition became true.
 
-    ``only_ns`` is the time of the check [ns], if the implication is checked at one time only. For a
-    step measure, ``times`` is the number of steps, and ``none`` is the reason why no step counts.
+    If the implication is checked only once, ``only_ns`` is the time of this check [ns]. For a step
+    measure, ``times`` is the number of steps, and ``none`` says why no step counts.
     """
 
     text: str
@@ -74,8 +70,7 @@ class Condition(NamedTuple):
 class Margin(NamedTuple):
     """The robustness of a part of a formula over time.
 
-    ``ns`` (n,) are the times of its changes [ns], and ``values`` (n,) the robustness from each time
-    on, NaN where the run leaves it open.
+    ``values`` (n,) is the robustness from the times ``ns`` (n,) [ns] on, or NaN if unknown.
     """
 
     text: str
@@ -85,11 +80,10 @@ class Margin(NamedTuple):
 
 @dataclass(frozen=True)
 class RequirementResult(Judged):
-    """The verdict of a requirement on one run.
+    """The verdict on a requirement in one run.
 
-    ``low`` and ``high`` are the bounds of the robustness: the margin by which the requirement holds
-    (positive) or is violated (negative), in the unit of the compared signals. Both bounds are
-    equal, unless the run leaves the margin open.
+    ``low`` and ``high`` are bounds of the robustness, in the unit of the compared signals. Both
+    bounds are equal if the robustness is known.
     """
 
     requirement: Requirement
@@ -118,14 +112,14 @@ class RequirementResult(Judged):
 
     @property
     def verdict(self) -> str:
-        """The verdict in one word: ``holds``, ``violated`` or ``undecided``."""
+        """The verdict as a word: ``holds``, ``violated`` or ``undecided``."""
         return VERDICTS[self.result]
 
     @property
     def is_exercised(self) -> bool:
-        """False if the run does not test the requirement, such as a run without its condition.
+        """False if the run does not test the requirement, as without its condition.
 
-        An undecided requirement can be exercised, for example if the run ended too early.
+        An undecided requirement counts as exercised if the run only ended too early.
         """
         return not self.reason.startswith(NOT_EXERCISED)
 
@@ -136,7 +130,7 @@ class RequirementResult(Judged):
 
     @property
     def robustness(self) -> float:
-        """The margin; for an undecided requirement, its lower bound."""
+        """The robustness; for an undecided requirement, its lower bound."""
         return self.high if self.result is Outcome.FAILED else self.low
 
     @property
@@ -170,15 +164,15 @@ def _finite(value: float) -> float | str:
 def check(
     requirements: Iterable[Given], run: Recorded | SignalsByName, *, margins: bool = False
 ) -> list[RequirementResult]:
-    """Return the verdicts of requirements on a run, in order.
+    """Return the verdicts on requirements in a run.
 
     Args:
-        requirements: Requirements, their texts, or requirement files.
-        run: A recording, or the result of a run.
+        requirements: Requirements, texts of requirements, or requirement files.
+        run: A recording or the result of a run.
         margins: Also return the robustness over time.
 
     Raises:
-        ScenarioError: A formula does not fit the run.
+        ScenarioError: A formula does not match the run.
     """
     given = gather(requirements)
     judge = _Run(run._signals_from() if isinstance(run, SignalsByName) else run)
@@ -188,10 +182,9 @@ def check(
 def check_run(
     requirements: Iterable[Requirement], read: Callable[[], Recorded], *, margins: bool = False
 ) -> list[RequirementResult]:
-    """Return the verdicts of requirements on the recording that ``read`` returns.
+    """Return the verdicts on requirements in the recording that ``read`` returns.
 
-    If a requirement does not fit the recording, or the recording cannot be read, all requirements
-    are undecided, with the reason.
+    If the recording cannot be checked, all requirements are undecided, with the reason.
     """
     given = gather(requirements)
     try:
@@ -210,7 +203,7 @@ _LISTS: list[list[RequirementResult]] = []
 
 @contextmanager
 def collected() -> Iterator[list[RequirementResult]]:
-    """Append the results of all checks within a ``with`` block to the list of the block."""
+    """Context manager that collects the results of all checks in its block."""
     found: list[RequirementResult] = []
     _LISTS.append(found)
     try:
@@ -226,8 +219,6 @@ def _listed(results: list[RequirementResult]) -> list[RequirementResult]:
 
 
 class _Run:
-    """A recorded run, with the signals that the requirements have read so far."""
-
     def __init__(self, recording: Recorded) -> None:
         self._recording = recording
         self.begin, self.end = recording.span_ns
@@ -322,18 +313,18 @@ def _of_chain(
 
 
 def unknown(changes: Changes) -> Changes:
-    """Return messages of a run whose start is not known, as changes to unknown values.
+    """Return messages of an incomplete run as changes to unknown values.
 
-    A message that was sent before the start of the recording can arrive at any time.
+    A message from before the start of the recording can arrive at any time.
     """
     return changes._replace(values=np.full(len(changes.values), math.nan), first=math.nan)
 
 
 def closed(changes: Changes, start: int, begin: int, end: int, sampled: bool = False) -> Pieces:
-    """Return the changes of a signal as pieces from ``start`` on [ns].
+    """Return the changes of a signal as pieces from the time ``start`` [ns] on.
 
-    The values are unknown before ``begin`` and after ``end`` [ns]. If ``sampled`` is True, a change
-    at the time ``begin`` is the first known value, like the first sample of a controller.
+    Before ``begin`` and after ``end`` [ns], the values are unknown. With ``sampled``, the first
+    known value is the change at the time ``begin``.
     """
     ns, order, values, first = changes
     inside = (ns >= begin) & (ns <= end)
@@ -352,10 +343,6 @@ def closed(changes: Changes, start: int, begin: int, end: int, sampled: bool = F
 
 
 def _why_open(recording: Recorded) -> tuple[str, int | None]:
-    """Return why the recording ends before its run; empty if the recording is complete.
-
-    The second value is the time up to which the rows of all plants are known [ns], None for all.
-    """
     if not isinstance(recording, Recording):
         return "", None
     ending = RunEnding.of(recording)
@@ -372,8 +359,6 @@ def _why_open(recording: Recorded) -> tuple[str, int | None]:
 
 @dataclass(frozen=True)
 class _Found:
-    """The truth of all parts of a formula on one run."""
-
     requirement: Requirement
     parts: Mapping[Node, Pieces]
     measures: Mapping[Node, Measured]
@@ -449,10 +434,6 @@ class _Found:
     # -- the time and the comparison that determine the robustness
 
     def _worst(self, node: Node, moment: tuple[int, int], column: int) -> tuple[int, str]:
-        """Return the time [ns] and the comparison that determine the value of a part.
-
-        ``moment`` is a pair: the time [ns] and the order at equal times.
-        """
         if node in self.measures:
             ns = self.measures[node].worst(column)
             return moment[0] if ns is None else ns, self._text(node)
@@ -498,10 +479,6 @@ class _Found:
     # -- how often the conditions became true
 
     def _conditions(self, node: Node, first: int, last: int) -> Iterator[Condition]:
-        """Yield each condition of an implication, and each step measure.
-
-        ``first`` and ``last`` are the times at which the value of the part counts [ns].
-        """
         if node in self.measures:
             steps = self.measures[node]
             if steps.of_steps or steps.none:

@@ -1,11 +1,10 @@
 """Process that writes a recording and evaluates its requirements during the run.
 
-``python -m rtsim.requirements.watching PATH SOCKET PARENT`` is :mod:`rtsim.record.writer` with a
-second thread. The thread evaluates the rows that the process receives. The loop waits for neither
-of the two threads. The process tells the loop the bounds of the robustness so far, as a line of
-JSON: ``{"watched": [{"name": ..., "robustness": [low, high], "outcome": ..., "at_ns": ...}]}``. The
-line ``{"unwatched": {NAME: REASON}}`` lists requirements that the thread does not evaluate, with
-the reasons.
+``python -m rtsim.requirements.watching PATH SOCKET PARENT`` starts this process. A second thread
+evaluates the received rows. The run waits for neither thread. The process tells the loop the bounds
+of the robustness so far, as a line of JSON: ``{"watched": [{"name": ..., "robustness": [low, high],
+"outcome": ..., "at_ns": ...}]}``. The output ``{"unwatched": {NAME: REASON}}`` lists the
+requirements that are not evaluated.
 """
 
 from __future__ import annotations
@@ -44,27 +43,21 @@ _REST = 3
 
 @dataclass
 class _Batch:
-    """New rows by track, new events, and the time up to which all rows have arrived [ns]."""
-
     ns: int
     rows: list[tuple[str, NDArray[np.int64]]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
 
 def _lower_priority() -> None:
-    """Give the calling thread the lowest priority, so that it does not delay the loop.
-
-    Only Linux has priorities of threads without a privilege.
-    """
     if sys.platform.startswith("linux"):
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 class Watcher:
-    """Receiver of the frames of a recording, which evaluates the requirements in a thread.
+    """Evaluate requirements in a thread, from the rows that the process receives.
 
-    ``say`` sends a report to the loop. ``now`` returns the time of the wall clock [ns].
+    ``say`` sends a report to the loop. ``now`` returns the wall-clock time [ns].
     """
 
     def __init__(self, say: Say, now: Callable[[], int] = stopwatch) -> None:
@@ -98,7 +91,7 @@ class Watcher:
             self._queue.put(None)
 
     def join(self) -> None:
-        """Wait until the thread has evaluated all frames up to the last one of the run."""
+        """Wait until the thread has evaluated all rows of the run."""
         self._thread.join()
 
     def _begin(self, start: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Functions that run a scenario or its recording: simulate, step, replay, resume and compare."""
+"""Functions that simulate, step, replay, resume and compare runs."""
 
 from __future__ import annotations
 

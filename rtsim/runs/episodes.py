@@ -1,4 +1,4 @@
-"""A Gymnasium environment whose episodes are runs of a scenario (docs/stepping.md)."""
+"""A Gymnasium environment in which each episode is a run of a scenario (docs/stepping.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def environment(
     record: bool = False,
     engine: str = AUTO,
 ) -> Environment:
-    """Return ``scenario`` as a Gymnasium environment; the arguments are those of the class."""
+    """Return ``scenario`` as a Gymnasium environment."""
     return Environment(
         scenario, observe=observe, act=act, step=step, reward=reward, terminated=terminated,
         initial=initial, record=record, engine=engine,
@@ -46,27 +46,27 @@ def environment(
 
 
 class Environment(gymnasium.Env[Array, Array]):
-    """Gymnasium environment of a scenario: each episode is a run, each action holds for one step.
+    """Gymnasium environment of a scenario: each episode is a run, and each action lasts one step.
 
     The end of the run truncates an episode.  ``reset(seed=...)`` also seeds the random streams of
     the run, and ``reset(options={"cart.x": 1.0})`` sets values for one episode.
 
     Args:
         scenario: The scenario.
-        observe: Signals of an observation, shape (n,), in this order.
-        act: Sources, external inputs and parameters set by an action, shape (m,).  Each of these
+        observe: Signals of an observation, shape (n,).
+        act: Sources, external inputs and parameters that an action sets, shape (m,). Each of these
             values needs the bounds ``low`` and ``high``.
         step: Simulated time of one step, s.
         reward: Function of the :class:`Simulation` that returns the reward after a step.
-        terminated: Function of the :class:`Simulation` that returns whether the episode is over.  A
+        terminated: Function of the :class:`Simulation` that returns whether the episode is over. A
             terminal guard of a model also terminates an episode.
-        initial: Function that draws the initial values of an episode with the given generator.
-        record: If True, rows of each episode are kept for ``env.simulation.result()``.
+        initial: Function that draws initial values with a random generator.
+        record: True to keep the rows of an episode for ``env.simulation.result()``.
         engine: As in ``simulate``.
 
     Raises:
         UnknownName: A signal is unknown.
-        ScenarioError: The step is wrong, or an action has no bounds or cannot be assigned.
+        ScenarioError: The step is invalid, or an action has no limits or cannot be set.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - declared so by Gymnasium
@@ -114,9 +114,9 @@ class Environment(gymnasium.Env[Array, Array]):
     def reset(
         self, *, seed: int | None = None, options: Mapping[Any, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin an episode and return the first observation (n,) and the simulated time.
+        """Begin an episode; return the first observation (n,) and the simulated time.
 
-        ``options`` sets initial values for this episode only, by name.
+        ``options`` contains initial values for this episode, by name.
         """
         super().reset(seed=seed)
         self.simulation.close()
@@ -127,10 +127,10 @@ class Environment(gymnasium.Env[Array, Array]):
         return self._observation(), self._info()
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Set ``action`` (m,) and advance by one step.
+        """Apply the action ``action`` (m,) and advance by one step.
 
-        The result contains the observation (n,), the reward, whether the episode terminated,
-        whether its time is over, and a dict with the simulated time.
+        The result contains the observation (n,), the reward, whether the episode has terminated or
+        was truncated, and the simulated time.
         """
         run = self.simulation
         given = np.asarray(action, dtype=np.float64).ravel()
@@ -164,7 +164,6 @@ def _named(what: str, names: Sequence[SignalName]) -> tuple[str, ...]:
 
 
 def _check_bounds(name: str, signal: Signal) -> None:
-    """Raise :class:`ScenarioError` if the bounds of the signal are not finite."""
     if not np.isfinite([signal.low, signal.high]).all():
         owner, _, short = name.partition(".")
         raise ScenarioError(

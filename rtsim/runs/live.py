@@ -1,7 +1,7 @@
-"""Live display of the values of a run that is advanced step by step.
+"""Show the values of a run that is advanced step by step.
 
-In a notebook, each update replaces the previous output (``display_id``).  The display needs no
-widgets, and an exported notebook contains the last output.
+In a notebook, each update replaces the previous output. The display needs no widgets, and an
+exported notebook contains the last output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST = 2048
 
 
 class Readable(Protocol):
-    """Interface of a run whose present values can be read, such as ``Simulation``."""
+    """Interface of a run with readable present values, such as ``Simulation``."""
 
     @property
     def time(self) -> float: ...
@@ -31,10 +31,10 @@ class Readable(Protocol):
 
 
 class Plots:
-    """Values of signals over time, as text and as HTML with one plot per signal."""
+    """Values of signals over time, as text or as HTML with one plot for each signal."""
 
     def __init__(self, signals: Mapping[str, Signal]) -> None:
-        """Prepare the plots of ``signals``, by name; each element of an array has its own plot."""
+        """Prepare one plot for each signal, and for each element of an array."""
         self._units: dict[str, str] = {}
         for name, signal in signals.items():
             owner = name.partition(".")[0]
@@ -45,7 +45,6 @@ class Plots:
         self._last: tuple[float, ...] = ()
 
     def add(self, time: float, values: list[float]) -> None:
-        """Add one value per plot at ``time``, s."""
         self._last = (time, *values)
         if self._count % self._every == 0:
             self._rows.append(self._last)
@@ -91,7 +90,7 @@ def _line(t: Any, y: Any) -> str:
 
 
 class LiveView:
-    """Display of the present values of ``signals`` in a notebook or on the terminal."""
+    """Show the present values of signals in a notebook or on the terminal."""
 
     def __init__(self, signals: Mapping[str, Signal]) -> None:
         self._names = list(signals)
@@ -102,7 +101,7 @@ class LiveView:
         self._line = TerminalLine()
 
     def follow(self, run: Readable, last: bool) -> None:
-        """Add the present values of ``run``; show them if an update is due or at the end."""
+        """Read the present values of ``run``, and show them if an update is due."""
         found = [np.atleast_1d(run[name]).ravel().tolist() for name in self._names]
         self._plots.add(run.time, [value for values in found for value in values])
         if not (self._pulse.due() or last):

@@ -1,7 +1,7 @@
-"""Prepared runs: a scenario that is built once and run many times, with other values and seeds.
+"""A scenario that is built once and run many times with different values and seeds.
 
-Each further run needs no compilation, no import and no file.  Components with a reset are not built
-again.  Each result equals the result of ``simulate`` bit for bit.
+Further runs need no compilation, no import and no file. Each result equals the result of
+``simulate`` exactly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rtsim.timing.pacing import Pacer
 
 
 class FirstValues:
-    """Evaluation of the equations of ``plants`` at the first values of a run."""
+    """Evaluate the equations of plants at the initial values of a run."""
 
     def __init__(self, plants: Sequence[RunningPlant]) -> None:
         self._copies = []
@@ -79,7 +79,7 @@ Changes = Mapping[str, Sequence[tuple[int, float]]]
 
 @dataclass(frozen=True)
 class Order:
-    """The arguments of one run: seed, end, values and scheduled changes."""
+    """The seed, the end, the values and the scheduled changes of a run."""
 
     scenario: Scenario
     seed: int
@@ -90,7 +90,7 @@ class Order:
     changes: Changes = field(default_factory=dict)
 
     def request(self) -> RunRequest:
-        """Return the request of this run; wrong values raise errors."""
+        """Return the request of this run; raise an error for wrong values."""
         scenario = self.scenario.copy()
         for target, value in self.values.items():
             scenario.set(target, value)
@@ -102,8 +102,6 @@ class Order:
 
 
 class _Place:
-    """Writes a settable initial value; a number within the bounds is written directly."""
-
     def __init__(self, initial: InitialValue) -> None:
         signal, where = initial.signals[initial.name], initial.signals.slice(initial.name)
         self._initial, self._vectors, self._at = initial, initial.vectors, where.start
@@ -119,7 +117,7 @@ class _Place:
 
 
 class ResetRuns:
-    """Runs of one system that is built once and reset before each run."""
+    """Runs of a system that is reset before each run."""
 
     def __init__(self, scenario: Scenario, compile: Compilation, engine: str) -> None:
         self._scenario = scenario
@@ -158,7 +156,7 @@ class ResetRuns:
             self._engine = INTERPRETED
 
     def takes(self, order: Order) -> bool:
-        """Return whether the system can run ``order``; an unknown name raises an error."""
+        """Return whether the system can run ``order``; raise an error for an unknown name."""
         if order.until is not None and self._until_ns(order) >= EXACT_NS:
             return False
         for target, value in order.values.items():
@@ -173,7 +171,7 @@ class ResetRuns:
         return self._until[1]
 
     def run(self, order: Order, begin: Begin) -> RunResult | None:
-        """Execute the run that ``order`` describes; ``begin`` returns a recorder for each attempt.
+        """Execute the run in ``order``; ``begin`` returns a recorder.
 
         Returns ``None`` if the equations are not finite at the initial values.
         """
@@ -204,7 +202,6 @@ class ResetRuns:
         self._system.changes = sorted((*kept, *own), key=lambda one: (one.ns, one.name))
 
     def _write(self, order: Order) -> bool:
-        """Write the values of a run, and return whether all equations give finite results."""
         for target, value in order.values.items():
             self._places[target].write(value)
         for target, changes in order.changes.items():
@@ -217,7 +214,6 @@ class ResetRuns:
     def _in_one_stretch(
         self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int
     ) -> RunResult | None:
-        """Run in compiled code alone; return ``None`` if the run needs the interpreter."""
         system = self._system
         system.streams.restart(order.seed)
         whole.reset()
@@ -294,7 +290,7 @@ class ResetRuns:
 
 
 def finished(result: RunResult) -> RunResult:
-    """Return ``result`` with final values, or raise its error or :class:`KeyboardInterrupt`."""
+    """Return ``result``, or raise its error."""
     if result.reason == "interrupted":
         raise Interrupted
     if result.ends is None:
@@ -310,18 +306,17 @@ Recorded = bool | Collection[str]
 
 
 def prepare(scenario: Scenario, *, compile: Compilation = True, engine: str = AUTO) -> Prepared:
-    """Return ``scenario`` ready for many runs in this process."""
+    """Prepare ``scenario`` for many runs in this process."""
     return Prepared(scenario, compile=compile, engine=engine)
 
 
 class Prepared:
-    """A scenario that can be run many times by :meth:`run`; use it in one thread only.
+    """A scenario for many runs; use the object in one thread only.
 
     :attr:`rebuilt` names the components that cannot be reset: controllers in other processes,
     external inputs, SimPy processes, faults, and components that are not
     :meth:`~rtsim.scenario.Component.resettable`.  If there are any, each run builds the scenario
     again, which is slower but gives the same results.
-
     """
 
     def __init__(
@@ -329,7 +324,7 @@ class Prepared:
     ) -> None:
         """Build and compile ``scenario``; the arguments are those of ``simulate``.
 
-        With ``engine="auto"``, the engine is compiled if possible.
+        With ``engine="auto"``, the runs use the compiled engine if possible.
         """
         if engine not in ENGINES:
             raise ScenarioError(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
@@ -348,7 +343,7 @@ class Prepared:
         until: Duration | None = None,
         record: Recorded = True,
     ) -> RunResult:
-        """Run once and return the result, as ``simulate`` does with a :class:`MemoryRecorder`.
+        """Run the scenario once, and return the result.
 
         Ctrl-C raises :class:`KeyboardInterrupt`.  Other errors are those of ``simulate`` and
         :meth:`Scenario.set`; an error does not affect the next run.  Unless the scenario is
@@ -357,9 +352,9 @@ class Prepared:
         Args:
             seed: Seed of all random streams.
             set: Values for this run only, by ``"component.name"``, as for :meth:`Scenario.set`.
-            until: End of the run, s.  The default is the scenario's end.
-            record: True keeps all rows, False none, and a collection of track names only these
-                tracks.  ``result.final`` works in each case.
+            until: End of the run, s. The default is the end of the scenario.
+            record: True keeps all rows, False keeps none, and a list of track names keeps these
+                tracks. ``result.final`` works in each case.
         """
         only = None if record is True else () if record is False else tuple(record)
         found = self.run_into(
@@ -376,14 +371,13 @@ class Prepared:
         until: Duration | None = None,
         changes: Changes | None = None,
     ) -> RunResult:
-        """Run once with a recorder from the caller; :meth:`run` describes the other arguments.
+        """Run the scenario once with another recorder; ``run`` describes the other arguments.
 
-        ``changes`` schedules changes for this run only, in the form of ``Scenario.drive``; other
-        changes of the same targets are dropped.
+        ``changes`` contains scheduled changes for this run, in the form of ``Scenario.drive``.
 
-        ``begin`` is called for each attempt and returns its recorder; ``result.recorder`` is the
-        recorder of the last attempt.  Wrong values raise the errors of :meth:`run`.  An error or an
-        interrupt that ends the run is stored in the result instead.
+        ``begin`` is called for each attempt and returns a recorder; ``result.recorder`` is the last
+        one. Wrong values raise the errors of :meth:`run`. The result also contains an error or an
+        interrupt that ended the run.
         """
         order = Order(
             self._scenario, seed, until, dict(set or {}), self._compile, self._engine,
@@ -409,7 +403,6 @@ def _rebuilt(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _unsaved(component: Component) -> Iterator[str]:
-    """Yield the attributes of the component's latency models that cannot be reset."""
     for value in getattr(component, "__dict__", {}).values():
         if hasattr(value, "delays"):
             yield from not_saved(value)

@@ -1,7 +1,7 @@
-"""Display of the progress of a run or a study in a notebook or on a terminal.
+"""Progress of a run or a study, in a notebook or on a terminal.
 
-In a notebook, IPython updates an HTML progress bar, which needs neither widgets nor a network.
-Nothing is displayed in the first second.
+The progress bar in a notebook needs neither widgets nor a network. Nothing is displayed in the
+first second.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class Display(Protocol):
     """Interface of a display that shows one text at a time."""
 
     def write(self, text: str, share: float) -> None:
-        """Replace the last text by ``text``. ``share`` is the fraction of the work done, 0 to 1."""
+        """Replace the last text by ``text``.
+
+        ``share`` is the completed fraction of the work, 0 to 1.
+        """
 
     def keep(self, text: str) -> None:
         """Show ``text`` permanently."""
@@ -35,7 +38,7 @@ class Display(Protocol):
 
 
 class TerminalLine:
-    """One line of the terminal (stderr), which shows one text at a time, truncated if too long."""
+    """One line on stderr, which shows one text at a time."""
 
     _written = False
 
@@ -64,8 +67,6 @@ def _columns() -> int:
 
 
 class _Markup:
-    """HTML for a notebook, with plain text as an alternative."""
-
     def __init__(self, text: str, share: float) -> None:
         self._text, self._share = text, share
 
@@ -80,7 +81,7 @@ class _Markup:
 
 
 class NotebookBar:
-    """A progress bar in the output of the current notebook cell."""
+    """A progress bar in the output of a notebook cell."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
@@ -102,10 +103,10 @@ class NotebookBar:
 
 
 def display_of(wanted: bool | None) -> Display | None:
-    """Return the display of the progress, or ``None`` if no progress is displayed.
+    """Return a display for the progress, or ``None`` for no display.
 
-    With ``wanted=None``, progress is displayed in a notebook or on a terminal.  With
-    ``wanted=True``, progress outside a notebook is always written to stderr.
+    With ``wanted=None``, the progress is shown in a notebook or on a terminal. With
+    ``wanted=True``, the progress is always shown, outside a notebook on stderr.
     """
     if wanted is False:
         return None
@@ -116,7 +117,7 @@ def display_of(wanted: bool | None) -> Display | None:
 
 
 def notebook_display() -> Callable[..., Any] | None:
-    """Return ``IPython.display.display`` in the kernel of a notebook, and ``None`` elsewhere."""
+    """Return ``IPython.display.display`` in a notebook, and ``None`` elsewhere."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is None:
         return None
@@ -126,14 +127,14 @@ def notebook_display() -> Callable[..., Any] | None:
 
 
 class Pulse:
-    """Timer of the displayed texts; ``first_ns`` is the time until the first text."""
+    """Timer for progress texts; ``first_ns`` is the time until the first text."""
 
     def __init__(self, first_ns: int = FIRST_NS, every_ns: int = EVERY_NS) -> None:
         self._next = stopwatch() + first_ns
         self._every = every_ns
 
     def due(self) -> int:
-        """Return the wall-clock time (ns) if the next progress text is due, or else 0."""
+        """Return the wall-clock time (ns) if a text is due, or 0."""
         now = stopwatch()
         if now < self._next:
             return 0
@@ -142,7 +143,7 @@ class Pulse:
 
 
 class RunText:
-    """The progress of a run as a text: times, rate and, for a paced run, slack."""
+    """The progress of a run as text: times, rate and slack time."""
 
     def __init__(self, pulse: Pulse) -> None:
         self._pulse = pulse
@@ -172,10 +173,10 @@ Observe = Callable[[Progress], None]
 
 @contextmanager
 def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Observe | None]:
-    """Provide an observer that displays the progress of a run as :func:`display_of` describes.
+    """Context manager that yields an observer, which shows the progress of a run.
 
-    The provided observer also calls the caller's observer, ``observe``.  If ``observe`` is given,
-    the progress is displayed only if ``wanted`` is True.
+    The observer also calls ``observe``. With ``observe``, the progress is shown only if ``wanted``
+    is True.
     """
     if observe is not None and not wanted:
         yield observe
@@ -199,16 +200,15 @@ def progress_shown(wanted: bool | None, observe: Observe | None) -> Iterator[Obs
 
 
 class ProgressLine:
-    """Line on the terminal that shows the progress of a run, updated at most five times per second.
+    """Line on the terminal with the progress of a run, updated up to five times per second.
 
-    The class formats the text itself: progress bars of libraries take milliseconds to draw, and
-    this code runs in the thread of the loop.
+    The class needs little time, because it runs in the thread of the simulation.
     """
 
     def __init__(self, name: str, enabled: bool, noted: bool = False) -> None:
-        """Create the progress line of the run ``name``, which is written only if ``enabled``.
+        """Create the progress line for a run; with ``enabled=False``, it stays empty.
 
-        If ``noted`` is True, a first compilation is reported even if ``enabled`` is False.
+        With ``noted=True``, the first compilation is reported even then.
         """
         self.begun = False
         """True if at least one frame has been computed."""
@@ -218,7 +218,7 @@ class ProgressLine:
         self._line = TerminalLine()
 
     def compiling(self, what: str) -> None:
-        """Report the compilation of ``what``, which takes seconds; the result is cached."""
+        """Report the compilation of ``what``, which takes seconds."""
         if self._enabled:
             self._write(f"compiling {self._name} (only the first time; some seconds): {what} …")
         elif self._noted:
@@ -232,17 +232,16 @@ class ProgressLine:
             self._write(text)
 
     def say(self, text: str) -> None:
-        """Show ``text`` on the progress line, for work other than a run."""
+        """Show ``text`` in place of the progress."""
         if self._enabled:
             self._write(text)
 
     def count(self, what: str, done: int, of: int) -> None:
-        """Show how many parts of the work are done, at most five times per second."""
+        """Show the number of completed parts of the work."""
         if self._enabled and self._pulse.due():
             self._write(f"{what} {done} / {of}")
 
     def tell(self, text: str) -> None:
-        """Print ``text`` at once on its own line, even without a terminal."""
         if self._enabled:
             self._write("")
         sys.stderr.write(f"{text}\n")
@@ -250,7 +249,7 @@ class ProgressLine:
 
     @property
     def when_interrupted(self) -> str:
-        """Return the message for an interrupt before the loop began or after it ended."""
+        """Return the message for an interrupt outside the run itself."""
         if self.begun:
             return "interrupted while the recording was being completed; it may be cut off"
         return "interrupted before the run began"

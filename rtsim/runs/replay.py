@@ -1,4 +1,4 @@
-"""Replay of a recorded run, with its recorded external inputs and timing decisions."""
+"""Replay a recorded run with its recorded inputs and timing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def rerun(
     start: Checkpoint | None = None,
     stop_ns: int | None = None,
 ) -> Recording:
-    """Repeat a recorded run as fast as possible and return the new recording.
+    """Repeat a recorded run as fast as possible, and return the new recording.
 
     Compare the two recordings to check the replay, for example with
     :func:`rtsim.record.comparison.compare_exact`.  An error of the simulation ends the new
@@ -61,13 +61,13 @@ def rerun(
 
     Args:
         recording: The recording to repeat.
-        scenario: The scenario to run.  By default, the scenario named in the recording is loaded.
-        start: A checkpoint of the run at which to begin.
-        stop_ns: Earlier end: the run stops at the first tag at or after this time, ns.
+        scenario: The scenario to run. The default is the scenario that the recording names.
+        start: A checkpoint at which to begin.
+        stop_ns: The run stops at the first tag at or after this time, ns.
 
     Raises:
-        RecordingError: The recording does not contain the required data.
-        RtsimError: The run cannot be repeated on this machine; see :func:`ended_by_itself`.
+        RecordingError: The recording lacks required data.
+        RtsimError: This machine cannot repeat the run.
     """
     request = to_repeat(recording, scenario, start=start, stop_ns=stop_ns)
     result = run(request.into(recorder_for_repeat(recording)))
@@ -87,9 +87,9 @@ def to_repeat(
     stop_ns: int | None = None,
     live: bool = False,
 ) -> RunRequest:
-    """Return the request for repeating a recorded run with the arguments of :func:`rerun`.
+    """Return the request that repeats a recorded run.
 
-    With ``live``, external controllers run again instead of replaying their recorded answers.
+    With ``live``, external controllers run again instead of replaying their answers.
     """
     header = recording.header
     scenario = scenario or scenario_of(recording)
@@ -112,9 +112,9 @@ def to_repeat(
 
 
 def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
-    """Return the names of tracks that a replay reads instead of computing them.
+    """Return the names of the tracks that a replay reads from the recording.
 
-    A replay reads external inputs and the answers of external controllers from the recording.
+    These tracks contain external inputs and the answers of external controllers.
     """
     replaced = recording.header.get("scenario", {}).get("origin", {}).get("replaced", {})
     parts = scenario.components.items()
@@ -124,7 +124,7 @@ def fed_tracks(recording: Recording, scenario: Scenario) -> set[str]:
 
 
 def continued(recording: Recording) -> Checkpoint | None:
-    """Return the checkpoint from which the recording continues, or ``None``.
+    """Return the checkpoint at which the recording begins, or ``None``.
 
     A missing or different file raises :class:`RecordingError`.
     """
@@ -149,7 +149,7 @@ def continued(recording: Recording) -> Checkpoint | None:
 
 
 def scenario_of(recording: Recording) -> Scenario:
-    """Load the scenario of a recording, with recorded answers for controllers that ran as C code.
+    """Load the scenario of a recording; controllers in C replay their answers.
 
     Errors are those of :func:`scenario_from`.
     """
@@ -161,17 +161,16 @@ def scenario_of(recording: Recording) -> Scenario:
 def scenario_from(
     header: Mapping[str, Any], source: str, instead: Callable[[str], ControllerProtocol]
 ) -> Scenario:
-    """Load the scenario that the header of a recording or checkpoint describes.
+    """Load the scenario that a recording or a checkpoint names.
 
     Args:
-        header: The header of the recording or of the checkpoint.
-        source: Name of the file, for error messages.
-        instead: Function that maps the name of a controller that was replaced in the recorded run
-            to the controller to use.
+        header: Header of the recording or checkpoint.
+        source: File name for error messages.
+        instead: Function that returns a replacement for a controller, by the controller's name.
 
     Raises:
-        RecordingError: The header names no scenario, because the run was started from Python, or
-            it is malformed.
+        RecordingError: The header is invalid, or does not name a scenario because the run was
+            started from Python.
         TrustError: The scenario's code must not run.
     """
     origin: Mapping[str, Any] = header.get("scenario", {}).get("origin", {})
@@ -181,11 +180,13 @@ def scenario_from(
             "rtsim.runs.replay.rerun(recording, scenario), or simulate(scenario, start=checkpoint)"
         )
     reference = scenario_to_load(origin, source)
-    scenario = load_scenario(reference, dict(origin.get("settings", {})))
+    faults = header.get("scenario", {}).get("faults", ())
+    scenario = load_scenario(
+        reference, dict(origin.get("settings", {})), lambda made: made.only_faults(*faults)
+    )
     for target, changes in _driven(origin, source).items():
         scenario.drive(target, changes)
     scenario.requirements, scenario.checks_requirements = required_by(header), False
-    scenario.only_faults(*header.get("scenario", {}).get("faults", ()))
     for name, how in origin.get("replaced", {}).items():
         latency = None if how["latency"] is None else from_plain(how["latency"])
         known = {**how, "latency": latency}
@@ -243,7 +244,7 @@ def fed_external_inputs(scenario: Scenario, recording: Recording) -> dict[str, E
 
 
 def fed_commands(recording: Recording) -> list[PendingCommand]:
-    """Return the recorded commands, except pace and pause commands, which change no value.
+    """Return the recorded commands, except those that only pause or pace the run.
 
     A malformed command raises :class:`RecordingError`.
     """
@@ -258,7 +259,7 @@ def fed_commands(recording: Recording) -> list[PendingCommand]:
 
 
 def fed_controllers(scenario: Scenario, recording: Recording) -> dict[str, ControllerProtocol]:
-    """Return controllers that replay the recorded answers of external controllers, by name."""
+    """Return controllers that replay the recorded answers of external controllers."""
     outside = [name for name, part in scenario.components.items() if part.outside]
     return {name: fed_controller(recording, name) for name in outside}
 
@@ -283,7 +284,6 @@ _NONE = Tag(-1), 0
 
 
 def _under_way(start: Checkpoint | None, name: str) -> tuple[Tag, int]:
-    """Return the pending request of a checkpoint, and the number of polls without an answer."""
     saved = {} if start is None else start.state["tasks"].get(name, {})
     if saved.get("request") is None:
         return _NONE
@@ -327,12 +327,6 @@ def _script(
 
 
 def _happenings(recording: Recording, name: str) -> list[tuple[Tag, str, str]]:
-    """Return the requests and events of a controller in order, as tag, kind and text.
-
-    At the same tag, the events ``Late`` and ``Discarded`` precede the request, because they concern
-    an earlier request.  The event ``Failed`` follows the request, because a request can fail at the
-    tag at which it is sent.  ``Missed`` replaces a request that was not sent.
-    """
     requests = recording.track(f"messages/{request_topic(name)}")
     tags = {
         Tag(int(ns), int(step))
@@ -352,8 +346,6 @@ _DUE_AT_ONCE = ("slip", "freeze")
 
 @dataclass
 class _Frame:
-    """One frame of the loop; ``ns`` is simulated time, all other times are wall-clock ns."""
-
     ns: int
     arrived: int = -1
     """Time from due time until the loop was ready; negative if the loop waited."""
@@ -371,7 +363,6 @@ class _Frame:
 
     @property
     def due_at_once(self) -> bool:
-        """True if the overrun policy moved the frame's due time to the frame's beginning."""
         return self.overrun is not None and self.overrun.values.get("action") in _DUE_AT_ONCE
 
     @property
@@ -384,9 +375,8 @@ def timing_faults(
 ) -> tuple[Fault, ...]:
     """Return the faults that reproduce the overruns from ``first_ns`` to ``last_ns``.
 
-    Both are simulated times.  The returned faults replace the timing faults of the recorded run.  A
-    recording without wall-clock times raises :class:`RecordingError`; only complete recordings of
-    paced runs have them.
+    Both are simulated times. T The returned faults replace all recorded timing faults. Raises
+    ``RecordingError`` unless the recording is complete and from a run in real time.
     """
     pace = _pace(recording)
     frames = _frames(recording, pace)
@@ -444,7 +434,6 @@ def _frames(recording: Recording, pace: Fraction) -> list[_Frame]:
 
 
 def _tolerances(recording: Recording, pace: Fraction) -> list[tuple[int, int]]:
-    """Return pairs (simulated time, wall-clock tolerance from that time on), both in ns."""
     assert recording.footer is not None
     certificate = recording.footer["certificate"]
     at_the_end = int(certificate["tolerance_ns"])
@@ -472,7 +461,6 @@ def _amount(overrun: Event) -> int:
 
 
 def _pace(recording: Recording) -> Fraction:
-    """Return the initial pace, with the digits of the certificate's final pace if both agree."""
     pace = str(recording.header["pace"])
     if pace == "max":
         return Fraction(1)
@@ -485,7 +473,6 @@ def _pace(recording: Recording) -> Fraction:
 
 
 def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
-    """Set the compute time of each frame. Due times are rounded in the same way as by the clock."""
     clock = Timeline(pace, 0)
     for frame, following in pairwise(frames):
         if frame.due_at_once:
@@ -495,7 +482,6 @@ def _compute(frames: Sequence[_Frame], pace: Fraction) -> None:
 
 
 def _job(overrun: Event | None) -> str:
-    """Return the job that caused the overrun; empty for faults and for time outside all jobs."""
     if overrun is None:
         return ""
     job = overrun.source

@@ -1,4 +1,4 @@
-"""The request of a run: the scenario, how to run it, and the output to keep."""
+"""The request of a run: scenario, settings and output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX = "max"
 class Pace:
     """The relation of simulated time to the wall clock.
 
-    ``rate`` is in simulated seconds per second; ``None`` means as fast as possible.
+    ``rate`` is in simulated seconds per wall-clock second; ``None`` means as fast as possible.
     """
 
     rate: float | Fraction | None = None
@@ -63,7 +63,7 @@ class Pace:
         return cls(rate, **rest)
 
     def clock(self, rate_can_change: bool = False) -> Clock:
-        """Return the clock of a run; set ``rate_can_change`` if commands can change the rate."""
+        """Return a clock for a run; ``rate_can_change`` allows changes of the rate."""
         return VirtualClock() if self.rate is None and not rate_can_change else WallClock(self.rate)
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ RECORDER_DEATH = ("continue", "end")
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run, which an observer receives between two tags."""
+    """The progress of a run, for an observer."""
 
     ns: int
     until_ns: int
@@ -87,7 +87,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class FedInputs:
-    """Inputs that a replay reads from a recording instead of from external sources."""
+    """Recorded inputs that a replay reads."""
 
     external_inputs: Mapping[str, ExternalInput] = field(default_factory=dict)
     controllers: Mapping[str, ControllerProtocol] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class FedInputs:
     """Commands of the run, in the order of their tags."""
 
     def after(self, ns: int) -> FedInputs:
-        """Return a copy without events, commands and inserted tags at or before ``ns``."""
+        """Return a copy without events, commands and tags at or before ``ns``."""
         return replace(
             self,
             inserted=[at for at in self.inserted if at > ns],
@@ -112,7 +112,7 @@ class FedInputs:
 
 
 class ConnectionKeywords(TypedDict, total=False):
-    """Types of the fields of :class:`Connections`, as keywords of ``simulate``."""
+    """Types of the connection arguments of ``simulate``, for type checkers."""
 
     publisher: StatePublisher | None
     observe: Callable[[Progress], None] | None
@@ -123,7 +123,7 @@ class ConnectionKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Connections:
-    """Connections of a run in progress: observers, commands and clock."""
+    """Connections of a run to other programs: observers, commands and clock."""
 
     publisher: StatePublisher | None = None
     """Receiver of the state at both ends of each step, for example to draw it."""
@@ -139,7 +139,7 @@ class Connections:
 
 @dataclass(frozen=True)
 class Output:
-    """The stored output of one run: its recording and its checkpoints."""
+    """The recording and the checkpoints that a run writes."""
 
     recorder: Recorder | None = None
     checkpoints: CheckpointSchedule | None = None
@@ -158,10 +158,10 @@ class Output:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Request of one run, whose values are checked at construction.
+    """The request of a run; wrong values raise an error at once.
 
-    A request can be reused with ``replace(request, seed=2, output=Output(recorder))``.  A recorder,
-    checkpoints and an inbox belong to one run only.  Contradictory values raise
+    ``replace(request, seed=2, output=Output(recorder))`` returns a request for another run. A
+    recorder, checkpoints and an inbox belong to one run only. Contradictory values raise
     :class:`ScenarioError` or :class:`CheckpointError`.
     """
 
@@ -202,18 +202,18 @@ class RunRequest:
 
     @property
     def inputs(self) -> FedInputs:
-        """Return the recorded inputs, or only those after the checkpoint ``start`` if given."""
+        """Return the recorded inputs after the checkpoint ``start``, or all."""
         return self.fed if self.start is None else self.fed.after(self.start.ns)
 
     def into(
         self, recorder: Recorder | None, checkpoints: CheckpointSchedule | None = None
     ) -> RunRequest:
-        """Return a copy of the request, for another recorder and another checkpoint schedule."""
+        """Return a copy with another recorder and other checkpoints."""
         output = replace(self.output, recorder=recorder, checkpoints=checkpoints)
         return replace(self, output=output)
 
     def header(self) -> dict[str, Any]:
-        """Return the header of the recording, with the data that are known before the run."""
+        """Return the header of the recording."""
         scenario, pace, views = self.scenario, self.pace, self.scenario.presentation.views
         required = scenario.requirements
         return {

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from rtsim.components.medium import FULL
 from rtsim.components.protocols import memory_of, notes_of
 from rtsim.core.errors import (
     NotRecorded,
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RunResult(SignalsByName, Judged):
-    """The result of one run, whose signals have the same names as in the scenario.
+    """The result of a run, with signals by name.
 
-    ``run["cart.x"]``, ``run[cart.x]`` with a handle, and ``run.cart.x`` read the same signal.  A
-    run that went back to a checkpoint has several segments.
+    ``run["cart.x"]``, ``run[cart.x]`` with a handle, and ``run.cart.x`` read the same signal. A run
+    that was reset to a checkpoint has several segments.
     """
 
     ending: RunEnding
@@ -80,18 +81,14 @@ class RunResult(SignalsByName, Judged):
 
     The recording has no rows for these messages.
     """
+    lost_messages: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    """Number of messages that media lost, by medium, reason and sender."""
     earlier: tuple[RunResult, ...] = ()
     """The segments before this one."""
     required: tuple[Requirement, ...] = ()
     """The requirements of the scenario."""
 
     def _judge(self) -> Outcome:
-        """Return the verdict of the run.
-
-        A run failed after an error or at a guard that declares a failure.  The verdict is undecided
-        if the run was stopped from outside, if its recording is incomplete, or if the environment
-        caused the error.
-        """
         outside = isinstance(self.error, (OverrunError, *LACKING))
         outside = outside or getattr(self.error, "environment", False)
         if not outside and (self.error is not None or self.ending.failed):
@@ -102,7 +99,7 @@ class RunResult(SignalsByName, Judged):
 
     @cached_property
     def requirements(self) -> list[RequirementResult]:
-        """The verdict of each requirement of the scenario on this run.
+        """The verdict on each requirement of the scenario.
 
         Without a recording, all requirements are undecided.
         """
@@ -123,7 +120,7 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def reason(self) -> str:
-        """Reason for the end of the run, in one or two words."""
+        """Why the run ended, in one or two words."""
         return self.ending.reason
 
     @property
@@ -132,7 +129,7 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def segments(self) -> tuple[RunResult, ...]:
-        """All segments in order, ending with this result."""
+        """All segments of the run, with this result at the end."""
         return (*self.earlier, self)
 
     @property
@@ -153,12 +150,12 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def warnings(self) -> list[str]:
-        """Problems that make the result doubtful but did not end the run, one text per problem.
+        """Problems that make the result doubtful, one text for each problem.
 
         The problems are overruns, late answers, missed requests, missed deadlines, restarts, faults
         that never acted, what controllers report about themselves, and overloaded media.  A medium
-        is overloaded if several messages of one sender wait for it when the run ends.  The option
-        ``--strict`` treats each problem as a failure.
+        is overloaded if several messages of one sender wait for it when the run ends, or if one of
+        its queues was full.  The option ``--strict`` treats each problem as a failure.
         """
         faults = self.system.faults
         idle = [] if faults is None else [name for name, n in faults.counts.items() if not n]
@@ -166,7 +163,6 @@ class RunResult(SignalsByName, Judged):
             "overruns": self.overruns,
             "late answers": self.late,
             "missed requests": self.missed,
-            "restarts of controllers": sum(task.restarts for task in self.system.controllers),
             "missed deadlines": sum(
                 counts.missed for one in self.system.processors for counts in one.counts.values()
             ),
@@ -176,16 +172,26 @@ class RunResult(SignalsByName, Judged):
             behind = [name for name, count in senders.items() if count > 1]
             if behind:
                 found.append(f"senders that {medium} did not keep up with: {', '.join(behind)}")
-        for task in self.system.controllers:
-            found += [f"{task.name}: {note}" for note in notes_of(task.controller)]
+        for medium, reasons in self.lost_messages.items():
+            if FULL in reasons:
+                those = ", ".join(reasons[FULL])
+                found.append(f"senders whose messages met a full queue of {medium}: {those}")
+        found += self.notes_of_controllers()
         return found + ([f"faults that never acted: {', '.join(idle)}"] if idle else [])
 
-    def final(self, name: SignalName) -> float | Vector:
-        """Return the last value of a signal, ``"component.signal"``: a number or an array (n,).
+    def notes_of_controllers(self) -> list[str]:
+        """Return failures and restarts of controllers, and what they report about themselves."""
+        tasks = self.system.controllers
+        restarts = sum(task.restarts for task in tasks)
+        found = [f"restarts of controllers: {restarts}"] if restarts else []
+        found += [f"{one.name} failed: {one.failed.splitlines()[0]}" for one in tasks if one.failed]
+        return found + [f"{one.name}: {note}" for one in tasks for note in notes_of(one.controller)]
 
-        The signal must be one that other components can read.  ``result["component.name"][-1]``
-        also works for parameters and for inputs of controllers.  An unknown signal raises
-        :class:`UnknownName`.
+    def final(self, name: SignalName) -> float | Vector:
+        """Return the last value of the signal ``"component.signal"``: a number or an array (n,).
+
+        For parameters and inputs of controllers, use ``result["component.name"][-1]``. An unknown
+        signal raises :class:`UnknownName`.
         """
         component, _, signal = str(name).partition(".")
         ports = self.system.ports
@@ -199,7 +205,6 @@ class RunResult(SignalsByName, Judged):
         return value[where].copy() if signals[signal].shape else float(value[where][0])
 
     def _refuse(self, component: str, name: str) -> NoReturn:
-        """Raise the error for a name that is not a signal readable by other components."""
         target = f"{component}.{name}"
         task = next((t for t in self.system.controllers if t.name == component), None)
         if task is not None and name in (memory := memory_of(task.controller)):
@@ -215,7 +220,7 @@ class RunResult(SignalsByName, Judged):
         raise UnknownName("signal", name, self.system.ports[component].signals.names, component)
 
     def recording(self) -> Recording:
-        """Return the recording; a run without one raises :class:`RecordingError`."""
+        """Return the recording; raise ``RecordingError`` without one."""
         read: Callable[[], Recording] | None = getattr(self.recorder, "recording", None)
         if read is not None:
             return read()
@@ -247,15 +252,14 @@ class RunResult(SignalsByName, Judged):
 
     @property
     def messages(self) -> Mapping[str, SignalTable]:
-        """All messages by port, with the times of initiation, completion and arrival in ns."""
+        """All messages by port, with the times (ns) of initiation, completion and arrival."""
         return self._read.messages
 
     def viewed(self) -> Viewed:
-        """Return the data from which :func:`rtsim.record.views.views_of` makes views."""
         return self.recording().viewed()
 
     def checked(self) -> RunResult:
-        """Return this result, or raise the error of the run or :class:`RecordingLost`."""
+        """Return this result, or raise the error that ended the run."""
         if self.error is not None:
             raise self.error
         if self.lost is not None:
@@ -264,7 +268,7 @@ class RunResult(SignalsByName, Judged):
 
 
 class RecordingLost(RecordingError):
-    """Error of a failed recording; ``outcome`` is the result that the run reached."""
+    """The recording failed; ``outcome`` is the result of the run."""
 
     def __init__(self, error: RecordingError, outcome: RunResult) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""Continuation from a checkpoint or any time of a recorded run, with live components."""
+"""Continue a recorded run live, from a checkpoint or any other time."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ parameters)``.
 def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -> Scenario:
     """Return the scenario of a recording or checkpoint, with its controllers started again.
 
-    If the scenario has changed since the file was written, :class:`CheckpointError` is raised
-    unless ``force`` is True.
+    Raises ``CheckpointError`` if the scenario has changed, unless ``force`` is True.
     """
     scenario = scenario_from(header, source, lambda name: started_again(header, name))
     changed = [] if force else changed_since(header, scenario)
@@ -58,9 +57,9 @@ def live_scenario(header: Mapping[str, Any], source: str, force: bool = False) -
 
 
 def started_again(header: Mapping[str, Any], name: str) -> ControllerProtocol:
-    """Start controller ``name`` again as described in ``header``, and return it.
+    """Start a controller again from its description in a recording or checkpoint.
 
-    If no package can start controllers of this type, :class:`CheckpointError` is raised.
+    Raises ``CheckpointError`` if no package can start controllers of this type.
     """
     part: Mapping[str, Any] = header.get("scenario", {}).get("parts", {}).get(name, {})
     kind = str(part.get("type", "something unnamed"))
@@ -77,10 +76,10 @@ def started_again(header: Mapping[str, Any], name: str) -> ControllerProtocol:
 
 
 def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]]:
-    """Return the last checkpoint of this run at or before ``ns``, and notes on unusable files.
+    """Return the last checkpoint of a recorded run at or before ``ns``, and notes.
 
-    The function searches next to the recording and returns ``None`` if no checkpoint is found.  A
-    recording that begins after ``ns`` raises :class:`CheckpointError`.
+    The function searches beside the recording; the checkpoint is ``None`` if none is found. Raises
+    ``CheckpointError`` for a time before the recording begins.
     """
     found = continued(recording)
     useless: list[str] = []
@@ -104,7 +103,7 @@ def nearest(recording: Recording, ns: int) -> tuple[Checkpoint | None, list[str]
 
 
 def fits(checkpoint: Checkpoint, recording: Recording) -> bool:
-    """Return True if ``checkpoint`` belongs to the recorded run: headers and states are equal."""
+    """Return True if ``checkpoint`` belongs to the recorded run."""
     ours = {key: value for key, value in recording.header.items() if key != "tracks"}
     if ours != checkpoint.header:
         return False
@@ -126,10 +125,10 @@ def moment(
 ) -> Checkpoint:
     """Return a checkpoint of a recorded run at the first tag at or after ``ns``.
 
-    The function repeats the run up to this tag as fast as possible.  From the time ``shown_from``
-    (ns) on, the run has the given ``pace``, so that a pilot can watch before taking over. Raises
-    :class:`CheckpointError` for a time outside the recording, or if the repeated run ends before
-    ``ns``. If an error ends the repeated run early, this error is raised.
+    The function repeats the run up to this tag. From the time ``shown_from`` (ns) on, the run has
+    the pace ``pace``, so that a pilot can watch. Raises :class:`CheckpointError` for a time outside
+    the recording, or if the repeated run ends before ``ns``. Raises the error that ends the
+    repeated run early.
     """
     if not 0 < ns < recording.end_ns:
         raise CheckpointError(

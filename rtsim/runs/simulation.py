@@ -1,4 +1,4 @@
-"""Execution of one run: build the system, follow the pace, record, and certify the timing."""
+"""Execute a run: build the system, keep the pace, and record."""
 
 from __future__ import annotations
 
@@ -73,12 +73,11 @@ def simulate(
     progress: bool | None = None,
     **live: Unpack[ConnectionKeywords],
 ) -> RunResult:
-    """Run a scenario once, record it, and return the result.
+    """Run a scenario once, record the run, and return the result.
 
-    Instead of a scenario, plants, controllers and processes can be given: ``simulate(Cart(),
-    until=10)``. :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step``
-    and ``solver``. The recording is complete even after an error; Ctrl-C is a normal end of the
-    run.
+    You can also give plants, controllers and processes: ``simulate(Cart(), until=10)``.
+    :meth:`Scenario.from_components` then makes the scenario, with ``until``, ``step`` and
+    ``solver``. The recording is complete even after an error; Ctrl-C ends the run normally.
 
     Args:
         scenario: The scenario, or the first component.
@@ -87,8 +86,8 @@ def simulate(
         solver: Solver of each plant of the components.
         seed: Seed of all random streams.
         pace: ``"max"``, a rate in simulated seconds per second, or a :class:`Pace`.
-        until: End of the run, s.  The default is the scenario's end.
-        recorder: Recorder of the run.  The default keeps all rows in memory.
+        until: End of the run, s. The default is the end of the scenario.
+        recorder: Recorder of the run. The default keeps all rows in memory.
         record: If False and ``recorder`` is not given, no rows are kept.
         compile: True compiles models to machine code; False runs them as plain Python.
         start: Checkpoint from which the run continues.
@@ -98,10 +97,9 @@ def simulate(
         on_recorder_death: ``"continue"`` or ``"end"``, if the recording fails.
         engine: ``"auto"``, ``"compiled"`` or ``"interpreted"``, with equal results
             (docs/performance.md).
-        progress: True shows the progress always, False never.  By default, runs of more than 1 s
-            show their progress in a notebook and on a terminal, unless ``observe`` is given.
-        live: Fields of :class:`Connections`: ``publisher``, ``observe``, ``inbox``, ``clock``,
-            ``tell``.
+        progress: True shows the progress always, False never. By default, a run of more than 1 s
+            shows its progress in a notebook or on a terminal.
+        live: Fields of ``Connections``: ``publisher``, ``observe``, ``inbox``, ``clock``, ``tell``.
 
     Raises:
         ScenarioError: An argument is invalid.
@@ -136,10 +134,9 @@ def simulate(
 
 
 def run(request: RunRequest) -> RunResult:
-    """Run once as requested.  The result contains any error that ended the run.
+    """Run once as requested. An error during the run is part of the result.
 
-    Errors during the preparation of the run are raised: :class:`ScenarioError` and errors of the
-    components.
+    Errors in the preparation of the run are raised.
     """
     fed, inbox = request.inputs, request.live.inbox
     if fed.commands and inbox is None:
@@ -150,7 +147,7 @@ def run(request: RunRequest) -> RunResult:
 
 
 class OpenRun:
-    """A run in progress whose recording has begun, advanced in one or several parts."""
+    """A run in progress, which can be advanced in several parts."""
 
     def __init__(
         self,
@@ -158,10 +155,9 @@ class OpenRun:
         inbox: Inbox | None,
         header: Mapping[str, Any] | None = None,
     ) -> None:
-        """Build the system and begin the recording; the errors are those of :func:`run`.
+        """Build the system and begin the recording.
 
-        ``inbox`` supplies the commands of the run. ``header`` replaces the header of the recording,
-        which is made from ``request`` by default.
+        ``inbox`` supplies the commands of the run. ``header`` replaces the header of the recording.
         """
         scenario, start = request.scenario, request.start
         checkpoints, live, fed = request.output.checkpoints, request.live, request.inputs
@@ -211,7 +207,7 @@ class OpenRun:
             self._undo = undo.pop_all()
 
     def advance(self, before_ns: int = NEVER.ns) -> None:
-        """Run all tags before ``before_ns``; an error of a component ends the run."""
+        """Process all tags before ``before_ns``."""
         with self._undo:
             self._loop.advance(before_ns)
             self._undo = self._undo.pop_all()
@@ -231,7 +227,7 @@ class OpenRun:
     def finish(self, reason: str = "") -> RunResult:
         """End the run, close its components and its recording, and return the result.
 
-        ``reason`` explains why a run is stopped before its end.
+        ``reason`` says why the run ends early.
         """
         with self._undo:
             result = self._loop.result(reason)
@@ -241,12 +237,6 @@ class OpenRun:
 
 
 def _compilation(request: RunRequest, inbox: Inbox | None) -> Compilation:
-    """Return how the functions of this run are prepared.
-
-    With ``compile=True`` and the default engine, a run starts in plain Python if the run will
-    probably end before its functions are compiled. A run with a pace, a viewer, or commands at any
-    time is compiled first, because a later compilation would delay frames.
-    """
     live = request.live
     told = (inbox is not None and not inbox.announced) or live.publisher is not None
     paced = live.clock is not None or request.pace.rate is not None
@@ -273,10 +263,6 @@ def pacer_of(request: RunRequest, system: System) -> Pacer:
 
 
 def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pacer:
-    """Return the pacer.
-
-    ``may_change`` is True if commands can set a pace in a run that starts without a pace.
-    """
     faults, frame_ns = system.faults, shortest_period(system)
     if faults is None or faults.loop is None:
         return Pacer(clock, policy, frame_ns=frame_ns)
@@ -286,14 +272,12 @@ def _pacer(system: System, clock: Clock, policy: Policy, may_change: bool) -> Pa
 
 
 def _keep_beside(path: Path, system: System) -> None:
-    """Let controllers keep their files in a folder beside the recording ``path``."""
     for task in system.controllers:
         if isinstance(task.controller, Keeping):
             task.controller.keep_in(path.with_name(f"{path.name}.files") / task.name)
 
 
-def _nothing(*_: object) -> None:
-    """Do nothing."""
+def _nothing(*_: object) -> None: ...
 
 
 def _lost(executive: Executive, recorder: Recorder, request: RunRequest) -> Callable[[str], object]:
@@ -339,9 +323,9 @@ def loop(
     request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
     machine: Machine | None = None,
 ) -> RunResult:  # fmt: skip
-    """Run the loop to its end under the requested scheduling; close no component or recording.
+    """Run the loop to its end with the requested scheduling.
 
-    ``machine`` describes this computer, if it has already been examined.
+    ``machine`` describes this computer, if known.
     """
     made = Loop(request, executive, pacer, recorder, machine)
     made.advance()
@@ -349,8 +333,6 @@ def loop(
 
 
 class Loop:
-    """The loop of a run under the requested scheduling; the arguments are those of :func:`loop`."""
-
     def __init__(
         self, request: RunRequest, executive: Executive, pacer: Pacer, recorder: Recorder,
         machine: Machine | None,
@@ -367,11 +349,9 @@ class Loop:
 
     @property
     def over(self) -> bool:
-        """True if the run has ended."""
         return bool(self.reason) or self._executive.over
 
     def advance(self, before_ns: int = NEVER.ns) -> None:
-        """Run all tags before ``before_ns``."""
         executive, clock, system = self._executive, self._pacer.clock, self._executive.system
         compiled = all(plant.bound.compiled for plant in system.plants)
         # Compiled code never warns, so it needs no suppression of warnings.
@@ -420,7 +400,7 @@ class Loop:
         return self._ending
 
     def result(self, reason: str = "") -> RunResult:
-        """End the run and return its result; ``reason`` explains an early stop."""
+        """End the run and return its result; ``reason`` says why the run ends early."""
         ending = self._end(reason)
         pacer, executive = self._pacer, self._executive
         system, handler, clock = executive.system, executive.handler, pacer.clock
@@ -444,6 +424,7 @@ class Loop:
             reported=executive.reported,
             required=self._request.scenario.requirements,
             waiting=system.bus.waiting(system.ns),
+            lost_messages=system.bus.lost_on_media(),
         )
 
 
@@ -468,23 +449,12 @@ def _as_error(problem: BaseException, at: Tag) -> Exception:
 
 
 def _kind(error: Exception) -> str:
-    """Return the type name under which an error is recorded.
-
-    All kinds of controller errors are recorded as :class:`ControllerError`, because a replay raises
-    this type for the failure of an external controller.
-    """
     return ControllerError.__name__ if isinstance(error, ControllerError) else type(error).__name__
 
 
 def _closed(
     result: RunResult, checkpoints: CheckpointSchedule | None, figures: Mapping[str, Any]
 ) -> RunResult:
-    """Close the components, the recording and the checkpoints.
-
-    An error during closing becomes a note on the error that ended the run.  If no error ended the
-    run, the first error during closing becomes the result's ``error``, or ``lost`` for a
-    :class:`RecordingError`.
-    """
     system, error, footer = result.system, result.error, footer_of(result, figures)
     closers: list[Callable[[], None]] = [system.close, lambda: result.recorder.finish(footer)]
     with on_ctrl_c(interrupt):
@@ -534,14 +504,14 @@ def _observer(
 
 
 def shortest_period(system: System) -> int:
-    """Return the shortest step or period (ns) of all components, or 0 if there is none."""
+    """Return the shortest step or period (ns) of all components, or 0."""
     steps = [int(p.step.ns) for p in system.plants]
     periods = [int(t.period.ns) for t in system.tasks if t.period is not None]
     return min([*steps, *periods], default=0)
 
 
 def check_outside(system: System) -> None:
-    """Raise :class:`ScenarioError` if an external controller has a compute latency of 0 s."""
+    """Raise ``ScenarioError`` for an external controller with a compute latency of 0 s."""
     for task in system.controllers:
         if (
             task.controller.outside
@@ -558,7 +528,7 @@ def check_outside(system: System) -> None:
 
 
 def check_unpaced(system: System) -> None:
-    """Raise :class:`ScenarioError` if a controller runs on the wall clock and the run does not."""
+    """Raise ``ScenarioError`` for a controller in real time in a run as fast as possible."""
     for task in system.controllers:
         if needs_pace(task.controller):
             raise ScenarioError(

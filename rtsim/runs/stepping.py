@@ -1,7 +1,7 @@
-"""A run that Python code advances step by step, reading and assigning values in between.
+"""A run that Python code advances step by step.
 
-Each assignment is a command at the present time, with a separate tag. The step lengths therefore do
-not affect the trace.
+Each assignment takes effect at the present time, at a tag of its own. The results therefore do not
+depend on the lengths of the steps.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ _SHOWN = 8
 
 
 class _Assigned:
-    """Device of an external input whose values the user assigns (see :class:`InputDevice`)."""
-
     value: Vector | None = None
 
     def poll(self) -> Vector | None:
@@ -57,7 +55,7 @@ class _Assigned:
 
 @dataclass(frozen=True)
 class SavedSimulation:
-    """Checkpoint of a :class:`Simulation`, to which :meth:`Simulation.restore` returns."""
+    """A saved state of a ``Simulation``."""
 
     time_ns: int
     """Simulated time, ns."""
@@ -80,18 +78,18 @@ class SavedSimulation:
 
 
 class Simulation:
-    """A run of a scenario that proceeds only in calls of :meth:`advance`.
+    """A run that proceeds only during calls of ``advance``.
 
-    ``s["cart.x"]`` returns the present value of a signal or parameter: a number or an array (n,).
-    A handle works too: ``s[cart.x]``.  Events at exactly :attr:`time` have not happened yet; the
-    next :meth:`advance` executes them.
+    ``s["cart.x"]`` is the present value of a signal or parameter: a number or an array (n,). A
+    handle works too: ``s[cart.x]``. Events at the present time ``time`` occur at the beginning of
+    the next ``advance``.
 
     Sources, external inputs and parameters can be assigned.  An assigned value acts from
     :attr:`time` on, like ``scenario.at(s.time, name, value)``, until the next assignment.  Assigned
     values replace the device of an external input.
 
-    The trace does not depend on the step lengths or the engine. Use a simulation in one thread
-    only.
+    The results do not depend on the lengths of the steps or on the engine. Use a simulation in one
+    thread only.
 
     Example:
         with Simulation(room) as s:
@@ -111,7 +109,7 @@ class Simulation:
         compile: Compilation = True,
         engine: str = AUTO,
     ) -> None:
-        """Build ``scenario``; the arguments are those of ``simulate``."""
+        """Build ``scenario``; the arguments have the same meaning as in ``simulate``."""
         if recorder is None:
             recorder = MemoryRecorder() if record else NullRecorder()
         self._request = RunRequest(
@@ -165,12 +163,12 @@ class Simulation:
 
     @property
     def ended(self) -> bool:
-        """True if the run has ended: at :attr:`until`, at a terminal guard, or by an error."""
+        """True after the end of the run."""
         return self._result is not None or self._run.over
 
     @property
     def ended_by(self) -> str:
-        """The terminal guard that ended the run, ``"plant.guard"``, or an empty string."""
+        """The terminal guard that ended the run, as ``"plant.guard"``, or ""."""
         return self._run.executive.ended_by
 
     def advance(
@@ -180,13 +178,15 @@ class Simulation:
         until: Duration | None = None,
         finish: bool = True,
     ) -> bool:
-        """Advance by ``duration``, s, or to time ``until``, s; return False if the run has ended.
+        """Advance by ``duration`` s, or to the time ``until`` s.
 
-        A duration beyond the end of the run is shortened.  If ``finish`` is False, :meth:`result`
-        executes the instant at the end of the run, so that values can be assigned for this instant.
-        Ctrl-C ends the run after a complete tag and raises :class:`KeyboardInterrupt`.  A wrong
-        time, or a call after the end, raises :class:`ScenarioError`.  An error of a component ends
-        the run and is raised.
+        Return False at the end of the run.
+
+        A duration beyond the end of the run is shortened. With ``finish=False``, events at the end
+        time do not occur yet, so that values can be assigned before them. After Ctrl-C, the run
+        ends at a complete tag, and ``KeyboardInterrupt`` is raised. Raises ``ScenarioError`` for a
+        wrong time, and after the end of the run. An error of a component ends the run and is
+        raised.
         """
         self._check_going("advance")
         target = self._target(duration, until)
@@ -293,7 +293,7 @@ class Simulation:
         return self._seen.get(component, port.value)[port.signals.slice(signal)]
 
     def __setitem__(self, name: SignalName, value: object) -> None:
-        """Set a source, an external input or a parameter from the present time on.
+        """Set a source, an external input or a parameter, from the present time on.
 
         A value that cannot be assigned, is not finite or is out of range raises
         :class:`ScenarioError`.  An unknown name raises :class:`UnknownName`.
@@ -334,7 +334,6 @@ class Simulation:
             raise ScenarioError(f"{target}: {error}") from None
 
     def _refuse(self, target: str) -> NoReturn:
-        """Raise the error for a signal that cannot be assigned."""
         owner, _, name = target.partition(".")
         inputs: Mapping[str, Any] = getattr(self._request.scenario.components[owner], "inputs", {})
         source = inputs.get(name)
@@ -359,7 +358,6 @@ class Simulation:
         )
 
     def _known(self, name: SignalName) -> str:
-        """Return ``name`` as text; an unknown name raises :class:`UnknownName`."""
         target = str(name)
         if target in self._signals:
             return target
@@ -385,11 +383,11 @@ class Simulation:
         return {**changeable, **read}
 
     def signal(self, name: SignalName) -> Signal:
-        """Return the declaration of a signal or parameter: unit, bounds and shape."""
+        """Return the declaration of a signal or parameter, with its unit, limits and shape."""
         return self._signals[self._known(name)]
 
     def show(self, *names: SignalName) -> None:
-        """Show the values of ``names`` from now on, five times per second while the run advances.
+        """Show the values of signals during the run, five times per second.
 
         A notebook shows them in the present cell, with a plot of each value after each
         :meth:`advance`; a terminal shows them in one line.  An unknown name raises
@@ -409,9 +407,9 @@ class Simulation:
     # -- checkpoints
 
     def save(self) -> SavedSimulation:
-        """Return a checkpoint of the run, including assigned values.
+        """Return a checkpoint of the run.
 
-        A component that cannot be saved raises :class:`CheckpointError`.
+        Raises ``CheckpointError`` if a component's state cannot be saved.
         """
         self._check_going("save")
         executive = self._run.executive
@@ -429,10 +427,10 @@ class Simulation:
         )
 
     def restore(self, checkpoint: SavedSimulation) -> None:
-        """Return to a checkpoint of this run or of another run of this scenario.
+        """Go back to a checkpoint of this or another run of the scenario.
 
-        The recording then equals that of a run that reached the checkpoint directly.  A checkpoint
-        of another scenario or seed, or a run that is recorded in a file, raises
+        Afterwards, the recording equals that of a run which reached the checkpoint directly. A
+        checkpoint of another scenario or seed, or a run that is recorded in a file, raises
         :class:`CheckpointError`.
         """
         if self._result is not None:
@@ -469,11 +467,11 @@ class Simulation:
     # -- the end
 
     def result(self) -> RunResult:
-        """End the run at the present time and return its result with its recording.
+        """End the run at the present time, and return its result.
 
-        The result equals that of ``simulate(scenario, until=s.time)`` with the assigned values.
-        The end of a ``with`` block calls this method.  The method raises the same errors as
-        ``simulate``, but not an error that :meth:`advance` has already raised.
+        The result equals that of ``simulate(scenario, until=s.time)`` with the assigned values. The
+        end of a ``with`` block calls this method. Raises the errors of ``simulate``, except an
+        error that ``advance`` has already raised.
         """
         if self._result is None:
             if not self._run.over:
@@ -491,9 +489,9 @@ class Simulation:
         self._result = replace(found, began=START, wall_ns=self._wall_ns + found.wall_ns)
 
     def close(self) -> None:
-        """Close the components and the recording, if they are still open, without running further.
+        """Close the components and the recording.
 
-        Use this method if the result is not needed.
+        Call this method if no result is needed.
         """
         if self._result is None:
             self._finish("interrupted")

@@ -1,4 +1,4 @@
-"""Scenarios: components and their connections, read from a file or declared in Python.
+"""Scenarios: components and connections, in a file or in Python code.
 
 :class:`Scenario` declares an experiment, and :func:`load_scenario` loads one by name or from a
 file. The classes :class:`Body`, :class:`Ground`, :class:`Cue`, :class:`Hud` and :class:`Sound`

@@ -1,6 +1,6 @@
 """Bodies, meshes and terrain that viewers draw.
 
-A body has a shape. Signals of the run define the position and the attitude of the body.
+A body has a shape. Signals of the run give the position and the attitude of a body.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ MOST_POINTS = 513
 
 @dataclass(frozen=True, eq=False)
 class GroundGrid:
-    """Terrain heights and ground cover on a rectangular north-east grid.
+    """Terrain heights and kinds of ground on a grid to the north and east.
 
-    The arrays are copied, and the copies are read-only. Raises :class:`ScenarioError` for arrays of
-    inconsistent shapes.
+    Raises :class:`ScenarioError` for arrays of inconsistent shapes.
 
     Attributes:
         north: Coordinates of the grid points, m, shape (n,), increasing, spacing may vary.
@@ -85,7 +84,7 @@ class GroundGrid:
         return axis
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the grid as plain data for another process, with heights rounded to 1 cm."""
+        """Return the grid as plain data; heights are rounded to 1 cm."""
         heights = np.round(self.height * _PER_M).astype("<i4")
         heights[:, 1:] = np.diff(heights, axis=1)  # neighbours differ little, which packs well
         return {
@@ -97,7 +96,7 @@ class GroundGrid:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> GroundGrid:
-        """Return the grid from the output of :meth:`to_plain`.
+        """Return the grid from the data of ``to_plain``.
 
         Raises :class:`ScenarioError` for invalid data.
         """
@@ -114,9 +113,9 @@ class GroundGrid:
 
 @dataclass(frozen=True)
 class Ground:
-    """Terrain that viewers draw, and its position on the Earth.
+    """Terrain for viewers, and its position on the Earth.
 
-    ``latitude`` and ``longitude``, in deg, are the position of the origin of ``grid``. Bodies with
+    ``latitude`` and ``longitude`` (deg) are the position of the origin of ``grid``. Bodies with
     geodetic positions need both values. Height 0 of the grid is altitude 0. The ground outside the
     grid is flat, at height 0.
 
@@ -141,17 +140,13 @@ class Ground:
                 )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return a copy of ``presentation`` to which this terrain is added.
-
-        Raises :class:`ScenarioError` if the :class:`~rtsim.scenario.shown.Presentation` already has
-        a ground.
-        """
+        """Raises ``ScenarioError`` for a second ground."""
         if presentation.ground is not None:
             raise ScenarioError("show(Ground(...)): the ground is declared twice; remove one")
         return replace(presentation, ground=self)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the ground as plain data for another process."""
+        """Return the ground as plain data."""
         return {
             "grid": self.grid.to_plain(),
             "latitude": self.latitude,
@@ -160,7 +155,7 @@ class Ground:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Ground:
-        """Convert the plain data of :meth:`to_plain` back to a :class:`Ground`.
+        """Return the ground from the data of ``to_plain``.
 
         Raises :class:`ScenarioError` for invalid data.
         """
@@ -215,10 +210,10 @@ Colours = NDArray[np.uint8]
 
 
 class Mesh:
-    """A triangle mesh from a file, as the shape of a body.
+    """A triangle mesh from a file, which gives a body its shape.
 
-    The origin of the file becomes the origin of the body. Raises :class:`ScenarioError` for a file
-    that cannot be used.
+    The origin of the mesh is the origin of the body. Raises ``ScenarioError`` for an unsuitable
+    file.
 
     Args:
         file: An OBJ, glTF, STL or PLY file.
@@ -227,9 +222,9 @@ class Mesh:
         up: The file's upward axis. The default is ``+y`` for glTF and ``+z`` for other formats.
         scale: Length of one unit of the file, m.
 
-    The attribute ``corners``, shape (n, 3, 3), contains the corners of the triangles in body axes
-    (forward, right, down), m. The attribute ``colours``, shape (n, 3), contains the colours of the
-    triangles (red, green, blue), 0 to 255.
+    The attribute ``corners`` (n, 3, 3) contains the corners of the triangles in body axes (forward,
+    right, down), m. The attribute ``colours``, shape (n, 3), contains the colours of the triangles
+    (red, green, blue), 0 to 255.
 
     Example:
         rover = Mesh("rover.obj", forward="+x", up="+z", scale=0.001)
@@ -267,7 +262,7 @@ class Mesh:
 
     @property
     def length(self) -> float:
-        """Length along the forward axis, m, or the largest extent if this length is 0."""
+        """Length in the forward direction, m."""
         span = np.ptp(self.corners.reshape(-1, 3), axis=0)
         return float(span[0] or span.max())
 
@@ -285,7 +280,7 @@ class Mesh:
         return self.corners.tobytes(), self.colours.tobytes()
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the mesh as plain data for another process."""
+        """Return the mesh as plain data."""
         packed = zlib.compress(b"".join(self._bytes), 6)
         return {
             "mesh": Path(self.name).name,
@@ -295,7 +290,7 @@ class Mesh:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Mesh:
-        """Return the mesh from the output of :meth:`to_plain`.
+        """Return the mesh from the data of ``to_plain``.
 
         Raises :class:`ScenarioError` for invalid data.
         """
@@ -318,7 +313,6 @@ class Mesh:
 
 
 def _to_body(path: Path, forward: str, up: str) -> NDArray[np.float64]:
-    """Return the matrix (3, 3) that rotates the file's axes to body axes (forward, right, down)."""
     for given in (forward, up):
         if given not in _AXES:
             raise ScenarioError(
@@ -337,10 +331,6 @@ def _to_body(path: Path, forward: str, up: str) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, changed_ns: int, size: int) -> tuple[Triangles, Colours]:  # noqa: ARG001
-    """Return the triangles (n, 3, 3) of a file, in the file's axes, and their colours (n, 3).
-
-    The time and the size of the file are only used as keys of the cache.
-    """
     if path.suffix.lower() not in SUFFIXES:
         raise ScenarioError(
             f"mesh {path}: the format {path.suffix!r} is unknown; give a file {', '.join(SUFFIXES)}"
@@ -402,18 +392,19 @@ Place = str | float
 class Body:
     """A rigid body that viewers draw. Signals give its position and attitude.
 
-    Each element of a position or attitude is a signal (``"component.signal"``), a negated signal
-    (``"-drone.height"``), or a number in m or rad. Signals can have any unit of length or angle
-    that rtsim converts (m, km, ft, rad, deg). Give one position and one attitude:
+    An element of a position or attitude is a signal (``"component.signal"``), a negated signal
+    (``"-drone.height"``), or a number in m or rad. Signals can have the units m, km, ft, rad and
+    deg. Give one position and one attitude:
 
     - ``geodetic``: latitude, longitude, altitude.
     - ``north_east_down``: three distances from a local origin.
-    - ``euler``: roll, pitch and yaw, from north-east-down axes to body axes (forward, right, down).
-    - ``quaternion``: the same rotation as a quaternion, scalar first.
+    - ``euler`` contains roll, pitch and yaw from north-east-down axes to body axes (forward, right,
+      down).
+    - ``quaternion`` contains the same rotation as a quaternion, scalar first.
 
     ``shape`` is ``aircraft``, ``box``, ``car``, ``quadcopter`` or a :class:`Mesh`. ``length`` is in
-    m; 0 selects the usual length of the shape or the length of the mesh. The origin of a car is on
-    the ground below its middle. The origin of other built-in shapes is in their middle.
+    m; 0 means the usual length of the shape or the length of the mesh. The origin of a car is on
+    the ground below its middle. The origin of any other shape of rtsim is in its middle.
 
     Example:
         Body("plane", geodetic=("f16.latitude", "f16.longitude", "f16.altitude"),
@@ -458,7 +449,6 @@ class Body:
         )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return a copy of ``presentation`` with this body added."""
         return replace(presentation, bodies=(*presentation.bodies, self))
 
     def _one_of(self, what: str, **sizes: int) -> None:
@@ -471,26 +461,26 @@ class Body:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """Names of the signals of position and attitude, without duplicates."""
+        """Names of the signals of position and attitude."""
         given = (place for name in _UNITS for place in getattr(self, name))
         return tuple(dict.fromkeys(p.removeprefix("-") for p in given if isinstance(p, str)))
 
     @property
     def where(self) -> str:
-        """The name of the field that gives the position."""
+        """Name of the field that contains the position."""
         return "geodetic" if self.geodetic else "north_east_down"
 
     @property
     def turned(self) -> str:
-        """The name of the field that contains the attitude: ``euler`` or ``quaternion``."""
+        """Name of the field that contains the attitude: ``euler`` or ``quaternion``."""
         return "euler" if self.euler else "quaternion"
 
     def terms(self, field: str, units: Mapping[str, str]) -> Iterator[tuple[str, float]]:
         """Yield the signal and the conversion factor of each element of ``field``.
 
-        The factor converts the signal to m, rad or 1. If the element is a number, its signal is an
-        empty text, and its factor is the number. ``units`` maps the known signals to their units.
-        Raises :class:`ScenarioError` for an unknown signal or an unsuitable unit.
+        The factor converts the signal to m, rad or 1. A number has an empty signal name, and the
+        factor is the number. ``units`` contains the units of all signals. Raises
+        :class:`ScenarioError` for an unknown signal or an unsuitable unit.
         """
         for place, known in zip(getattr(self, field), _UNITS[field], strict=True):
             if not isinstance(place, str):
@@ -514,7 +504,7 @@ class Body:
                 pass
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the body as plain data for another process."""
+        """Return the body as plain data."""
         shape = self.shape if isinstance(self.shape, str) else self.shape.to_plain()
         plain = asdict(replace(self, shape="box"))
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()} | {
@@ -523,7 +513,7 @@ class Body:
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Body:
-        """Convert the plain data of :meth:`to_plain` back to a :class:`Body`.
+        """Return the body from the data of ``to_plain``.
 
         Raises :class:`ScenarioError` for invalid data.
         """

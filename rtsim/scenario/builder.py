@@ -1,4 +1,4 @@
-"""Construction of a system from the declared components of a scenario."""
+"""Build a system from the components of a scenario."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from rtsim.scenario.component import Built, Component, ProcessorDeclaration, Sit
 
 
 class Builder:
-    """Builder of one system from the components of a scenario."""
-
     def __init__(
         self,
         components: Mapping[str, Component],
@@ -84,7 +82,7 @@ class Builder:
     def system(self) -> System:
         """Return the system.
 
-        If a component fails, the controllers that have started are closed.
+        If a component fails, all controllers are closed.
         """
         with on_ctrl_c(interrupt), shared():
             try:
@@ -224,7 +222,7 @@ class Builder:
 
 
 def check_built(name: str, built: object) -> None:
-    """Raise :class:`ScenarioError` unless ``built`` is a valid result of component ``name``."""
+    """Raise ``ScenarioError`` unless a component has returned a valid ``Built``."""
     if not isinstance(built, Built):
         raise ScenarioError(
             f"build() of {name} returned a {type(built).__name__}; return "
@@ -256,7 +254,7 @@ def _known(changeable: Mapping[str, Changeable], target: str) -> Changeable:
 
 
 def predecessors(orders: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """Return, for each controller with predecessors, all controllers ordered before it."""
+    """Return, for each controller, all controllers that must react before it."""
     direct: dict[str, set[str]] = {}
     for first, later in orders:
         direct.setdefault(later, set()).add(first)

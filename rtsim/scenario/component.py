@@ -1,4 +1,4 @@
-"""The base class of all kinds of components.
+"""The base class of all components.
 
 To add a kind of component, derive a class from :class:`Component`. A scenario calls its methods
 :meth:`~Component.signals`, :meth:`~Component.settable`, :meth:`~Component.describe` and, for each
@@ -37,7 +37,7 @@ Values = Mapping[str, object]
 
 
 class Settable(NamedTuple):
-    """Values that a component declares, together with their signals."""
+    """Values of a component that can be set, with their declarations."""
 
     values: dict[str, Any]
     """Values by the names of their signals, which :meth:`Scenario.set` changes."""
@@ -57,8 +57,6 @@ _LATENCIES = {
 
 
 class _Latencies(dict[str, Any]):
-    """The constant latencies of a component, s; a new value replaces the latency model."""
-
     def __init__(self, component: Component, names: Sequence[str]) -> None:
         models = ((name, getattr(component, name)) for name in names)
         super().__init__((n, m.constant[0] / NS_PER_S) for n, m in models if isinstance(m, Fixed))
@@ -70,7 +68,7 @@ class _Latencies(dict[str, Any]):
 
 
 class Validity(NamedTuple):
-    """Assumptions and limits of a component's results, as sentences for every recording."""
+    """Assumptions and limits of a component, as sentences for the recording."""
 
     assumptions: Sequence[str] = ()
     limits: Sequence[str] = ()
@@ -78,7 +76,7 @@ class Validity(NamedTuple):
 
 @dataclass
 class Built:
-    """The objects that a component provides for one run. Only the needed fields are set."""
+    """The objects of a component for one run. Only the needed fields are set."""
 
     port: SignalPort | None = None
     """Signals that other components can read. The port has the name of the component."""
@@ -127,7 +125,7 @@ class ProcessorDeclaration(Protocol):
 
 @dataclass
 class Site:
-    """Functions and data of a run that :meth:`Component.build` can use."""
+    """Functions and data of a run for ``Component.build``."""
 
     components: Mapping[str, Component]
     seed: int
@@ -146,7 +144,7 @@ class Site:
     """Controllers that have started. If the build fails, they are closed."""
 
     def signals(self, component: Component) -> Signals:
-        """Return the signals of ``component`` that other components can read."""
+        """Return the signals of a component that other components can read."""
         return readable(component, self.components)
 
     def wiring(
@@ -158,7 +156,7 @@ class Site:
         items: bool = True,
         initial: Values | None = None,
     ) -> Wiring:
-        """Return a wiring whose ``gather()`` copies the values of the sources to ``into``.
+        """Return a wiring that copies the values of the sources to ``into``.
 
         Raises :class:`ScenarioError` for an input without a source.
 
@@ -177,15 +175,15 @@ class Site:
         return FaultyWiring(into, signals, sources, owner, self.faults.present, items, initial)
 
     def successors(self, name: str) -> frozenset[str]:
-        """Return the controllers that follow ``name`` in a declared order."""
+        """Return the controllers that must react after the controller ``name``."""
         return frozenset(n for n, firsts in self.before.items() if name in firsts)
 
     def external(self, own: ExternalInput) -> ExternalInput:
-        """Return ``own``. In a replay, return an input that repeats the recorded values."""
+        """Return ``own``. In a replay, the result is an input that repeats the recorded values."""
         return self.external_inputs.get(own.name, own)
 
     def controller(self, name: str, own: ControllerProtocol) -> ControllerProtocol:
-        """Return ``own``, if possible as a copy; in a replay, the controller that replaces it."""
+        """Return a copy of the controller ``own``, or in a replay a substitute."""
         found = self.controllers.get(name)
         if found is None:
             found = self._fresh(name, own)
@@ -208,11 +206,10 @@ class Site:
 
 
 class Component(ABC):
-    """A declared component of a scenario, which is built again for each run.
+    """A component of a scenario; each run builds its objects again.
 
-    For a new kind of component, derive a class with :meth:`signals` and :meth:`build`, and add an
-    object of the class with :meth:`Scenario.add`. Store settable values in dicts, because a copy of
-    the scenario copies the dicts of its components.
+    For a new kind of component, derive a class with the methods ``signals`` and ``build``. Store
+    settable values in dicts, which are copied together with a scenario.
     """
 
     kind: ClassVar[str] = "component"
@@ -227,7 +224,7 @@ class Component(ABC):
 
     @abstractmethod
     def build(self, name: str, site: Site) -> Built:
-        """Return the ports, tasks and inputs of component ``name`` for one run."""
+        """Return the objects of the component for one run."""
 
     def settable(self) -> list[Settable]:
         """Return the values that can be set before a run."""
@@ -242,7 +239,7 @@ class Component(ABC):
         return [*self.settable(), Settable(_Latencies(self, names), signals)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the component as plain data, which a replay compares with the recorded data."""
+        """Return a description as plain data, which a replay compares with the recorded one."""
         own = {
             name: value
             for values, signals, _ in self.settable()
@@ -251,7 +248,7 @@ class Component(ABC):
         return {"kind": self.kind, "type": type(self).__name__, "values": own}
 
     def copy(self) -> Self:
-        """Return a copy whose declared values can be changed independently."""
+        """Return an independent copy."""
         out = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict):
@@ -259,24 +256,27 @@ class Component(ABC):
         return out
 
     def functions(self) -> list[Any]:
-        """Return the functions and classes that affect the run. A replay checks their source."""
+        """Return the functions and classes that affect the results of a run.
+
+        A replay checks their source.
+        """
         return [type(self)]
 
     def companions(self, name: str) -> Mapping[str, Component]:  # noqa: ARG002
-        """Return components that are added together with this one, such as its topics."""
+        """Return further components that belong to this one, such as topics."""
         return {}
 
     def validity(self) -> Validity:
-        """Return the assumptions and limits for every recording."""
+        """Return the assumptions and limits for the recording."""
         return Validity()
 
     def resettable(self) -> bool:
-        """Return whether one build suffices for all runs of :func:`rtsim.runs.prepared.prepare`.
+        """Return whether the objects of one run can be used again in the next run.
 
-        Return True only if ``save()`` and ``restore()`` of the built objects cover all memory of a
-        run. A restored system then behaves like a new system, and the values in
-        :attr:`Built.initials` are set without a new build. A class that overrides :meth:`build`
-        must also override this method; otherwise the method returns False.
+        Return True only if ``save`` and ``restore`` of these objects cover the complete state. A
+        restored system then behaves like a new system, and the values in :attr:`Built.initials` are
+        set without a new build. A class that overrides :meth:`build` must also override this
+        method; otherwise the method returns False.
         """
         return False
 
@@ -288,7 +288,7 @@ class Component(ABC):
 
     @property
     def outside(self) -> bool:
-        """Return whether another process or a device produces the messages.
+        """Return whether another process or a device sends the messages.
 
         A replay repeats the recorded messages.
         """
@@ -296,7 +296,7 @@ class Component(ABC):
 
     @property
     def external(self) -> ExternalInput | None:
-        """The component's external input, or None; a replay uses the recorded values instead."""
+        """The external input of the component, or ``None``."""
         return None
 
 
@@ -305,9 +305,9 @@ def _place_of(cls: type[Component], name: str) -> int:
 
 
 class Others:
-    """Lookup of signals, for a component whose own signals depend on other components.
+    """Look up signals of other components, on which a component's own signals depend.
 
-    ``asked`` contains the components of the current search, so that cycles are detected.
+    ``asked`` contains the components in progress, to detect cycles.
     """
 
     def __init__(
@@ -339,7 +339,7 @@ class Others:
 def readable(
     component: Component, components: Mapping[str, Component], asked: tuple[Component, ...] = ()
 ) -> Signals:
-    """Return the signals of ``component`` that other components can read.
+    """Return the signals of a component that other components can read.
 
     Raises :class:`ScenarioError` for a cycle of sensors. :class:`Others` explains ``asked``.
     """
@@ -352,7 +352,7 @@ def readable(
 
 
 def check_component(name: str, component: object) -> None:
-    """Raise :class:`ScenarioError` if ``component`` cannot be added as ``name``."""
+    """Raise ``ScenarioError`` if ``component`` cannot have the name ``name``."""
     if isinstance(component, Component):
         return
     if isinstance(component, type) and issubclass(component, Component):
@@ -365,7 +365,6 @@ def check_component(name: str, component: object) -> None:
 
 
 def start_values(signals: Signals, values: Values) -> dict[str, Any]:
-    """Return the initial value of each signal: a number, or a list for an array."""
     vector = signals.initial(values)
     return {
         s.name: vector[signals.slice(s.name)].tolist()
@@ -383,7 +382,7 @@ def changeable(
 ) -> list[Changeable]:
     """Return a :class:`Changeable` for each of ``signals``. ``vector`` contains their values.
 
-    ``owner``, a plant or a port, is informed of each change.
+    The run informs ``owner``, a plant or a port, of each change.
     """
     return [Changeable(f"{owner_name}.{s.name}", s.name, signals, vector, owner) for s in signals]
 
@@ -391,10 +390,10 @@ def changeable(
 def initials(
     signals: Signals, *vectors: Vector, sources: Mapping[str, Source] | None = None
 ) -> list[InitialValue]:
-    """Return an :class:`InitialValue` for each of ``signals``, except connected inputs.
+    """Return the settable initial values of ``signals``, except connected inputs.
 
-    Each initial value is written to all ``vectors`` (n,). ``sources`` contains the connections of
-    the inputs.
+    An initial value is written to all ``vectors`` (n,). ``sources`` contains the connections of the
+    inputs.
     """
     wired = {name for name, source in (sources or {}).items() if isinstance(source, str)}
     return [InitialValue(s.name, signals, vectors) for s in signals if s.name not in wired]
@@ -403,10 +402,7 @@ def initials(
 def before_messages(
     signals: Signals, sources: Mapping[str, Source], initial: Values
 ) -> dict[str, Any]:
-    """Return the values of connected inputs before the first message, for a description.
-
-    The dict is empty if neither the inputs nor ``initial`` define a value for a connected input.
-    """
+    """Return the values of connected inputs before their first message."""
     declared = signals.beginning_with(initial).declared_initial()
     found = {n: value for n, value in declared.items() if isinstance(sources.get(n), str)}
     return {"before_messages": found} if found else {}

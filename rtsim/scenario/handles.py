@@ -1,4 +1,4 @@
-"""Handles: objects with which a user refers to the signals of a component."""
+"""Objects that stand for components and their signals in the user's code."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class SignalReference(str):
 
 
 class Handle:
-    """A component of a scenario. ``handle.NAME`` is the name of a signal or parameter.
+    """A component of a scenario.
 
-    ``aliases`` maps the names of fields to the names of signals where they differ.
+    ``aliases`` contains the fields whose signals have other names.
     """
 
     _name: str
@@ -127,7 +127,7 @@ def names_of(topics: Topics) -> tuple[str, ...]:
 
 
 def check_signal(given: object, what: str) -> None:
-    """Raise :class:`ScenarioError` if ``given`` is a component instead of a signal."""
+    """Raise ``ScenarioError`` for a component in place of a signal."""
     if isinstance(given, Handle):
         raise ScenarioError(
             f"{what} is the component {given}; give one of its signals, such as "
@@ -136,7 +136,7 @@ def check_signal(given: object, what: str) -> None:
 
 
 def sources_of(inputs: Mapping[str, SignalName] | None) -> dict[str, Any]:
-    """Return a copy of ``inputs``; raise :class:`ScenarioError` if a source is a component."""
+    """Return a copy of ``inputs``; raise ``ScenarioError`` for a component in place of a signal."""
     found = dict(inputs or {})
     try:
         for name, source in found.items():
@@ -156,7 +156,7 @@ def _frame_of_the_user() -> FrameType | None:
 def here() -> str:
     """Return the line of the user's code that called rtsim, as ``"cart.py:12: text"``.
 
-    The result is empty if no line of the user's code called rtsim.
+    The result is empty if no file of the user is involved.
     """
     frame = _frame_of_the_user()
     if frame is None:
@@ -167,14 +167,14 @@ def here() -> str:
 
 
 def refused(problem: str) -> ScenarioError:
-    """Return a :class:`ScenarioError` whose message begins with the line of the user's code."""
+    """Return a ``ScenarioError`` that begins with the line of the user's code."""
     return ScenarioError(f"{here()}{problem}")
 
 
 def warn_if_hidden(component: str) -> None:
-    """Warn if an attribute of results has the same name as the component.
+    """Warn if a component has the name of an attribute of results.
 
-    The warning refers to the line of the user's code.
+    The warning shows the line of the user's code.
     """
     if component not in RESULT_ATTRIBUTES:
         return
@@ -188,7 +188,7 @@ def warn_if_hidden(component: str) -> None:
 
 
 def check_connection(source: str, given: Signal, target: str, wanted: Signal) -> None:
-    """Raise :class:`ScenarioError` if two connected signals differ in unit or shape."""
+    """Raise ``ScenarioError`` if two connected signals have different units or shapes."""
     owner = target.partition(".")[0]
     check_units(source, given, wanted, owner)
     if given.shape != wanted.shape:

@@ -1,4 +1,4 @@
-"""Loading of scenarios by name or from a Python file."""
+"""Load scenarios by name or from Python files."""
 
 from __future__ import annotations
 
@@ -30,19 +30,15 @@ _imported: dict[Path, dict[str, tuple[Path, Signature | None]]] = {}
 
 
 def imported_by(path: Path) -> dict[Path, Signature | None]:
-    """Return the files of modules that ``path`` imported, with their signatures at the import.
-
-    Modules that are still in ``sys.modules`` are not read again when ``path`` is loaded again.
-    """
+    """Return the files that were imported together with a scenario file."""
     found = _imported.get(path.resolve(), {})
     return dict(one for name, one in found.items() if name in sys.modules)
 
 
 def forget_beside() -> None:
-    """Remove from ``sys.modules`` the modules imported from the folder of the last loaded file.
+    """Forget the modules that the last scenario file imported from its folder.
 
-    The next file may be in a folder with a different module of the same name. The text of a module
-    may also have changed since the last load.
+    The next scenario file may need a different module of the same name.
     """
     while _found:
         sys.modules.pop(_found.pop(), None)
@@ -51,7 +47,7 @@ def forget_beside() -> None:
 
 @contextmanager
 def imports_beside(path: Path | None) -> Iterator[None]:
-    """Make imports within this context search the folder of ``path`` first."""
+    """Context manager in which imports search the folder of ``path`` first."""
     if path is None:
         yield
         return
@@ -124,7 +120,7 @@ def known_scenarios() -> dict[str, str]:
 
 
 def file_of(reference: str) -> Path | None:
-    """Return the Python file or FMU in ``reference``, or ``None`` for a scenario by name."""
+    """Return the Python file or FMU in ``reference``, or ``None``."""
     if Path(reference).suffix in FILES:
         return Path(reference)
     path, _, function = reference.partition(".py")
@@ -167,7 +163,7 @@ def _unknown(reference: str, scenarios: list[str]) -> ScenarioError:
 
 @contextmanager
 def users_code(whose: str) -> Iterator[None]:
-    """Convert an exception in the user's code to a :class:`ScenarioError` that shows the lines."""
+    """Context manager that converts exceptions of the user's code to ``ScenarioError``."""
     try:
         yield
     except RtsimError:
@@ -188,7 +184,6 @@ _SHOWN = 3
 
 
 def _shown(frames: list[FrameSummary]) -> list[str]:
-    """Return only the first and the last frames, because endless recursion has very many frames."""
     lines = [f"{f.filename}:{f.lineno} {f.line}" for f in frames]
     left_out = len(lines) - 2 * _SHOWN
     if left_out <= 1:
@@ -197,19 +192,12 @@ def _shown(frames: list[FrameSummary]) -> list[str]:
 
 
 class _FromSource(SourceFileLoader):
-    """Loader that compiles a Python file at each load.
-
-    Python executes stored bytecode if the size and the time (in whole s) of the file are unchanged,
-    even if the text was edited.
-    """
-
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
 def module_name(path: Path) -> str:
-    """Return the module name under which the scenario file ``path`` is loaded."""
     return f"rtsim_scenario_{path.stem}"
 
 
@@ -240,10 +228,16 @@ def _function(module: ModuleType, name: str) -> Maker:
 
 
 Settings = Mapping[str, str | float | Sequence[float]]
+Prepare = Callable[[Scenario], object]
+"""Function that changes a new scenario before its values are set."""
+
+
+def _unprepared(scenario: Scenario) -> None:
+    """Leave the scenario as its function made it."""
 
 
 class ScenarioMaker:
-    """A function that creates a scenario. Each call of :meth:`make` returns a new scenario."""
+    """A function that creates a scenario. Each call of ``make`` returns a new scenario."""
 
     def __init__(self, reference: str) -> None:
         """Load ``reference``: a name, or ``path/to/file.py[:function]``."""
@@ -256,10 +250,10 @@ class ScenarioMaker:
 
     @property
     def sha256(self) -> str | None:
-        """The hash of the scenario file before it was loaded; ``None`` for a scenario by name."""
+        """The hash of the scenario file; ``None`` for a scenario by name."""
         return self._hashed.get("sha256")
 
-    def make(self, settings: Settings | None = None) -> Scenario:
+    def make(self, settings: Settings | None = None, prepare: Prepare = _unprepared) -> Scenario:
         """Return a new scenario. Arguments and errors are the same as for :func:`load_scenario`."""
         reference, parameters = self.reference, self._parameters
         texts = {key: _as_text(value) for key, value in (settings or {}).items()}
@@ -277,6 +271,7 @@ class ScenarioMaker:
                 f"{reference} returned a {type(scenario).__name__}, not a Scenario; return a "
                 "Scenario, or name the function that does: FILE.py:FUNCTION"
             )
+        prepare(scenario)
         for key, text in texts.items():
             if "." in key:
                 scenario.set(key, _numbers(key, text))
@@ -285,22 +280,24 @@ class ScenarioMaker:
         return scenario
 
 
-def load_scenario(reference: str, settings: Settings | None = None) -> Scenario:
+def load_scenario(
+    reference: str, settings: Settings | None = None, prepare: Prepare = _unprepared
+) -> Scenario:
     """Return a scenario by name or from a file ``path/to/file.py[:function]``.
 
     ``settings`` maps names of function arguments (``case``) and of initial values (``f16.cg``) to
     texts, numbers or sequences of numbers. An argument is converted to the type of its default. The
-    text of an initial value is one number, or several numbers separated by commas. Raises
-    :class:`ScenarioError` for an unknown name or a wrong value.
+    text of an initial value is one number, or several numbers separated by commas. ``prepare`` is
+    called with the new scenario before the values are set, for example to add faults that the
+    settings change. Raises :class:`ScenarioError` for an unknown name or a wrong value.
 
     Example:
         bounces = load_scenario("ball", {"ball.height": 2.0})
     """
-    return ScenarioMaker(reference).make(settings)
+    return ScenarioMaker(reference).make(settings, prepare)
 
 
 def _hash_of(reference: str) -> dict[str, str]:
-    """Return the hash of the scenario file, which a replay checks before it executes the file."""
     path = file_of(reference)
     try:
         return {} if path is None else {"sha256": file_hash(path)}
@@ -309,7 +306,7 @@ def _hash_of(reference: str) -> dict[str, str]:
 
 
 def from_anywhere(reference: str) -> str:
-    """Return ``reference`` with an absolute path, so that a replay in any folder finds the file."""
+    """Return ``reference`` with an absolute path, for a replay in another folder."""
     path, dot_py, function = reference.partition(".py")
     return f"{Path(path + dot_py).resolve()}{function}" if dot_py else reference
 

@@ -1,4 +1,4 @@
-"""The components of a scenario by name, and the connections between their signals."""
+"""The components and faults of a scenario by name, and the connections between signals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any, TypeVar, overload
 from rtsim.components.protocols import memory_of
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
+from rtsim.engine.faults import Fault
+from rtsim.engine.faults.description import Given, all_different, gather
+from rtsim.engine.faults.entries import entries_of, numbers_of, with_entry
 from rtsim.named.fields import NamedSignals
 from rtsim.scenario.component import Component, Settable, check_component, readable
 from rtsim.scenario.handles import (
@@ -24,15 +27,31 @@ RESERVED = frozenset(("timing", "messages", "inputs", "events", "measured", "sta
 """Names of tracks in every recording. A component must not have one of these names."""
 
 
+class _FaultNumbers(dict[str, Any]):
+    """The numbers of a declared fault; a new number replaces the fault of the scenario."""
+
+    def __init__(self, scenario: NamedComponents, fault: Fault) -> None:
+        super().__init__(numbers_of(fault))
+        self._scenario, self._name = scenario, fault.name
+
+    def __setitem__(self, entry: str, value: Any) -> None:
+        self._scenario._faults = tuple(
+            with_entry(one, entry, value) if one.name == self._name else one
+            for one in self._scenario._faults
+        )
+        super().__setitem__(entry, value)
+
+
 class NamedComponents:
-    """The named components of a scenario and their connections."""
+    """The named components of a scenario, their connections, and the faults of a run."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.components: dict[str, Component] = {}
+        self._faults: tuple[Fault, ...] = ()
 
     def add(self, name: str, component: Component) -> None:
-        """Add a component of any kind, including components of your own classes.
+        """Add a component of any class.
 
         ``docs/extending-components.md`` explains such classes. Raises :class:`ScenarioError` for an
         invalid, reserved or duplicate name. Warns if ``name`` is an attribute of results, such as
@@ -59,21 +78,20 @@ class NamedComponents:
             self.add(other, companion)
 
     def of(self, kind: type[C]) -> dict[str, C]:
-        """Return the components of class ``kind`` by name, in the order of their declaration."""
         return {name: one for name, one in self.components.items() if isinstance(one, kind)}
 
     def component(self, name: str) -> Component:
-        """Return component ``name``; raise :class:`UnknownName` for an unknown name."""
+        """Return a component by name; raise ``UnknownName`` for an unknown name."""
         if name not in self.components:
             raise UnknownName("component", name, sorted(self.components), f"scenario {self.name}")
         return self.components[name]
 
     def readable(self) -> dict[str, Signals]:
-        """Return the signals that other components and views can read, by component."""
+        """Return the signals that other components can read, by component."""
         return {name: readable(one, self.components) for name, one in self.components.items()}
 
     def adjustable(self) -> dict[str, str]:
-        """Return the unit of each value that can change during a run, by name of the element."""
+        """Return the unit of each value that can change during a run."""
         return {
             f"{name}.{column}": signal.unit
             for name, component in self.components.items()
@@ -84,7 +102,7 @@ class NamedComponents:
         }
 
     def changeable(self) -> dict[str, dict[str, Any]]:
-        """Return unit and shape of each value that can change during a run, for a recording."""
+        """Return unit and shape of each value that can change during a run."""
         return {
             f"{name}.{signal.name}": {"unit": signal.unit, "shape": list(signal.shape)}
             for name, component in self.components.items()
@@ -94,7 +112,7 @@ class NamedComponents:
         }
 
     def controller_memory(self) -> dict[str, dict[str, str]]:
-        """Return the units of the controllers' memory, which recordings do not contain."""
+        """Return the units of the controllers' memories, which are not recorded."""
         known = {n: memory_of(one.controller) for n, one in self.of(ControllerComponent).items()}
         return {n: {s.name: s.unit for s in memory} for n, memory in known.items() if len(memory)}
 
@@ -104,7 +122,7 @@ class NamedComponents:
     def controller_component(self, name: str, problem: str) -> ControllerComponent:
         """Return the declaration of controller ``name``.
 
-        Raises :class:`ScenarioError` with the text ``problem`` if ``name`` is not a controller.
+        Raises ``ScenarioError`` with the text ``problem`` if ``name`` is no controller.
         """
         controllers = self.of(ControllerComponent)
         if name not in controllers:
@@ -113,35 +131,72 @@ class NamedComponents:
         return controllers[name]
 
     def settable_of(self, target: SignalName) -> Settable:
-        """Return the group of declared values that contains ``target``, ``"component.name"``.
+        """Return the group of declared values that contains ``target``.
 
-        Raises :class:`UnknownName` for an unknown value.
+        ``target`` is ``"component.name"``, or ``"fault.entry"`` for a number of a fault. Raises
+        :class:`UnknownName` for an unknown value, and :class:`ScenarioError` if a component and a
+        fault have the same name and both have the value.
         """
         owner, dot, name = str(target).partition(".")
         if not dot:
             raise ScenarioError(f"{target!r} is not the name of a value; write 'component.name'")
-        choices = self.component(owner).settings()
-        for choice in choices:
-            if name in choice.signals:
-                return choice
-        known = [n for choice in choices for n in choice.signals.names]
-        raise UnknownName("value", name, known, owner)
+        choices = self._settings_of(owner)
+        found = [choice for choice in choices if name in choice.signals]
+        if not found:
+            known = [n for choice in choices for n in choice.signals.names]
+            raise UnknownName("value", name, known, owner)
+        if len(found) > 1 and isinstance(found[-1].values, _FaultNumbers):
+            raise ScenarioError(
+                f"{target} is a value of the component {owner} and also of the fault {owner}; give "
+                "the fault another name"
+            )
+        return found[0]
+
+    def _settings_of(self, owner: str) -> list[Settable]:
+        """Return the values of component ``owner``, and the numbers of the fault ``owner``."""
+        faults = {fault.name: fault for fault in self._faults}
+        fault = faults.get(owner)
+        if fault is None and owner not in self.components and faults:
+            known = sorted((*self.components, *faults))
+            raise UnknownName("component or fault", owner, known, f"scenario {self.name}")
+        if fault is None:
+            return self.component(owner).settings()
+        component = self.components.get(owner)
+        numbers = Settable(_FaultNumbers(self, fault), entries_of(fault))
+        return [*([] if component is None else component.settings()), numbers]
+
+    # -- faults
+
+    def faults(self, *given: Given) -> None:
+        """Inject faults from fault files or from dicts.
+
+        ``docs/faults.md`` describes the entries. Raises :class:`FaultError` for an invalid fault.
+        """
+        self._faults = all_different((*self._faults, *gather(given)))
+
+    @property
+    def declared_faults(self) -> tuple[Fault, ...]:
+        """The declared faults; :meth:`Scenario.build` checks that their components exist."""
+        return self._faults
+
+    def only_faults(self, *given: Given) -> None:
+        """Replace all declared faults by the faults ``given``, as a replay does."""
+        self._faults = gather(given)
 
     @overload
     def connect(self, source: SignalName, target: SignalName) -> None: ...
     @overload
     def connect(self, source: NamedSignals | Handle, target: NamedSignals | Handle) -> None: ...
     def connect(self, source: Any, target: Any) -> None:
-        """Connect a signal or a number to an input, or connect two components by equal names.
+        """Connect a signal or a number to an input, or connect two components.
 
-        Give a signal or an input as the text ``"component.signal"``, or as the attribute
-        ``component.signal`` of a handle. ``connect(cart, brake)`` connects each input of one
-        component to the signal of the same name of the other component, in both directions.
+        A signal is the text ``"component.signal"`` or the attribute ``component.signal`` of a
+        handle. ``connect(cart, brake)`` connects all inputs of both components to signals of the
+        same names.
 
         Raises:
-            ScenarioError: The target is not an input or is already connected, units or shapes
-                differ, or two components have no common names. The message contains the line of the
-                user's code.
+            ScenarioError: The target is no input or already connected, units or shapes differ, or
+                two components have no common names.
         """
         whole = [_is_component(one) for one in (source, target)]
         try:
@@ -182,7 +237,6 @@ class NamedComponents:
             self._connect_by_name(source, target)
 
     def _connect_by_name(self, source: str, target: str) -> None:
-        """Connect a signal to an input of the same name, unless the input already has a source."""
         owner, _, name = target.partition(".")
         given = self._inputs(owner)[0].get(name)
         if given is not None and not isinstance(given, str):

@@ -1,4 +1,4 @@
-"""The class :class:`Scenario`, which declares components and their connections by name.
+"""The class ``Scenario``, to which components and their connections are added.
 
 The order of the declarations does not affect a run: priorities and names order the reactions.
 """
@@ -24,8 +24,6 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
-from rtsim.engine.faults import Fault
-from rtsim.engine.faults.description import Given, all_different, gather
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
@@ -74,7 +72,7 @@ N = TypeVar("N", bound=Controller)
 
 
 class PlantOptions(TypedDict, total=False):
-    """Types of the options of :meth:`Scenario.plant`, for type checkers."""
+    """Types of the options of ``Scenario.plant``, for type checkers."""
 
     solver: str | Solver
     inputs: Mapping[str, SignalName] | None
@@ -106,10 +104,6 @@ class ControllerOptions(TypedDict, total=False):
 
 
 def _check_options(method: str, unknown: Mapping[str, object], options: type) -> None:
-    """Raise :class:`ScenarioError` for an option that ``method`` does not have.
-
-    The message contains the line of the user's code.
-    """
     known = [*(("step",) if options is PlantOptions else ()), *options.__annotations__]
     for name in unknown:
         problem = str(UnknownName("option", name, known, f"{method}()"))
@@ -141,8 +135,8 @@ def mode_number(model: Model, name: str, value: object) -> object:
 class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     """A simulation experiment: components, connections, and changes during the run.
 
-    A run ends at simulated time ``until`` (s). ``assumptions`` and ``limits`` are sentences for
-    each recording, in addition to the sentences of the models.
+    A run ends at the simulated time ``until`` (s). ``assumptions`` and ``limits`` are additional
+    sentences for the recording.
 
     Example:
         room = Scenario("room", until=60)
@@ -171,7 +165,6 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         self._fields: dict[str, Mapping[str, str]] = {}
         """For each component that is an object of a class: names of signals by names of fields."""
         self._changes: list[tuple[int, str, object]] = []
-        self._faults: tuple[Fault, ...] = ()
         self.requirements: tuple[Requirement, ...] = ()
         """The requirements that a run must meet, in the order of their declaration."""
         self.checks_requirements = True
@@ -189,9 +182,9 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     ) -> Scenario:
         """Return a scenario of ``parts``. Inputs are connected to signals of the same name.
 
-        The name of a component is the name of its class or, for processes, of its set-up function.
-        The scenario has the same name as the first component. The class of a controller must
-        declare its period.
+        A component has the name of its class or, for processes, of its set-up function. The
+        scenario has the name of its first component. The class of each controller must declare a
+        period.
 
         Args:
             parts: Plants, controllers and processes.
@@ -201,8 +194,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
                 otherwise ``"dp54"``, which controls its error.
 
         Raises:
-            ScenarioError: A part is not a plant, a controller or processes, or several parts have a
-                signal with the name of an input.
+            ScenarioError: A part has an unsuitable type, or an input has several possible sources.
 
         Example:
             room = Scenario.from_components(Heater(), Thermostat(), until=60)
@@ -239,7 +231,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         return out
 
     def copy(self) -> Scenario:
-        """Return a copy, which shares only models, controllers and devices with the original."""
+        """Return a copy that shares only models, controllers and devices with the original."""
         out = copy(self)
         out.components = {name: component.copy() for name, component in self.components.items()}
         out._orders, out._changes = list(self._orders), list(self._changes)
@@ -312,7 +304,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     ) -> Any:
         """Declare a plant and return its handle.
 
-        Pass an object of a plant class, ``plant(Cart(), step=0.01)``. The name of the plant is the
+        Pass an object of a plant class, ``plant(Cart(), step=0.01)``. By default, the plant has the
         name of its class. For another name, pass the name first: ``plant("left", Cart(),
         step=0.01)``. A :class:`Model` always needs a name.
 
@@ -405,7 +397,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         :class:`rtsim.extend.ControllerProtocol`. Give exactly one of ``period`` and ``on``.
 
         Args:
-            name: Name of the component, or an object of a controller class.
+            name: Name of the component, or a controller of a class with fields.
             controller: The controller, if ``name`` is a name.
             period: Sample period, s. A controller class can also declare its period (``period =
                 0.1``).
@@ -477,18 +469,17 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         late: str | None = None,
         failure: str | None = None,
     ) -> None:
-        """Replace controller ``name``, for example by its C code.
+        """Replace a controller by another one with the same signals, for example in C.
 
-        Both controllers must have the same signals, in any order. The new controller uses the old
-        values of common parameters, and the old initial values of inputs and outputs before the
-        first message. An omitted option does not change.
+        The signals may have a different order. Parameters, and initial values before the first
+        message, keep their values. An omitted option does not change.
 
         Args:
             name: The controller to replace.
             controller: The new controller.
-            latency: Time from sample to answer: s, or measured delays.
-            late: Reaction to a late answer, as in :meth:`controller`.
-            failure: Reaction to a failed controller, as in :meth:`controller`.
+            latency: Time from sample to answer, in s or as measured delays.
+            late: Reaction to a late answer.
+            failure: Reaction to a failure of the controller.
         """
         component = self.controller_component(
             name, f"{name} is not a controller, so no controller can replace it"
@@ -512,7 +503,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         }
 
     def allow(self, name: str, latency: Allowed) -> None:
-        """Set the time from sample to answer of a controller, in s or as measured delays."""
+        """Set the time from a controller's sample to its answer, in s or as measured delays."""
         problem = f"{name} is not a controller, so it has no latency of computation"
         self.controller_component(name, problem).compute = allowing(latency)
         self.origin.setdefault("latencies", {})[name] = to_plain(latency)
@@ -527,11 +518,10 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         transport: LatencyModel | Duration = ZERO,
         priority: int = 0,
     ) -> Handle:
-        """Declare a sensor that samples signals every ``period`` s and sends them in a message.
+        """Declare a sensor, which samples signals every ``period`` s and sends them in a message.
 
-        ``sources`` maps each signal of the sensor to the sampled signal, ``"component.signal"`` or
-        ``component.signal`` of a handle. Each signal of the sensor has the unit and the kind of the
-        sampled signal.
+        ``sources`` contains a sampled signal for each signal of the sensor. A signal of the sensor
+        has the unit and the kind of the sampled signal.
         """
         given = sources_of(sources)
         for signal, source in given.items():
@@ -563,7 +553,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         return self._handle(name)
 
     def source(self, name: str, signals: Signals, values: Values | None = None) -> Handle:
-        """Declare a source of named values, such as commands, which :meth:`at` can change."""
+        """Declare a source of values that ``at`` can change, such as commands."""
         self.add(name, SourceComponent(signals, dict(values or {})))
         return self._handle(name)
 
@@ -580,9 +570,9 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     ) -> Handle:
         """Declare discrete-event processes (SimPy).
 
-        Without ``name``, the component has the name of the set-up function. The processes wait for
-        the topics and guards (``"plant.guard"``) in ``on``. ``transport`` is the time until outputs
-        and messages of the processes arrive: a time in s or a latency model.
+        By default, the component has the name of the set-up function. The processes receive the
+        topics and guards (``"plant.guard"``) in ``on``. ``transport`` is the latency of all outputs
+        and messages, in s or as a latency model.
         """
         name, part = _named(name, processes, "processes")
         component = ProcessesComponent(
@@ -599,10 +589,9 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     def external_input(
         self, name: str, signals: Signals, device: InputDevice, *, wake: Wake | None = None
     ) -> Handle:
-        """Declare an external input, which is read at each tag and recorded.
+        """Declare an external input, which the run reads and records at each tag.
 
-        A replay uses the recorded values. With ``wake``, the component is an event input: an event
-        of the device inserts a tag.
+        A replay uses the recorded values. With ``wake``, each event of the device inserts a tag.
         """
         self.add(name, ExternalInputComponent(ExternalInput(name, signals, device, wake)))
         return self._handle(name)
@@ -610,10 +599,9 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     # -- relations and settings ------------------------------------------------------------------
 
     def order(self, *names: str | Handle | Controller) -> None:
-        """Set the order in which controllers react within a microstep.
+        """Set the order of controllers that react at the same time.
 
-        A controller receives the answers of earlier controllers in the same microstep if the
-        answers have neither compute nor transport latency.
+        A controller receives answers without latency from controllers before it at the same time.
         """
         known = [str(name) for name in names]
         for name in known:
@@ -621,7 +609,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         self._orders.extend(pairwise(known))
 
     def at(self, time: Duration, target: SignalName, value: object) -> None:
-        """Change the parameter or source ``"component.name"`` to ``value`` at time ``time``, s."""
+        """Change the parameter or source ``"component.name"`` to ``value`` at ``time`` s."""
         ns, target = declared_ns(time, "time of a change"), str(target)
         if ns < 0:
             raise ScenarioError(
@@ -639,11 +627,11 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         self._changes.append((ns, target, value))
 
     def drive(self, target: SignalName, changes: Sequence[tuple[int, float]]) -> None:
-        """Replace the scheduled changes of a number: a source or parameter ``"component.name"``.
+        """Replace all scheduled changes of a source or parameter.
 
-        ``changes`` contains times (ns) in ascending order, and the values from these times on; a
-        time of 0 gives the initial value. If the target is an external input, a source with the
-        same signals replaces the input.
+        ``changes`` contains times (ns) in ascending order, and the value from each time on; the
+        time 0 gives the initial value. An external input is replaced by a source with the same
+        signals.
         """
         target = str(target)
         owner, _, name = target.partition(".")
@@ -670,47 +658,31 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     def require(self, name: str, formula: str, text: str = "") -> None:
         """Declare a requirement: a formula that each run must meet (``docs/requirements.md``).
 
-        The outcome of the run depends on the requirement. :meth:`build` checks the names and units
-        of its signals.
+        A run fails if it violates the requirement. ``build`` checks the names and units in the
+        formula.
 
             loop.require("REQ-12", "always[5, 20] abs(cart.x - wanted.x) < 0.1 m")
 
         Args:
-            name: Identifier of the requirement.
+            name: Name of the requirement.
             formula: Formula in signal temporal logic.
-            text: The requirement as a sentence, for reports.
+            text: The requirement as a sentence.
         """
         self.require_all(Requirement(name, formula, text))
 
     def require_all(self, *given: GivenRequirement) -> None:
-        """Declare requirements from requirement files (TOML), texts ``NAME: FORMULA`` or dicts."""
+        """Declare requirements from files (TOML), texts ``NAME: FORMULA`` or dicts."""
         self.requirements = gather_requirements((*self.requirements, *given))
 
-    def faults(self, *given: Given) -> None:
-        """Inject faults from fault files or from dicts.
-
-        ``docs/faults.md`` describes the entries. Raises :class:`FaultError` for an invalid fault.
-        """
-        self._faults = all_different((*self._faults, *gather(given)))
-
-    @property
-    def declared_faults(self) -> tuple[Fault, ...]:
-        """The declared faults; :meth:`build` checks that their components exist."""
-        return self._faults
-
-    def only_faults(self, *given: Given) -> None:
-        """Replace all declared faults by the faults ``given``, as a replay does."""
-        self._faults = gather(given)
-
     def set(self, target: SignalName, value: object) -> None:
-        """Set ``"component.name"`` for the start of a run.
+        """Set ``"component.name"`` for the start of a run, or ``"fault.entry"`` of a fault.
 
         The name is that of a parameter, state, input, value of a source, or of the latency
-        ``compute`` or ``transport`` in s.
+        ``compute`` or ``transport`` in s. The entry of a fault is a number, such as ``at`` in s.
         """
         values, signals, _ = self.settable_of(target)
         owner, _, name = str(target).partition(".")
-        component = self.components[owner]
+        component = self.components.get(owner)
         if isinstance(value, str) and isinstance(component, PlantComponent):
             value = mode_number(component.model, name, value)
         signals.initial({name: value})
@@ -727,7 +699,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         controllers: Mapping[str, ControllerProtocol] | None = None,
         inserted: Sequence[int] = (),
     ) -> System:
-        """Return a new system with each component in its initial state.
+        """Return a new system, with all components in their initial states.
 
         Args:
             seed: Seed of all random streams.
@@ -752,7 +724,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         ).system()
 
     def check_requirements(self) -> None:
-        """Raise :class:`ScenarioError` if a requirement does not fit the signals and units."""
+        """Raise ``ScenarioError`` if a requirement uses unknown signals or wrong units."""
         self.check_chains()
         for requirement in (one for one in self.requirements if one.chain is None):
             requirement.check(self._unit_of)
@@ -773,12 +745,11 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         raise UnknownName("signal", signal, known, owner)
 
     def functions(self) -> list[Any]:
-        """Return all functions that compute the run; their source is part of the fingerprint."""
+        """Return all functions that compute the run."""
         components = [component for _, component in sorted(self.components.items())]
         return [function for component in components for function in component.functions()]
 
     def viewed(self) -> Viewed:
-        """Return the data from which :func:`rtsim.record.views.views_of` creates views."""
         return Viewed(self.presentation.views, self.describe()["parts"], self.readable())
 
     def describe(self) -> dict[str, Any]:

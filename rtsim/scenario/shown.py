@@ -1,7 +1,6 @@
-"""Declarations of plots, bodies, warnings and sounds for the viewers of a run.
+"""Declarations for the viewers of a run: plots, bodies, warnings and sounds.
 
-Scenarios use :meth:`Presented.show` and :meth:`Presented.plot` for these declarations, which do not
-affect the results of a run.
+These declarations do not affect the results of a run.
 """
 
 from __future__ import annotations
@@ -24,18 +23,12 @@ if TYPE_CHECKING:
 
 
 class _Sent:
-    """Base class of dataclasses that are sent to other processes as plain data."""
-
     def to_plain(self) -> dict[str, Any]:
         plain = asdict(self)  # type: ignore[call-overload]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> Self:
-        """Return the declaration from the output of :meth:`to_plain`.
-
-        Unknown keys are ignored. Raises :class:`ScenarioError` for invalid data.
-        """
         known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         try:
             given = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
@@ -50,7 +43,7 @@ LEFT, RIGHT = "left", "right"
 
 @dataclass(frozen=True)
 class Hud(_Sent):
-    """A number in the head-up display of the window.
+    """A number in the head-up display.
 
     Args:
         signal: A scalar signal, ``"component.signal"``.
@@ -89,16 +82,14 @@ class Hud(_Sent):
             )
 
     def added_to(self, presentation: Any) -> Any:
-        """Return a copy of ``presentation`` with the head-up number added."""
         return replace(presentation, hud=(*presentation.hud, self))
 
     def check(self, units: Mapping[str, str]) -> None:
-        """Raise :class:`UnknownName` if no component has the signal."""
         if self.signal not in units:
             raise UnknownName("signal", self.signal, units, "hud")
 
     def with_unit(self, units: Mapping[str, str]) -> Hud:
-        """Return a copy in which the signal's unit, except ``"1"``, replaces an empty ``unit``."""
+        """Return a copy with the unit of the signal, if no other unit was given."""
         unit = self.unit or units.get(self.signal, "")
         return self if unit == "1" else replace(self, unit=unit)
 
@@ -110,16 +101,17 @@ _MOST_POINTS, _MOST_HARMONICS = 64, 16
 
 @dataclass(frozen=True)
 class Sound(_Sent):
-    """A sound that the window plays during a run, such as an engine or the wind.
+    """A sound during a run, such as an engine or the wind.
 
     Args:
         name: Name of the sound, an identifier.
         signal: A scalar signal, ``"plant.signal"``, that controls pitch and level.
         pitch: Pitch, 20 to 8000 Hz: a number or points ``((signal, pitch), ...)``. Values between
-            points are interpolated linearly; values beyond the ends are constant.
+            the given points are interpolated linearly.
         level: Level, 0 to 1: a number or points, as for ``pitch``.
         harmonics: Amplitudes of the tone and its multiples.
-        width: Bandwidth around the pitch, Hz. With a width above 0, the sound is noise, not a tone.
+        width: Bandwidth around the pitch, Hz. With ``width`` above 0, the sound is noise instead of
+            a tone.
 
     Example:
         Sound("engine", "car.speed", pitch=((0.0, 40.0), (50.0, 200.0)), level=0.4)
@@ -166,16 +158,14 @@ class Sound(_Sent):
             object.__setattr__(self, key, value)
 
     def added_to(self, presentation: Any) -> Any:
-        """Return a copy of ``presentation`` with this sound added."""
         return replace(presentation, sounds=(*presentation.sounds, self))
 
     def check(self, plants: Mapping[str, Signals]) -> None:
-        """Raise an error if the signal is unknown or not a scalar."""
         check_scalar(self.signal, plants, f"sound {self.name}")
 
 
 def check_scalar(name: str, plants: Mapping[str, Signals], where: str) -> None:
-    """Raise an error if the signal ``name`` (``"plant.signal"``) is unknown or not a scalar.
+    """Raise an error for an unknown signal or an array.
 
     The error message begins with ``where``.
     """
@@ -214,20 +204,20 @@ TAKEN = frozenset(
 
 
 class Displayed(Protocol):
-    """An argument of :meth:`Presented.show`, such as a :class:`Body` or an object of your class.
+    """An object that ``Presented.show`` accepts, such as a ``Body``.
 
     rtsim's own classes are :class:`Body`, :class:`Cue`, :class:`Hud`, :class:`Ground` and
     :class:`Sound`.
     """
 
     def added_to(self, presentation: Presentation) -> Presentation:
-        """Return a copy of ``presentation`` with this object added."""
+        """Return a copy of ``presentation`` with this object."""
         ...
 
 
 @dataclass(frozen=True)
 class Presentation:
-    """The declarations of a scenario for its viewers."""
+    """All declarations of a scenario for viewers."""
 
     bodies: tuple[Body, ...] = ()
     """Bodies that the window, the browser and Foxglove draw."""
@@ -248,7 +238,7 @@ class Presentation:
     """Plots of reports and viewers. If empty, viewers plot all signals in a default order."""
 
     def window(self) -> dict[str, Any]:
-        """Return the scene and its content as plain data; empty if nothing was declared."""
+        """Return the scene and its content as plain data."""
         scene = self.scene or (BODIES if self.bodies else "")
         if not scene:
             return {}
@@ -262,7 +252,7 @@ class Presentation:
         return out
 
     def recorded(self) -> dict[str, Any]:
-        """Return the declarations for the header of a recording, which viewers read."""
+        """Return the declarations for the header of a recording."""
         shown = self.window()
         return {"shown": shown} if shown else {}
 
@@ -274,8 +264,8 @@ class Presentation:
     ) -> None:
         """Raise :class:`ScenarioError` if a signal of a declaration is unknown or has a wrong unit.
 
-        Cues, sounds and the head-up display need signals of plants, because the window receives no
-        other signals.  Bodies can also use parameters.
+        Warnings, sounds and the head-up display need signals of plants, because the window receives
+        no other signals. Bodies can also use parameters.
 
         Args:
             signals: Signals of each component.
@@ -294,7 +284,7 @@ class Presentation:
             sound.check(windowed)
 
     def with_items(self, items: Sequence[Displayed]) -> Presentation:
-        """Return a copy with added ``items``; raise :class:`ScenarioError` for an invalid item."""
+        """Return a copy with ``items``; raise ``ScenarioError`` for an unsuitable item."""
         out = self
         for item in items:
             if not hasattr(item, "added_to"):
@@ -306,7 +296,7 @@ class Presentation:
         return out
 
     def with_view(self, view: View) -> Presentation:
-        """Return a copy with ``view``; raise :class:`ScenarioError` for a duplicate title."""
+        """Return a copy with ``view``; raise ``ScenarioError`` for an existing title."""
         if any(view.title == one.title for one in self.views):
             raise ScenarioError(
                 f"plot {view.title!r} is declared twice; give one of the two another title"
@@ -316,7 +306,7 @@ class Presentation:
     def with_scene(self, name: str, options: Mapping[str, Any]) -> Presentation:
         """Return a copy that shows the scene ``name``.
 
-        Raises :class:`ScenarioError` for a second, different scene, and for an invalid option.
+        Raises ``ScenarioError`` for a second scene, and for an invalid option.
         """
         if not name:
             if options:
@@ -354,39 +344,36 @@ def _units(signals: Mapping[str, Signals]) -> dict[str, str]:
 
 
 class Presented:
-    """Methods of a scenario for declarations that viewers show."""
+    """Methods of a scenario for viewers."""
 
     presentation = Presentation()
 
     @abstractmethod
-    def readable(self) -> Mapping[str, Signals]:
-        """Return the signals of each component."""
+    def readable(self) -> Mapping[str, Signals]: ...
 
     @abstractmethod
     def adjustable(self) -> Mapping[str, str]:
         """Return the unit of each parameter that can change during a run."""
 
     @abstractmethod
-    def plant_names(self) -> Sequence[str]:
-        """Return the names of the plants."""
+    def plant_names(self) -> Sequence[str]: ...
 
     def check_presentation(self) -> None:
-        """Raise :class:`ScenarioError` if a declaration for viewers uses an unsuitable signal."""
+        """Raise ``ScenarioError`` if a viewer would need an unsuitable signal."""
         if self.presentation != Presentation():
             self.presentation.check(self.readable(), self.adjustable(), self.plant_names())
 
     def show(self, *items: Displayed, scene: str = "", **options: Any) -> None:
-        """Declare what the window, Foxglove and the playback of a recording show.
+        """Declare what viewers show, such as the window and Foxglove.
 
-        Each call adds to the declarations of earlier calls. The declarations do not affect the
-        results of a run. :meth:`build` checks that the signals exist. Raises :class:`ScenarioError`
-        for a wrong declaration.
+        Several calls add up. The declarations do not affect the results of a run. :meth:`build`
+        checks that the signals exist. Raises :class:`ScenarioError` for a wrong declaration.
 
         Args:
-            items: Bodies, cues, sounds, head-up numbers and a ground.
-            scene: Scene of the window: ``bodies``, ``f16``, ``orbit``, ``strips`` or a scene of an
-                installed package (docs/extending-scenes.md). The default scene draws the bodies.
-            options: Options for the class of the scene.
+            items: Bodies, warnings, sounds, head-up numbers and a ground.
+            scene: Scene of the window: ``bodies``, ``f16``, ``orbit``, ``strips`` or a scene of
+                another package (docs/extending-scenes.md). By default, the scene draws the bodies.
+            options: Options of the scene.
 
         Example: ``scenario.show(Body("boat", ...), Cue("fast", ...), scene="harbour", depth=4.0)``
         """
@@ -402,7 +389,7 @@ class Presented:
         marks: bool = True,
         published: Sequence[Published] = (),
     ) -> None:
-        """Declare a plot for the report, the browser, ``rtsim top`` and the window.
+        """Declare a plot for reports, web page, ``rtsim top`` and window.
 
         The plot does not affect the results of a run. :meth:`build` checks that the signals exist.
         Raises :class:`ScenarioError` for a wrong declaration. :class:`~rtsim.record.views.View`
@@ -410,11 +397,11 @@ class Presented:
 
         Args:
             title: Title of the plot.
-            signals: Signals to draw, ``"component.signal"``. Put a response before its command.
-            over: Signal of the horizontal axis; the default is time.
+            signals: Signals to draw, ``"component.signal"``. Give a response before its command.
+            over: Signal of the horizontal axis, by default the time.
             band: Tolerance around the last signal.
-            unit: See :class:`~rtsim.record.views.View`.
-            marks: See :class:`~rtsim.record.views.View`.
+            unit: See ``rtsim.record.views.View``.
+            marks: See ``rtsim.record.views.View``.
             published: Values from other sources, for comparison.
 
         Example: ``out.plot("altitude [ft]", "f16.altitude_ft", "pilot.altitude_command", band=20)``
@@ -435,10 +422,10 @@ class Presented:
 
 @dataclass(frozen=True)
 class Cue(_Sent):
-    """A warning for the pilot: the stick shakes, a horn sounds, and the window shows a text.
+    """A warning to the pilot by stick shaker, horn and text.
 
     Args:
-        name: Name of the cue, an identifier.
+        name: Name of the warning, an identifier.
         signal: A scalar signal, ``"plant.signal"``. All limits are in the unit of the signal.
         shaker: Two limits: the stick begins to shake at the first, and shakes fully at the second.
         horn: Limit at which the horn sounds.
@@ -490,7 +477,6 @@ class Cue(_Sent):
         return replace(presentation, cues=(*presentation.cues, self))
 
     def check(self, plants: Mapping[str, Signals]) -> None:
-        """Raise an error if the signal is unknown or not a scalar."""
         check_scalar(self.signal, plants, f"cue {self.name}")
 
 

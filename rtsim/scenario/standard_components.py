@@ -1,4 +1,4 @@
-"""The kinds of components that rtsim provides: plants, sensors, sources, controllers, processes.
+"""The components of rtsim: plants, sensors, sources, controllers and processes.
 
 To add a kind of component, derive a class from :class:`rtsim.scenario.component.Component`, like
 the classes in this module.
@@ -58,7 +58,7 @@ from rtsim.solve import SOLVER_PARTS, SOLVERS, Solver
 
 @dataclass
 class PlantComponent(Component):
-    """Declaration of a plant: model, solver, step and values."""
+    """Declaration of a plant, with model, solver, step and initial values."""
 
     kind = "plant"
 
@@ -156,14 +156,12 @@ class PlantComponent(Component):
 
 @runtime_checkable
 class PlantSource(Protocol):
-    """A model that has its own kind of :class:`PlantComponent`, such as an FMU."""
+    """A model with a component class of its own, such as an FMU."""
 
-    def model(self) -> Model:
-        """Return the signals of the plant, as a model."""
-        ...
+    def model(self) -> Model: ...
 
     def component(self, *arguments: Any) -> PlantComponent:
-        """Return the declaration, with the arguments of :class:`PlantComponent`."""
+        """Return the component; the arguments are those of ``PlantComponent``."""
         ...
 
 
@@ -172,7 +170,7 @@ MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode
 
 
 def check_plant(name: str, model: object, solver: object, update_period: object) -> None:
-    """Raise :class:`ScenarioError` if ``model`` is not a model or ``solver`` is not a solver."""
+    """Raise ``ScenarioError`` for an object that is no model or no solver."""
     if not isinstance(model, Model):
         ready = callable(getattr(model, "model", None)) and not isinstance(model, type)
         remedy = "give its .model()" if ready else "give a Model"
@@ -199,15 +197,11 @@ def check_plant(name: str, model: object, solver: object, update_period: object)
 
 
 class _Plain(Component):
-    """Base class of components that use no functions of the user."""
-
     def functions(self) -> list[Any]:
         return []
 
 
 class _Declared(_Plain):
-    """Base class of components with declared signals and without functions of the user."""
-
     declared: Signals
 
     def signals(self, others: Others) -> Signals:  # noqa: ARG002
@@ -219,7 +213,7 @@ class _Declared(_Plain):
 
 @dataclass
 class SensorComponent(_Plain):
-    """Declaration of a sensor, which samples signals of other components and sends them."""
+    """Declaration of a sensor, which samples signals and sends them in messages."""
 
     kind = "sensor"
 
@@ -230,7 +224,6 @@ class SensorComponent(_Plain):
     transport: LatencyModel
 
     def signals(self, others: Others) -> Signals:
-        """Return the sensor's signals, each with the unit and the kind of the sampled signal."""
         sampled = [
             (name, others.signal(source, f"sensor signal {name}"))
             for name, source in sorted(self.sources.items())
@@ -290,7 +283,7 @@ class NoiseComponent(_Declared):
 
 @dataclass
 class SourceComponent(_Declared):
-    """Declaration of a source: named values that only scheduled changes and commands can change."""
+    """Declaration of a source, whose values change only by scheduled changes and commands."""
 
     kind = "source"
 
@@ -369,7 +362,6 @@ class ProcessesComponent(Component):
         return [self.processes.setup]
 
     def companions(self, name: str) -> Mapping[str, Component]:
-        """Return a topic for each kind of message that the processes send."""
         messages = self.processes.messages
         return {topic: TopicComponent(name, s, self.transport) for topic, s in messages.items()}
 
@@ -424,7 +416,6 @@ class TopicComponent(_Declared):
 
 
 def stated(own: Sequence[str], theirs: Sequence[Sequence[str]]) -> list[str]:
-    """Return the assumptions or the limits of a scenario and its components, without duplicates."""
     return list(dict.fromkeys(sentence for some in (own, *theirs) for sentence in some))
 
 
@@ -433,7 +424,7 @@ A = TypeVar("A", bound=Assignable)
 
 @dataclass
 class ControllerComponent(Component):
-    """Declaration of a controller: sample period, inputs, latencies and policies."""
+    """Declaration of a controller, with sample period, inputs, latencies and policies."""
 
     kind = "controller"
 
@@ -576,11 +567,10 @@ def check_on_processor(
 def taking_over(
     name: str, design: ControllerProtocol, controller: ControllerProtocol
 ) -> ControllerProtocol:
-    """Return the new ``controller`` with the parameter values of the old controller ``design``.
+    """Return a controller with the parameter values of the controller ``design``.
 
-    Values that ``controller`` itself sets are kept. Raises :class:`ScenarioError` if the two
-    controllers have different signals. For a controller with an interface file, the message begins
-    with the file and line of the signal.
+    Values that ``controller`` itself sets are kept. Raises ``ScenarioError`` if both controllers
+    have different signals. For a controller in C, the message contains file and line of the signal.
     """
     check_controller(name, controller)
     place = controller.interface.place if isinstance(controller, Interfaced) else None
@@ -619,14 +609,14 @@ def taking_over(
 
 
 def with_values(controller: A, values: Mapping[str, object]) -> A:
-    """Return a copy of ``controller`` with the parameter values ``values``, by name."""
+    """Return a copy of a controller with other parameter values."""
     out = copy(controller)
     out.values = dict(values)
     return out
 
 
 def about_controller(controller: ControllerProtocol) -> dict[str, Any]:
-    """Return a description of the controller, or only its type if it is not :class:`Described`."""
+    """Return a description of a controller, or its type."""
     if not isinstance(controller, Described):
         return {"type": type(controller).__name__}
     about = controller.describe()

@@ -1,9 +1,8 @@
-"""Permissions to run the code that a recording, checkpoint or saved case names (docs/trust.md).
+"""Permission to execute the code that a recording, checkpoint or saved case names (docs/trust.md).
 
-To repeat a run, rtsim executes the scenario whose path the recording, checkpoint or case stores.
-Installed code may run. A file of the current project may run if its content equals the recorded
-content byte for byte. For other code, the user must name another scenario file or declare the
-recorded file as trusted.
+To repeat a run, rtsim executes a scenario file whose path is in another file. Installed code may
+run. A scenario file of the current project is permitted if its content is unchanged. For any other
+code, the user must name the file or declare it as trusted.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _GIVEN: ContextVar[Given] = ContextVar("trust", default=_NOTHING)
 
 @contextmanager
 def permitted(scenario: str | None = None, everything: bool = False) -> Iterator[None]:
-    """Within the context, permit all code, or run ``scenario`` instead of the recorded scenario."""
+    """Context manager that permits all code, or replaces the recorded scenario by ``scenario``."""
     before = _GIVEN.set(Given(scenario, everything))
     try:
         yield
@@ -54,12 +53,11 @@ def anything_given() -> bool:
 
 
 def project() -> Path | None:
-    """Return the folder that contains the user's own files, or ``None`` without such a folder.
+    """Return the folder with the user's own files, or ``None``.
 
-    Starting with the current folder and continuing with its parents, the function searches for a
-    folder with ``pyproject.toml`` or ``.git``. If the search finds no folder, the function returns
-    the current folder. Folders that can contain files of other users are excluded: home folders and
-    their parents, the root, and folders that every user can write to, such as ``/tmp``.
+    The folder is the nearest parent of the current folder with a file ``pyproject.toml`` or
+    ``.git``. Without such a parent, the result is the current folder. Folders that can contain
+    files of other users are excluded, such as ``/tmp``.
     """
     here = Path.cwd().resolve()
     too_wide = {Path(here.anchor), *_homes()}
@@ -84,7 +82,7 @@ def _everybodys(folder: Path) -> bool:
 
 
 def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
-    """Return the scenario to load for the file ``source``, which records the scenario's ``origin``.
+    """Return the scenario to load for the recording or checkpoint ``source``.
 
     Raises :class:`TrustError` if the code is not permitted.
     """
@@ -105,10 +103,10 @@ def scenario_to_load(origin: Mapping[str, Any], source: str) -> str:
 def check_compiled(
     path: Path, source: str, recorded: object = None, hash_of: Hash | None = None
 ) -> None:
-    """Raise :class:`TrustError` if the C code of interface file ``path`` is not permitted.
+    """Raise ``TrustError`` if the C code of an interface file is not permitted.
 
-    ``source`` is the file that names the interface file. To test changed C code, omit ``hash_of``:
-    the C code may then differ from the recorded code.
+    ``source`` is the file that names the interface file. Without ``hash_of``, the C code may differ
+    from the recorded code.
     """
     if why := _why_not(path, recorded, hash_of):
         raise TrustError(
@@ -118,7 +116,7 @@ def check_compiled(
 
 
 def check_device(url: str, source: str) -> None:
-    """Raise :class:`TrustError` if the device at ``url``, named in ``source``, is not permitted."""
+    """Raise ``TrustError`` if the device at ``url`` is not permitted."""
     if not _GIVEN.get().everything:
         raise TrustError(
             f"{source} was made with the device at {url}, which rtsim does not open by itself. "

@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rtsim.components.can_bus import CanFrame, PeriodicFrame, worst_latencies
-from rtsim.components.latency import Duplicate, Fixed, LatencyModel, Loss, Reorder, SerialLine
-from rtsim.components.medium import shared
+from rtsim.components.latency import Duplicate, Fixed, Loss, Reorder, SerialLine
+from rtsim.components.medium import LoadedMedium, PeriodicSender, SharedTransport, shared
 from rtsim.components.processor import Processor
 from rtsim.components.processor_tasks import FINISH
-from rtsim.core.tag import NS_PER_S
+from rtsim.core.tag import NS_PER_S, Period
 from rtsim.record.ages import Ages, Stage
 from rtsim.requirements.chains import Chain
 from rtsim.scenario.component import Component, readable
@@ -178,7 +177,7 @@ class _Terms:
             inner = getattr(inner, "inner", None)
         if not model.ordered:
             raise _NoBound(f"messages of {name} can overtake each other")
-        if shared(model) is not None:
+        if isinstance(model, SharedTransport):
             return self._on_medium(name, model)
         if isinstance(model, SerialLine):
             size = 8 * readable(component, self._components).size
@@ -189,22 +188,29 @@ class _Terms:
             raise _NoBound(f"the transport latency of {name} has no limit")
         return found
 
-    def _on_medium(self, name: str, model: LatencyModel) -> Bounds:
-        if not isinstance(model, CanFrame):
-            raise _NoBound(f"the medium of {name} has no analysis of latencies")
-        frames = []
+    def _on_medium(self, name: str, model: SharedTransport) -> Bounds:
+        """Return the bounds of the latency on a medium whose senders are all periodic."""
+        medium = model.medium
+        unknown = _NoBound(f"rtsim has no analysis of the latencies on {medium.name}")
+        if not isinstance(medium, LoadedMedium):
+            raise unknown
+        senders = []
         for sender, component in sorted(self._components.items()):
-            frame = shared(getattr(component, "transport", None))
-            if not isinstance(frame, CanFrame) or frame.bus.name != model.bus.name:
+            transport: Any = getattr(component, "transport", None)
+            own = shared(transport)
+            if own is None or own.medium.name != medium.name:
                 continue
-            period = getattr(component, "period", None)
-            if frame is not component.transport or period is None or not _is_regular(component):  # type: ignore[attr-defined]
-                raise _NoBound(f"{sender} sends on {model.bus.name} at times that vary")
-            frames.append(PeriodicFrame(sender, frame, math.floor(period.ns)))
-        longest = worst_latencies(frames)[name]
-        if longest is None:
-            raise _NoBound(f"{model.bus.name} is overloaded")
-        return Bounds(0, longest)
+            period = _regular_period(component)
+            if own is not transport or period is None:
+                raise _NoBound(f"{sender} sends on {medium.name} at times that vary")
+            values = readable(component, self._components).size
+            senders.append(PeriodicSender(sender, own, math.floor(period.ns), values))
+        rows = [row for row in medium.load(senders) if row.sender == name]
+        if len(rows) != 1 or not rows[0].analysed:
+            raise unknown
+        if rows[0].worst_latency_ns is None:
+            raise _NoBound(f"{medium.name} is overloaded")
+        return Bounds(0, rows[0].worst_latency_ns)
 
 
 _PROBLEMS: dict[type, str] = {
@@ -212,17 +218,16 @@ _PROBLEMS: dict[type, str] = {
 }  # fmt: skip
 
 
-def _is_regular(component: Component) -> bool:
-    """Return whether each message is sent at the same time after its tick."""
+def _regular_period(component: Component) -> Period | None:
+    """Return the period of a sender whose messages are all sent at the same time after a tick."""
     if isinstance(component, SensorComponent):
-        return True
-    return (
-        isinstance(component, ControllerComponent)
-        and component.options is None
-        and isinstance(component.compute, Fixed)
-        and component.period is not None
-        and component.compute.constant[0] <= component.period.ns
-    )
+        return component.period
+    if not isinstance(component, ControllerComponent) or component.options is not None:
+        return None
+    period, compute = component.period, component.compute
+    if period is None or not isinstance(compute, Fixed) or compute.constant[0] > period.ns:
+        return None
+    return period
 
 
 def _check_trigger(

@@ -1,4 +1,4 @@
-"""The solvers that integrate the differential equations of plants, and the protocol for new ones.
+"""Solvers for the differential equations of plants, and the protocol of solvers.
 
 :data:`SOLVERS` contains every solver that a scenario can choose by name.  Other packages register
 solvers with the entry point ``rtsim.solvers`` (docs/extending.md).
@@ -46,7 +46,6 @@ SOLVER_PARTS = ("name", "order", "stepper")
 
 
 def _checked(name: str, made: object) -> Solver:
-    """Return the solver ``made``; raise :class:`ScenarioError` if it is no solver ``name``."""
     if isinstance(made, type):
         raise ScenarioError(
             f"solver {name!r} is the class {made.__name__}; give an object, such as "
@@ -131,8 +130,8 @@ __getattr__, __dir__ = lazy_exports(__name__)
 
 
 def solver_named(name: str | Solver) -> Solver:
-    """Return the solver called ``name``; return a solver object unchanged.
+    """Return the solver with the name ``name``; return a solver object unchanged.
 
-    Raises :class:`rtsim.core.errors.UnknownName` if no solver has this name.
+    Raises ``rtsim.core.errors.UnknownName`` for an unknown name.
     """
     return SOLVERS.get_or_raise(name) if isinstance(name, str) else name

@@ -1,13 +1,12 @@
-"""Adaptive solvers, which choose the length of each step from an estimate of its error.
+"""Adaptive solvers, whose step length follows from an estimate of the error.
 
 An embedded pair of Runge-Kutta methods estimates the error. From one tag to the next, an adaptive
-solver takes as many internal steps (:mod:`rtsim.solve.internal_steps`) as its tolerance requires.
-The last internal step ends at the next tag. The step length follows Hairer, Norsett, Wanner,
-Solving Ordinary Differential Equations I, section II.4.
+solver takes as many internal steps as the tolerance requires. The last internal step ends at the
+next tag. The step length follows Hairer, Norsett, Wanner, Solving Ordinary Differential Equations
+I, section II.4.
 
-A ``budget`` limits the evaluations of the derivative in a solver frame, which is one step of the
-plant on its own grid. Tags and events within a solver frame do not increase the frame's budget.
-When the budget is used up, the option ``fallback`` decides how the frame ends.
+``budget`` limits the evaluations of the derivative during one step of the plant. If the budget is
+used up, the option ``fallback`` determines what happens.
 """
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ CLOSE = 1.01
 
 @in_both
 def first_step(words: Any, t: float) -> float:
-    """Return an estimate of the first step length (s); ``k[0]`` must be the derivative at ``now``.
+    """Return an estimate of the first step length (s); ``k[0]`` contains the derivative at ``now``.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I, section II.4.
     """
@@ -179,10 +178,9 @@ def first_step(words: Any, t: float) -> float:
 
 @in_both
 def embedded_step(words: Any, t: float, h: float) -> None:
-    """Compute one step of length ``h`` s from ``now`` to ``out``, with all stages.
+    """Compute one step of length ``h`` s from ``now`` to ``out``, and all its stages.
 
-    The derivative at ``now`` must already be in ``k[0]``.  The last row of the array ``a`` contains
-    the weights for the result ``out``, because the last stage is at the end of the step.
+    The derivative at ``now`` must already be in ``k[0]``.
     """
     now, out, c, a, k, f = words.now, words.out, words.c, words.a, words.k, words.f
     for i in range(1, c.size):
@@ -192,7 +190,7 @@ def embedded_step(words: Any, t: float, h: float) -> None:
 
 @in_both
 def begin(words: Any, t: float) -> None:
-    """Prepare the first internal step, which starts from the state ``x`` and the solver memory."""
+    """Prepare the first internal step from the state ``x`` and the solver memory."""
     f, now, k, memory, after = words.f, words.now, words.k, words.memory, words.after
     settings = words.settings
     assign(now, words.x)
@@ -212,7 +210,7 @@ def begin(words: Any, t: float) -> None:
 
 @in_both
 def go_on(words: Any, t: float) -> None:
-    """Prepare the next internal step, which starts at the end of the previous one."""
+    """Prepare the next internal step from the end of the previous one."""
     k, now = words.k, words.now
     assign(now, words.out)
     assign(k[0], k[k.shape[0] - 1])
@@ -284,14 +282,14 @@ def adaptive_internal_step(words: Any, t: float, rest: float) -> int:
 
 @in_both
 def failed(out: Any, why: int) -> int:
-    """Return the index of the first infinite or NaN state in ``out``, or ``why`` without one."""
+    """Return the index of the first state that is not finite, or ``why``."""
     bad: int = first_not_finite(out)
     return bad if bad >= 0 else why
 
 
 @in_both
 def finish(words: Any) -> int:
-    """Complete an internal step: store its last derivative in the memory and project the state."""
+    """Complete an internal step: store its last derivative, and project the state."""
     out, after, k = words.out, words.after, words.k
     after[KNOWN] = 0.0 if words.project != 0 else 1.0
     assign(after[SLOPE:], k[k.shape[0] - 1])
@@ -299,10 +297,10 @@ def finish(words: Any) -> int:
 
 
 def resident_retake(words: Any, t: float, h: float) -> int:
-    """Repeat the last internal step from time ``t`` (s) with the shorter length ``h`` (s).
+    """Repeat the last internal step from time ``t`` (s) with a shorter length ``h`` (s).
 
-    The search for an event can repeat a step many times. A solver with a ``budget`` interpolates
-    the state from the dense output instead, which needs no further evaluations.
+    The search for an event repeats a step many times. A solver with a ``budget`` interpolates
+    instead, which needs no evaluations.
     """
     k, after, now, out = words.k, words.after, words.now, words.out
     if words.settings[BUDGET] == math.inf:
@@ -318,20 +316,20 @@ def resident_retake(words: Any, t: float, h: float) -> int:
 
 
 def new_frame(memory: Any) -> None:
-    """Begin a new step on the plant's own grid with the full budget of evaluations."""
+    """Begin a new step of the plant with the full budget of evaluations."""
     memory[BEGAN] = memory[EVALUATIONS]
 
 
 @dataclass(frozen=True)
 class StepTolerance:
-    """The allowed error of each step: ``rtol`` times the size of a state, plus ``atol``.
+    """The allowed error of a step: ``rtol`` times the size of a state, plus ``atol``.
 
-    ``atol`` is in the unit of the state: one number for all states, or a mapping from names of
-    states to numbers.  ``most_steps`` limits the internal steps from one tag to the next, including
-    rejected ones; beyond the limit, the run ends with an error.
+    ``atol`` is one number for all states, or a mapping from names of states to numbers in their
+    units. ``most_steps`` limits the internal steps between two tags; beyond this limit, the run
+    ends with an error.
 
-    Raises :class:`ScenarioError` if a tolerance is not a finite number above 0, or if
-    ``most_steps`` is less than 1.
+    Raises ``ScenarioError`` for a tolerance that is not a finite positive number, or for
+    ``most_steps`` below 1.
     """
 
     rtol: float = 1e-6
@@ -340,7 +338,7 @@ class StepTolerance:
 
     @property
     def implicit(self) -> bool:
-        """Return whether the method is implicit and can take long steps on stiff equations."""
+        """Return whether the method is suitable for stiff equations."""
         return False
 
     @property
@@ -349,7 +347,7 @@ class StepTolerance:
 
     @property
     def name(self) -> str:
-        """The name of the method, followed by each setting that differs from its default."""
+        """The name of the method and all settings that differ from their defaults."""
         said = [
             f"{f.name}={getattr(self, f.name)}"
             for f in fields(self)
@@ -376,8 +374,8 @@ class StepTolerance:
     def of_states(self, bound: BoundModel) -> Vector:
         """Return ``atol`` for each element of the state, shape (n,).
 
-        If ``atol`` is a mapping, states without an entry get 1e-9. Raises :class:`UnknownName` for
-        a name that is not a state of the model.
+        States that are missing in a mapping get 1e-9. Raises :class:`UnknownName` for a name that
+        is not a state of the model.
         """
         states = bound.model.states
         if not isinstance(self.atol, Mapping):
@@ -392,13 +390,13 @@ class StepTolerance:
 
 @dataclass(frozen=True)
 class StepControl(StepTolerance):
-    """Base class of rtsim's own adaptive solvers, with their settings for the step length.
+    """Base class of rtsim's adaptive solvers.
 
-    - ``first``: length of the first step (s); 0 means that the solver estimates it.
-    - ``least``: shortest step (s).  If the tolerance requires a shorter step, the run ends with an
-      error.  Only a step that ends at a tag may be shorter.
+    - ``first`` is the length of the first step (s); 0 means an automatic choice.
+    - ``least`` is the shortest step length (s); if the tolerance needs a shorter step, the run ends
+      with an error. Only the last step before a tag may be shorter.
     - ``most``: longest step (s).
-    - ``safety``: factor between 0 and 1 for the length of the next step.
+    - ``safety`` is a factor between 0 and 1 for the length of the next step.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """
@@ -435,9 +433,9 @@ class StepControl(StepTolerance):
         return int(self.tableau.order)
 
     def arrays(self, bound: BoundModel, last: float) -> dict[str, Any]:
-        """Return the arrays of an adaptive method, without the arrays that every solver has.
+        """Return the arrays of an adaptive method.
 
-        The value ``last`` is stored as the last element of the array ``settings``.
+        ``last`` is the last element of the array ``settings``.
         """
         n, table = bound.model.states.size, self.tableau
         settings = np.zeros(MOST_STEPS + 2)
@@ -466,9 +464,11 @@ class Adaptive(StepControl):
 
     :class:`StepControl` explains ``first``, ``least``, ``most`` and ``safety``.
 
-    - ``budget``: evaluations of the derivative per solver frame; ``None`` means no limit.
-    - ``fallback``: action when the budget is used up. With ``"step"``, the solver takes a single
-      internal step to each remaining tag of the frame. With ``"stop"``, the run ends with an error.
+    - ``budget`` limits the evaluations of the derivative during one step of the plant; ``None``
+      means no limit.
+    - ``fallback`` determines what happens if the budget is used up. With ``"step"``, the solver
+      takes one internal step to each remaining tag of the plant's step. With ``"stop"``, the run
+      ends with an error.
 
     Raises :class:`ScenarioError` for a value outside its range.
     """

@@ -1,12 +1,10 @@
-"""The protocol of a solver, and the coefficient tables (tableaus) of Runge-Kutta methods.
+"""The protocol of solvers, and the coefficients (tableaus) of Runge-Kutta methods.
 
 A solver integrates a plant from one tag to the next and ends exactly there.  The solver chooses the
-number of internal steps.  The new state is provisional: the plant adopts the state when the run
-commits the tag.
+number of internal steps. The new state is provisional until the run commits the tag.
 
-Some solvers keep values from step to step in the solver memory, for example the next step length or
-past derivatives. The method :meth:`Stepper.accept` commits the new solver memory. If a step is
-discarded, the old solver memory stays valid.
+Some solvers have a memory, for example of the next step length or of past derivatives.
+``Stepper.accept`` commits the new memory. If a step is discarded, the old memory stays valid.
 """
 
 from __future__ import annotations
@@ -53,10 +51,10 @@ The plant then enlarges the history and repeats the advance.
 
 @dataclass(frozen=True)
 class Stall:
-    """The internal step that an adaptive solver could not complete.
+    """An internal step that an adaptive solver could not complete.
 
-    The step begins at ``t`` s in the state ``x``, shape (n,), and is ``length`` s long.  The field
-    ``tried`` is the number of internal steps since the last tag, including rejected steps.
+    The step begins at ``t`` s in the state ``x``, shape (n,), and is ``length`` s long. ``tried``
+    is the number of internal steps since the last tag.
     """
 
     t: float
@@ -66,9 +64,9 @@ class Stall:
 
 
 class Stepper(Protocol):
-    """Protocol of a stepper, which integrates one model and stores the solver memory.
+    """Protocol of a stepper, which integrates one model and has a memory.
 
-    The method ``stepper`` of a :class:`Solver` creates the stepper.
+    ``Solver.stepper`` creates a stepper.
     """
 
     def advance(
@@ -77,35 +75,35 @@ class Stepper(Protocol):
         """Integrate the state ``x`` from ``from_ns`` to ``to_ns`` and store the result in ``out``.
 
         ``x`` and ``out`` have shape (n,). The discrete values ``z``, inputs ``u`` and parameters
-        ``p`` stay constant during the advance, and ``x`` is not changed.
+        ``p`` are constant in this time.
 
-        Returns :data:`GOOD`, the index of the first element of ``out`` that is not finite, or an
-        error code such as :data:`TOO_SMALL`, :data:`TOO_MANY` or :data:`OUT_OF_BUDGET`.
+        Returns ``GOOD``, the index of the first element of ``out`` that is not finite, or an error
+        code such as ``TOO_SMALL``.
         """
         ...
 
     def accept(self) -> None:
-        """Commit the solver memory of the last ``advance``, whose result is the new state."""
+        """Commit the memory after the last ``advance``."""
         ...
 
     def forget(self) -> None:
-        """Clear the memory of earlier steps after a change of x, z, u or p between steps."""
+        """Clear the memory after a change of x, z, u or p between steps."""
         ...
 
     def save(self) -> dict[str, Any]:
-        """Return the memory after the last committed step as plain data, for a checkpoint."""
+        """Return the committed memory as plain data, for a checkpoint."""
         ...
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restore the memory from the data that :meth:`save` returned."""
+        """Restore a memory that ``save`` returned."""
         ...
 
 
 class Solver(Protocol):
-    """Protocol of a solver, which is a numerical method with its settings.
+    """Protocol of solvers; a solver is a numerical method with its settings.
 
-    A solver can have an attribute ``plain_bits``, which is True if plain Python and machine code
-    give equal results bit for bit.  A run can then change between plain Python and machine code.
+    The optional attribute ``plain_bits`` is True if plain Python and machine code give exactly
+    equal results. A run with such a solver can begin in plain Python and continue in machine code.
     """
 
     @property
@@ -113,7 +111,7 @@ class Solver(Protocol):
 
     @property
     def order(self) -> int:
-        """The order of convergence: the error of a run falls with this power of the step length."""
+        """Order of convergence: the power of the step length to which errors are proportional."""
         ...
 
     def stepper(self, bound: BoundModel) -> Stepper:
@@ -123,11 +121,11 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Tableau:
-    """The coefficients of an explicit Runge-Kutta method in Butcher's notation, as exact fractions.
+    """The coefficients of an explicit Runge-Kutta method (Butcher tableau), as exact fractions.
 
-    ``a`` is the strictly lower triangle: row i has i entries.  ``b`` contains the weights and ``c``
-    the nodes, one for each of the s stages. Raises :class:`ScenarioError` if row i of ``a`` does
-    not sum to ``c[i]``, or if the weights do not sum to 1.
+    ``a`` is a strictly lower triangle, whose row i has i entries. ``b`` contains the weights and
+    ``c`` the nodes of the s stages. Raises ``ScenarioError`` if a row of ``a`` does not sum to its
+    node, or if the weights do not sum to 1.
     """
 
     name: str
@@ -147,7 +145,7 @@ class Tableau:
 
     @property
     def first_same_as_last(self) -> bool:
-        """Return whether the derivative at the end of a step is the first stage of the next."""
+        """Return whether the last stage of a step is the first stage of the next step."""
         return self.a[-1] == self.b[:-1] and self.b[-1] == 0
 
 
@@ -155,13 +153,13 @@ class Tableau:
 class EmbeddedTableau(Tableau):
     """The coefficients of an embedded Runge-Kutta pair with dense output.
 
-    The fields ``lower`` and ``hat``, shape (s,), contain the order and the weights of the embedded
-    method. The field ``dense``, shape (s, d), gives the weights at the fraction theta (0 to 1) of a
-    step: ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.
+    ``lower`` is the order and ``hat`` (s,) contains the weights of the embedded method. The field
+    ``dense``, shape (s, d), gives the weights at the fraction theta (0 to 1) of a step:
+    ``b_i(theta) = sum_j dense[i][j] theta^(j+1)``.
 
     The last stage of a step must be the first stage of the next step. The weights ``hat`` must sum
-    to 1. The sum of row i of ``dense`` must be the weight ``b[i]``. Raises :class:`ScenarioError`
-    for other coefficients.
+    to 1. Row i of ``dense`` must sum to the weight ``b[i]``. Raises :class:`ScenarioError` for
+    other coefficients.
     """
 
     hat: tuple[Fraction, ...] = ()
@@ -222,7 +220,7 @@ class NystromTableau:
 
 
 def lower_triangle(rows: Sequence[Sequence[Fraction | float]]) -> NDArray[np.float64]:
-    """Return a strictly lower triangular matrix, given by its rows, as an array of shape (s, s)."""
+    """Return an array (s, s) with the rows of a strictly lower triangle."""
     out = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         out[i, : len(row)] = [float(v) for v in row]

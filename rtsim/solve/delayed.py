@@ -1,7 +1,7 @@
-"""Extension of rtsim's own solvers to models with delayed signals.
+"""Extend rtsim's solvers to models with delayed signals.
 
-Each internal step adds one row to the history of the delayed signals. A break is a time at which a
-derivative of the solution jumps because of a delay. Internal steps end at breaks.
+Each internal step adds a row to the history of the signals. A break is a time at which a derivative
+of the solution jumps because of a delay. Internal steps end at breaks.
 """
 
 from __future__ import annotations
@@ -90,9 +90,8 @@ def find_slopes(words: Any, table: Any, t: float, taken: float) -> None:
 def write_row(words: Any, table: Any, n: int, t: float, taken: float, length: float) -> None:
     """Store an internal step in row ``n`` of the history.
 
-    The step starts at time ``t`` (s) and is ``taken`` s long. The dense output of the solver covers
-    a step of ``length`` s. If the step was shortened without a new dense output, ``length`` is
-    greater than ``taken``.
+    The step begins at time ``t`` (s) and is ``taken`` s long. The dense output of the step covers
+    ``length`` s. After a shortening of the step, ``length`` exceeds ``taken``.
     """
     rows, elements = table.rows, table.elements
     row = rows[n % rows.shape[0]]
@@ -144,7 +143,7 @@ def state_over(words: Any, table: Any, i: int, taken: float, coefficients: Any) 
 
 @in_both
 def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
-    """Evaluate the signals ``model.lines`` at evenly spaced times of the internal step."""
+    """Evaluate the signals in ``model.lines`` at evenly spaced times of the internal step."""
     nodes, y, began, out = table.nodes_v, table.y, table.began, words.out
     degree = nodes.shape[0] - 1
     call_at(words, table.lines_now, t, began, nodes[0])
@@ -156,7 +155,7 @@ def find_nodes(words: Any, table: Any, t: float, taken: float) -> None:
 
 @in_both
 def line_over(table: Any, i: int, coefficients: Any) -> None:
-    """Compute the polynomial of signal ``i`` from the values that :func:`find_nodes` stored."""
+    """Compute the polynomial of signal ``i`` from the stored values."""
     fit, nodes = table.fit, table.nodes_v
     first = nodes[0, i]
     coefficients[0] = first
@@ -214,7 +213,7 @@ def last_row(table: Any, count: int) -> Any:
 
 @in_both
 def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
-    """Return whether a delayed signal jumps at time ``t`` (s) because a component wrote a value.
+    """Return whether a delayed signal jumps at ``t`` (s) because a component changed a value.
 
     With ``of=STATE``, only delayed states are tested. Otherwise, only the other signals are tested.
     """
@@ -234,7 +233,7 @@ def jump_by_write(words: Any, table: Any, t: float, of: int) -> bool:
 
 @in_both
 def passes(words: Any, table: Any, t: float, j: int) -> bool:
-    """Return whether the output of delay ``j`` directly affects a delayed signal."""
+    """Return whether the output of delay ``j`` is itself delayed."""
     began, v, live = table.began, table.v, table.live
     if v.size == 0:
         return False
@@ -253,9 +252,9 @@ def passes(words: Any, table: Any, t: float, j: int) -> bool:
 
 @in_both
 def arrivals(table: Any, t: float, j: int, of: int) -> float:
-    """Find the breaks that the delayed time ``t`` - lag ``j`` (s) has reached since the last step.
+    """Find the breaks that the delayed time of delay ``j`` has reached since the last step.
 
-    Returns the lowest order of a derivative that jumps there, or ``_NEVER`` without a break.
+    Returns the lowest order of a derivative that jumps, or ``_NEVER``.
     """
     after, breaks = table.after, table.breaks
     lag, snapped = table.lag[j], snapped_at(table) + j
@@ -284,7 +283,7 @@ def arrivals(table: Any, t: float, j: int, of: int) -> float:
 
 @in_both
 def begin_internal_step(words: Any, table: Any, t: float) -> int:
-    """Store time ``t`` (s) as a break if a derivative jumps at ``t``.
+    """Store the time ``t`` (s) as a break if a derivative jumps there.
 
     Returns 1 for a break, 0 for none, or :data:`HISTORY_FULL`.
     """
@@ -323,7 +322,7 @@ def begin_internal_step(words: Any, table: Any, t: float) -> int:
 
 @in_both
 def kept_since(table: Any) -> float:
-    """Return the oldest time (s) for which the delays still need the history."""
+    """Return the oldest time (s) for which the history is still necessary."""
     most, longest = table.most, 0.0
     for j in range(most.size):
         if most[j] > longest:
@@ -343,7 +342,7 @@ from the dense output.
 
 @in_both
 def longest_step(table: Any, t: float, rest: float) -> float:
-    """Return the length (s) of the next step, which ends at or before the next break.
+    """Return the length (s) of the next step, which must not go beyond a break.
 
     The shortest nonzero lag limits the step. A variable lag limits the step by its least value, and
     :func:`cut_at_break` finds its breaks.
@@ -367,10 +366,10 @@ def longest_step(table: Any, t: float, rest: float) -> float:
 
 @in_both
 def crossing(words: Any, table: Any, t: float, taken: float) -> float:
-    """Return the fraction of the internal step at which a delayed time first equals a break.
+    """Return the fraction of the internal step at which a delayed time first reaches a break.
 
-    A delayed time is the present time minus a variable lag. For the delay ``j`` that reaches a
-    break first, ``snaps[j]`` becomes 1 or -1. If no delayed time passes a break, the result is 2.
+    For the delay ``j`` that reaches a break first, ``snaps[j]`` becomes 1 or -1. The result is 2 if
+    no delayed time reaches a break.
     """
     after, lag, y, how, out, z = table.after, table.lag, table.y, table.lags, words.out, words.z
     u, p, snaps = words.u, words.p, table.snaps
@@ -409,7 +408,7 @@ def crossing(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
-    """End the step at the first break that a delayed time reaches; return the step's length."""
+    """Shorten the step to the first break that a delayed time reaches; return its length."""
     for _ in range(8):
         part = crossing(words, table, t, taken)
         if part > 1.0 - 1e-12:
@@ -421,7 +420,7 @@ def cut_at_break(words: Any, table: Any, t: float, taken: float) -> float:
 
 @in_both
 def inner_internal_step(words: Any, table: Any, t: float, rest: float) -> int:
-    """Take one internal step of at most ``rest`` s, and add it to the history."""
+    """Take one internal step of at most ``rest`` s, and add the step to the history."""
     after, own, settings, how = table.after, table.own, table.settings, table.lags
     inner_notes, notes, rows = table.inner_notes, table.notes, table.rows
     found = begin_internal_step(words, table, t)
@@ -460,9 +459,9 @@ def inner_internal_step(words: Any, table: Any, t: float, rest: float) -> int:
 
 @in_both
 def finish_internal_step(table: Any, end: float, whole: bool) -> None:
-    """Update the memory at time ``end`` (s), the end of an internal step.
+    """Update the memory at the end of an internal step.
 
-    ``whole`` is False if the step was shortened.
+    ``whole`` is False after a shortening of the step.
     """
     snaps, snapped = table.snaps, snapped_at(table)
     for j in range(snaps.size):
@@ -478,7 +477,7 @@ def finish_internal_step(table: Any, end: float, whole: bool) -> None:
 
 
 def delayed_internal_step(words: Any, t: float, rest: float) -> int:
-    """Take the next internal step from time ``t`` (s), of a length of at most ``rest`` s."""
+    """Take the next internal step from time ``t`` (s), at most ``rest`` s long."""
     p = words.p
     table = past_at(p[p.size - 1])
     notes, live, own, after, began = table.notes, table.live, table.own, table.after, table.began
@@ -519,11 +518,6 @@ CUBIC = 3
 
 
 def _fit(degree: int) -> NDArray[np.float64]:
-    """Return the matrix (degree + 1, degree + 1) that fits a polynomial to evenly spaced values.
-
-    The matrix maps the values to the coefficients. Its rational elements are exact before they are
-    rounded, because NumPy's linear solver gives different bits on different processors.
-    """
     columns = []
     for m in range(degree + 1):
         column = [Fraction(1)]
@@ -537,10 +531,10 @@ def _fit(degree: int) -> NDArray[np.float64]:
 
 
 def with_history(method: Method, bound: BoundModel) -> Method:
-    """Return ``method``, extended to a model with delays.
+    """Return ``method``, extended to models with delays.
 
-    The extended method stores the history of the delayed signals. Its steps end at breaks. Raises
-    :class:`ScenarioError` if a lag is a function and the solver has a budget of evaluations.
+    Its steps end at breaks. Raises :class:`ScenarioError` if a lag is a function and the solver has
+    a budget of evaluations.
     """
     history, model = bound.history, bound.model
     assert history is not None

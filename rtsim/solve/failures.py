@@ -1,4 +1,4 @@
-"""Error messages for failed advances, with a diagnosis from evaluations of the derivative."""
+"""Error messages with a diagnosis for failed integrations."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _LARGEST = 1e300
 
 
 def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
-    """Return the derivative of a model as a function of time and state, for constant z, u and p.
+    """Return the derivative of a model as a function of time and state.
 
-    ``vectors`` are z, u and p. The function returns infinity where the model divides by zero, and
-    nan where the model raises another error.
+    ``vectors`` are z, u and p. A division by zero gives infinity, and any other error in the model
+    gives nan.
     """
     at, out = np.zeros(bound.model.states.size), np.zeros(bound.model.states.size)
     derivative = bound.derivative.on(at, *(v.copy() for v in vectors), out)
@@ -77,7 +77,7 @@ def slope_of(bound: BoundModel, vectors: tuple[Vector, ...]) -> Slope:
 
 @dataclass(frozen=True)
 class Point:
-    """A time (s), the state at this time and its derivative, both of shape (n,)."""
+    """A time (s), with the state and its derivative (n,) at this time."""
 
     t: float
     x: Vector
@@ -93,11 +93,11 @@ Kind = Literal["jump", "pole", "edge", "overflow"]
 
 @dataclass(frozen=True)
 class Change:
-    """A sudden change of one state's derivative between two neighbouring points.
+    """A sudden change of a state's derivative between two points.
 
-    ``kind`` is ``"jump"``, or ``"pole"`` if the derivative grows without bound, or ``"overflow"``
-    if the derivative exceeds the largest floating-point number. ``kind`` is ``"edge"`` in all other
-    cases with a derivative that is not finite at the second point, ``behind``.
+    ``kind`` is ``"jump"``, ``"pole"`` for a derivative that grows without bound, or ``"overflow"``
+    for one that exceeds the largest floating-point number. ``kind`` is ``"edge"`` for any other
+    derivative that is not finite at the second point.
     """
 
     kind: Kind
@@ -111,11 +111,11 @@ class Change:
 
 
 def change_between(slope: Slope, a: Point, b: Point, scale: Vector) -> Change | None:
-    """Return the sudden change of the derivative on the line from ``a`` to ``b``, or ``None``.
+    """Return the sudden change of the derivative between two points, or ``None``.
 
-    The search halves the line from ``a`` to ``b`` repeatedly, and continues in the half in which
-    the derivative changes more. In shorter intervals, a continuous derivative changes less. A jump
-    of the derivative keeps its size. ``scale``, shape (n,), weights the states.
+    The search halves the line between the points repeatedly, and continues where the derivative
+    changes more. A continuous derivative changes less in a shorter interval; a jump keeps its size.
+    ``scale``, shape (n,), weights the states.
     """
     first = a
     if not b.finite:
@@ -176,7 +176,7 @@ def _edge(slope: Slope, first: Point, a: Point, b: Point) -> Change | None:
 
 @dataclass
 class Explored:
-    """Result of the search for sudden changes after a solver has failed."""
+    """Sudden changes that were found after a failure of the solver."""
 
     tried: int = 0
     covered: float = 0.0
@@ -196,12 +196,11 @@ class Explored:
 def explore(
     slope: Slope, begin: tuple[float, Vector], h: float, end: float, rtol: float, atol: Vector
 ) -> Explored:
-    """Search for sudden changes of the derivative after a solver has failed.
+    """Search for sudden changes of the derivative after a failure of the solver.
 
-    The search repeats the integration with the method ``dp54`` and at most :data:`TRIALS` steps.
-    ``begin`` contains the time (s) and the state at the start. ``h`` is the length of the first
-    step (s). Only steps with an error of at least 5 % of the tolerance are examined for sudden
-    changes.
+    The search integrates with the method ``dp54`` in at most ``TRIALS`` steps. ``begin`` contains
+    the time (s) and the state at the beginning. ``h`` is the length of the first step (s). Only
+    steps with an error of at least 5 % of the tolerance are examined.
     """
     table, out = DP54_TABLEAU, Explored()
     a, c = lower_triangle(table.a), weights(table.c)
@@ -258,11 +257,6 @@ def _sudden(slope: Slope, points: list[Point], scale: Vector) -> Change | None:
 
 
 def _explains(change: Change, error: float, taken: float, scale: Vector) -> bool:
-    """Return whether a sudden change of the derivative is large enough to explain the step's error.
-
-    A jump can cause only a limited error, because the weights of the error estimate add up to less
-    than 1/2.
-    """
     if change.kind != "jump" or not math.isfinite(error):
         return True
     return bool(taken * change.size / scale[change.state] >= 2.0 * error * math.sqrt(scale.size))
@@ -296,8 +290,8 @@ class Trouble:
     """A failed advance.
 
     The advance began at ``begin``, a time (s) and a state (n,), and should have reached ``end``
-    (s). ``vectors`` are z, u and p. ``tolerance`` is the solver, or ``None`` for a solver without
-    a tolerance.
+    (s). ``vectors`` are z, u and p. ``tolerance`` is the solver, or ``None`` if the solver has no
+    tolerance.
     """
 
     bound: BoundModel
@@ -309,7 +303,7 @@ class Trouble:
 
 
 def what_it_looks_like(trouble: Trouble) -> str:
-    """Return a text with the probable cause and a remedy, or an empty text if none was found."""
+    """Return a text with the probable cause and a remedy, or ""."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return _looks(trouble)
@@ -440,7 +434,7 @@ def why_it_failed(
     step: object,
     result: int,
 ) -> ModelError:
-    """Return the error for an integration whose result is not ``GOOD``.
+    """Return the error for an integration with another result than ``GOOD``.
 
     Args:
         plant: Name of the plant.

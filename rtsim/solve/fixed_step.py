@@ -1,9 +1,9 @@
-"""Solvers with a fixed step, which take one step from each tag to the next.
+"""Solvers with one fixed step from each tag to the next.
 
 - Explicit Runge-Kutta methods: ``euler``, ``midpoint``, ``rk4``, or any other tableau.
-- The multistep method of Adams, Bashforth and Moulton: ``abm4``.
-- Nystrom's method ``rkn4`` for q'' = f(t, q, q'), and the semi-implicit Euler method. Both methods
-  need states in pairs: the velocity of a position ``q`` is declared with ``derivative_of="q"``.
+- ``abm4`` is the multistep method of Adams, Bashforth and Moulton.
+- Nystrom's method ``rkn4`` for q'' = f(t, q, q'), and the semi-implicit Euler method. Two methods
+  need pairs of states: the velocity of a position ``q`` is declared with ``derivative_of="q"``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ state at one stage.
 def explicit_step(words: Any, t: float, h: float) -> int:
     """Compute one step of an explicit Runge-Kutta method from ``x`` to ``out``, of length ``h`` s.
 
-    The argument table ``words`` has the layout :data:`EXPLICIT_LAYOUT`.  Returns :data:`GOOD`, or
-    the index of the first element of ``out`` that is not finite.
+    The table ``words`` has the layout ``EXPLICIT_LAYOUT``. Returns :data:`GOOD`, or the index of
+    the first element of ``out`` that is not finite.
     """
     f, x, out, y, a, b, c = words.f, words.x, words.out, words.y, words.a, words.b, words.c
     k = words.k
@@ -82,7 +82,6 @@ class ExplicitRungeKutta(_OfTableau):
 
 
 def explicit_arrays(tableau: Tableau | NystromTableau) -> dict[str, Any]:
-    """Return the coefficients as the arrays ``a``, ``b`` and ``c`` of :data:`EXPLICIT_LAYOUT`."""
     a, b, c = tableau.a, tableau.b, tableau.c
     return {"a": lower_triangle(a), "b": weights(b), "c": weights(c)}
 
@@ -155,11 +154,10 @@ the beginning of the step.
 
 @in_both
 def adams_step(words: Any, t: float, h: float) -> int:
-    """Compute one Adams-Bashforth-Moulton step from ``x`` to ``out``, of length ``h`` s.
+    """Compute one Adams-Bashforth-Moulton step of length ``h`` s from ``x`` to ``out``.
 
-    The argument table ``words`` has the layout :data:`ADAMS_LAYOUT`.  While fewer than three past
-    derivatives are known, RK4 computes the step.  Returns :data:`GOOD`, or the index of the first
-    element of ``out`` that is not finite.
+    The table ``words`` has the layout ``ADAMS_LAYOUT``. The first three steps are computed with
+    RK4. Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """
     f, x, out, y, memory, after = words.f, words.x, words.out, words.y, words.memory, words.after
     k, now = words.k, words.now
@@ -233,10 +231,10 @@ positions.
 
 @in_both
 def nystrom_step(words: Any, t: float, h: float) -> int:
-    """Compute one Runge-Kutta-Nystrom step from ``x`` to ``out``, of length ``h`` s.
+    """Compute one Runge-Kutta-Nystrom step of length ``h`` s from ``x`` to ``out``.
 
-    The argument table ``words`` has the layout :data:`NYSTROM_LAYOUT`.  Returns :data:`GOOD`, or
-    the index of the first element of ``out`` that is not finite.
+    The table ``words`` has the layout ``NYSTROM_LAYOUT``. Returns :data:`GOOD`, or the index of the
+    first element of ``out`` that is not finite.
     """
     f, x, out, y, abar, a, k = words.f, words.x, words.out, words.y, words.abar, words.a, words.k
     bbar, b, c, pairs = words.bbar, words.b, words.c, words.pairs
@@ -265,7 +263,7 @@ def nystrom_step(words: Any, t: float, h: float) -> int:
 
 @dataclass(frozen=True)
 class Nystrom(_OfTableau):
-    """A fixed-step solver for any :class:`NystromTableau`; states must be pairs q and dq/dt."""
+    """A fixed-step solver with any ``NystromTableau``; the states must be pairs q and dq/dt."""
 
     tableau: NystromTableau
 
@@ -280,10 +278,10 @@ class Nystrom(_OfTableau):
 
 
 def paired_states(model: Model, solver: str) -> Vector:
-    """Return the indices of all positions, followed by the indices of their velocities, shape (n,).
+    """Return the indices of all positions, then the indices of their velocities, shape (n,).
 
-    Positions and velocities have the same order.  ``solver`` is the name of the solver in the error
-    message.  Raises :class:`ScenarioError` if a state belongs to no pair.
+    Positions and velocities have the same order. Error messages contain the name of the solver,
+    ``solver``. Raises ``ScenarioError`` for a state without a partner.
     """
     q: list[int] = []
     v: list[int] = []
@@ -318,8 +316,8 @@ PAIRED_LAYOUT = STEP_LAYOUT.extended("a semi-implicit Euler step", pairs=("state
 def semi_implicit_step(words: Any, t: float, h: float) -> int:
     """Compute one semi-implicit Euler step from ``x`` to ``out``, of length ``h`` s.
 
-    The argument table ``words`` has the layout :data:`PAIRED_LAYOUT`.  Returns :data:`GOOD`, or the
-    index of the first element of ``out`` that is not finite.
+    The table ``words`` has the layout ``PAIRED_LAYOUT``. Returns :data:`GOOD`, or the index of the
+    first element of ``out`` that is not finite.
     """
     x, out, pairs, k = words.x, words.out, words.pairs, words.k
     half = pairs.size // 2

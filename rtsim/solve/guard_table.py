@@ -1,17 +1,15 @@
-"""Search for the zero crossings of a plant's guards within an internal step.
+"""Find the zero crossings of guards within an internal step.
 
-The search evaluates each guard at several points of the internal step (:data:`PARTS`). The solver's
-dense output gives the state at each point. If a guard approaches zero and then moves away, it may
-have crossed zero twice between two points. The search therefore also evaluates the guard at its
-turning point. Two crossings between neighbouring points remain undetected if the values at the
-points do not indicate a turning point.
+Each guard is evaluated at several points of the internal step (``PARTS``). The dense output of the
+solver gives the state at these points. A guard that approaches zero and moves away again may have
+crossed zero twice between two points. The guard is therefore also evaluated at its turning point.
+Two crossings between neighbouring points are missed if the values show no turning point.
 
-A guard *flips* where its sign changes in the declared direction. A guard also flips where it
-reaches exactly zero in the declared direction and stays zero. For example, a condition changes from
-1.0 to 0.0.
+A guard *flips* when its sign changes in the declared direction. A guard also flips when it reaches
+zero in the declared direction and stays there. For example, a condition changes from 1.0 to 0.0.
 
-The guard table is an argument table (:mod:`rtsim.equations.addresses`) with all data that the
-search reads and writes. :class:`rtsim.solve.guarded.Guarded` creates the table.
+The guard table is an argument table (``rtsim.equations.addresses``) with all data of the search.
+:class:`rtsim.solve.guarded.Guarded` creates the table.
 """
 
 from __future__ import annotations
@@ -138,9 +136,9 @@ def sign(value: float) -> float:
 
 @in_both
 def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Evaluate all guards at the fraction ``part`` of an internal step, and store them in ``g``.
+    """Evaluate all guards at a fraction of the internal step, and store them in ``g``.
 
-    The internal step starts at time ``t`` (s) and is ``taken`` s long. ``g`` has the shape (m,).
+    The internal step begins at time ``t`` (s) and is ``taken`` s long. ``g`` has the shape (m,).
     """
     if part <= 0.0:
         call_at(table, table.guard, t, table.now, g)
@@ -153,26 +151,23 @@ def values_at(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def bends(f: float, near: float, far: float) -> bool:
-    """Return whether a guard may have a turning point close to the beginning or end of the step.
+    """Return whether a guard may turn back close to the beginning or the end of the step.
 
-    ``f`` is the guard's distance from zero at the beginning or end. ``near`` and ``far`` are the
-    guard's distances from zero at the two points of the step that follow. A turning point is
-    possible if the distance grows faster and faster from point to point.
+    ``f`` is the guard's distance from zero at this end. ``near`` and ``far`` are the distances at
+    the next two points. The guard may turn back if its distance grows faster and faster.
     """
     return 0.0 < f < near and (near - f) * _STRAIGHT < far - near
 
 
 @in_both
 def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int) -> Any:
-    """Bracket a turning point of guard ``i`` between the points ``end`` and ``inner``.
+    """Bracket a turning point of a guard beside an end of the internal step.
 
-    ``end`` is the index of the first or last point of the internal step, and ``inner`` the index of
-    the point beside it. For example, a reset can leave a ball under the floor, as deep as the ball
-    falls in 1 ns.
+    ``end`` is the index of the first or last point, and ``inner`` that of its neighbour.
 
-    Returns three fractions of the internal step, and the guard's distances from zero at these
-    fractions. The second distance is the smallest. If the guard is nearest to zero at ``end``, the
-    second fraction is :data:`NOWHERE`.
+    Returns three fractions of the internal step, and the guard's distances from zero there. The
+    second distance is the smallest. The second fraction is ``NOWHERE`` if the guard is nearest to
+    zero at the end itself.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[end, i])
@@ -191,12 +186,12 @@ def turn_beside(table: Any, t: float, taken: float, i: int, end: int, inner: int
 
 @in_both
 def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
-    """Search near the point ``PARTS[j]`` for a time at which guard ``i`` has the opposite sign.
+    """Search near the point ``PARTS[j]`` for a time at which a guard has the opposite sign.
 
-    Returns the time as a fraction of the internal step, or ``NOWHERE`` if the guard moves away
-    again before it reaches zero. Point ``j`` must be an end of the internal step, or the guard must
-    be at least as near to zero at point ``j`` as at both neighbours. The search fits parabolas
-    through three points. Where a parabola gives no usable time, the search uses the golden section.
+    Returns the time as a fraction of the internal step, or ``NOWHERE``. The guard must be nearer to
+    zero at point ``j`` than at its neighbours, unless point ``j`` is an end of the step. The search
+    fits parabolas through three points. The search uses parabolas or, where they fail, the golden
+    section.
     """
     rows, g = table.g, table.g[POINTS]
     side = sign(rows[j, i])
@@ -238,10 +233,10 @@ def turning_point(table: Any, t: float, taken: float, i: int, j: int) -> float:
 def bracketed(
     table: Any, t: float, taken: float, i: int, low: float, high: float, behind: float
 ) -> float:
-    """Return where guard ``i`` crosses zero, as a fraction of the internal step in [low, high].
+    """Return the fraction of the internal step at which a guard crosses zero.
 
-    ``behind`` is the sign of the guard after the crossing. The slope of the guard at the crossing
-    is stored in ``flips``. The method is false position with the Illinois modification.
+    ``behind`` is the sign after the crossing. The slope of the guard is stored in ``flips``. The
+    method is regula falsi with the Illinois modification.
     """
     g = table.g[POINTS]
     values_at(table, t, low, taken, g)
@@ -284,11 +279,10 @@ def bracketed(
 
 @in_both
 def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> Any:
-    """Locate by bisection the time at which guard ``i`` begins or ceases to be exactly zero.
+    """Find by bisection the time at which a guard begins or ceases to be exactly zero.
 
-    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at the
-    fraction ``other``. Returns two neighbouring fractions: the guard is zero at the first, and
-    nonzero at the second.
+    The guard is zero at the fraction ``zero`` of the internal step, and nonzero at the fraction
+    ``other``. Returns two neighbouring fractions, the first with a guard of zero.
     """
     g = table.g[POINTS]
     for _ in range(_TRIALS):
@@ -305,7 +299,7 @@ def stands_until(table: Any, t: float, taken: float, i: int, zero: float, other:
 
 @in_both
 def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
-    """Evaluate all guards at the fraction ``part`` of the step, which may exceed 1."""
+    """Evaluate all guards at a fraction of the step, which may exceed 1."""
     if part <= 1.0:
         values_at(table, t, part, taken, g)
         return
@@ -320,11 +314,11 @@ def just_after(table: Any, t: float, part: float, taken: float, g: Any) -> None:
 
 @in_both
 def jumps(table: Any, t: float, taken: float, i: int, zero: float, other: float) -> bool:
-    """Return whether guard ``i`` jumps to zero or from zero.
+    """Return whether a guard jumps to zero or from zero.
 
-    The guard is exactly zero at the fraction ``zero`` of the internal step, and nonzero at the
-    fraction ``other``. The guard jumps if its magnitude directly beside the zero exceeds half of
-    its magnitude 1e-8 s farther away.
+    The guard is zero at the fraction ``zero`` of the internal step, and nonzero at the fraction
+    ``other``. A jump is assumed if the guard directly beside the zero exceeds half of its value
+    1e-8 s farther away.
     """
     g = table.g[POINTS]
     _, edge = stands_until(table, t, taken, i, zero, other)
@@ -346,10 +340,10 @@ def turns_after(table: Any, t: float, taken: float, i: int, side: float) -> bool
 def stays_from(
     table: Any, t: float, taken: float, i: int, n: int, count: int, before: float
 ) -> float:  # fmt: skip
-    """Return the fraction of the internal step at which guard ``i`` becomes zero and stays zero.
+    """Return the fraction of the internal step from which on a guard is zero.
 
-    The guard is zero at the fraction ``visits[0, n]``. The last point with a nonzero guard is the
-    fraction ``before``. Returns :data:`NOWHERE` if the guard does not stay at zero.
+    The guard is zero at the fraction ``visits[0, n]``. ``before`` is the last fraction with a
+    nonzero guard. Returns ``NOWHERE`` if the guard does not stay at zero.
     """
     seen = table.visits
     part: float = seen[0, n]
@@ -376,11 +370,10 @@ def turns_at(rows: Any, i: int, j: int) -> bool:
 
 @in_both
 def visits(table: Any, t: float, taken: float, i: int) -> int:
-    """Store the signs of guard ``i`` at all points of the step, and return the number of points.
+    """Store the signs of a guard at all points of the step, and return the number of points.
 
-    The points are all :data:`PARTS` except the first, and the turning points beyond zero, in order
-    of time. The first row of the array ``visits`` contains the points as fractions of the internal
-    step. The second row contains the guard's sign at each point.
+    The points are ``PARTS`` and the turning points beyond zero, in order of time. The first row of
+    ``visits`` contains the points as fractions of the internal step, and the second row the signs.
     """
     rows, out = table.g, table.visits
     count = 0
@@ -405,10 +398,10 @@ def visits(table: Any, t: float, taken: float, i: int) -> int:
 def find_flips(table: Any, t: float, taken: float, last: bool) -> int:
     """Find the guards that flip in an internal step, and return their number.
 
-    The internal step starts at time ``t`` (s). The array ``flips`` receives the result. If a guard
-    does not flip, its sign for the next internal step is stored in ``sides``. In the last internal
-    step (``last``), a guard that is exactly zero at the end also flips, unless the guard was zero
-    all the time or turns back. Returns :data:`NO_NUMBER` if a guard is not a number.
+    The internal step begins at time ``t`` (s). The array ``flips`` receives the result. The signs
+    of all other guards at the end of the step are stored in ``sides``. In the last internal step
+    (``last``), a guard that has just reached zero also flips. Returns ``NO_NUMBER`` if a guard is
+    NaN.
     """
     directions, sides = table.directions, table.sides
     signed, m = table.signed, directions.size

@@ -1,4 +1,4 @@
-"""The guards of one plant: their resets at zero crossings, and the detection of Zeno behaviour.
+"""The guards of a plant: resets at zero crossings, and the detection of Zeno behaviour.
 
 :mod:`rtsim.solve.guarded` finds the next crossing.  Zeno behaviour and chatter are detected from
 the times at which a guard fires.
@@ -60,10 +60,7 @@ _AT = MOTION.at
 
 
 def resident_moving(words: Any, t: float) -> int:
-    """Compute all guards at time ``t`` (s) and their change over the next 1e-6 s.
-
-    The argument table ``words`` has the layout :data:`MOTION`.
-    """
+    """Compute all guards at time ``t`` (s), and their changes during the next 1e-6 s."""
     x, z, u = vector_at(words, _AT.x), vector_at(words, _AT.z), vector_at(words, _AT.u)
     p, slope, ahead = (
         vector_at(words, _AT.p),
@@ -89,10 +86,9 @@ def _native_moving() -> Native:
 def moving(
     bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
 ) -> Callable[[float], object]:
-    """Return a function of time (s) that computes the guards and their change over 1e-6 s.
+    """Return a function of time (s) that computes the guards and their changes during 1e-6 s.
 
-    The function stores both in ``into``, shape (2, m). The argument ``of`` contains the vectors x,
-    z, u and p.
+    The function stores both in ``into``, shape (2, m). ``of`` contains the vectors x, z, u and p.
     """
     if bound.compiled:
         return _native_moving().on(motion_block(bound, of, into))
@@ -111,17 +107,16 @@ def _motion_arrays(
 def motion_block(
     bound: BoundModel, of: tuple[Vector, ...], into: NDArray[np.float64]
 ) -> AddressBlock:
-    """Return the argument table of :func:`resident_moving` (see :func:`moving`)."""
     handles = (bound.derivative.handle, bound.guard.handle)
     arrays, sizes = _motion_arrays(bound, of, into)
     return MOTION.block(handles, arrays, sizes, bound)
 
 
 class Motion(NamedTuple):
-    """A guard's value and the guard's change within 1e-6 s, before and after the resets at a tag.
+    """A guard's value, and its change during 1e-6 s, before and after the resets at a tag.
 
-    The fields ``came`` and ``before`` are the value and the change before the resets. The fields
-    ``at`` and ``after`` are the value and the change after the resets.
+    ``came`` and ``before`` are the value and the change before the resets. ``at`` and ``after`` are
+    the value and the change after the resets.
     """
 
     came: float
@@ -130,14 +125,13 @@ class Motion(NamedTuple):
     after: float
 
     def near(self, level: float) -> bool:
-        """Return whether the guard's slope suffices to cover the distance to ``level`` in 1 ns."""
+        """Return whether the guard can reach ``level`` within 1 ns."""
         return abs(self.at - level) <= abs(self.after) * NEAR
 
     def goes_on(self, side: float) -> bool:
-        """Return whether the guard continues to cross zero after the resets.
+        """Return whether the guard still crosses zero after the resets.
 
-        ``side`` is the sign of the guard after the crossing. If the resets only make the guard
-        change faster or slower, the crossing continues.
+        ``side`` is the sign after the crossing.
         """
         onward = self.before * side > 0.0 and self.after * side > 0.0
         return (onward or self.before == self.after) and self.near(0.0)
@@ -146,8 +140,7 @@ class Motion(NamedTuple):
 class OwnResets:
     """The value and the slope of each guard directly after its own reset.
 
-    If several guards fire in a microstep, a later reset can make a guard move towards zero again.
-    The guard's stored value and slope show such a reset.
+    These values show whether a later reset at the same tag moves a guard towards zero again.
     """
 
     def __init__(self, bound: BoundModel, vectors: tuple[Vector, ...]) -> None:
@@ -163,9 +156,9 @@ class OwnResets:
         self._known.clear()
 
     def note(self, i: int, t: float, vectors: tuple[Vector, ...], last: bool) -> None:
-        """Store the value and slope of guard ``i`` at time ``t`` (s), after the guard's own reset.
+        """Store the value and slope of a guard at time ``t`` (s), after its own reset.
 
-        If ``last`` is true, no other reset follows in the microstep, so nothing is computed.
+        With ``last``, no other reset follows, and nothing is stored.
         """
         self._known[i] = (math.inf, 0.0)
         if last:
@@ -179,7 +172,7 @@ class OwnResets:
         return i in self._known
 
     def undone(self, i: int, side: float, motion: Motion) -> bool:
-        """Return whether a later reset made guard ``i`` move towards ``side`` again."""
+        """Return whether a later reset has moved the guard towards ``side`` again."""
         level, change = self._known[i]
         return side != 0.0 and change * side <= 0.0 and motion.near(level)
 
@@ -196,7 +189,7 @@ The same number of crossings of one guard at one time is reported as Zeno behavi
 
 
 class Crossings:
-    """The latest crossing times (ns) of each guard, from which Zeno behaviour is detected."""
+    """The last crossing times (ns) of each guard, for the detection of Zeno behaviour."""
 
     def __init__(self, guards: int) -> None:
         self._times: list[deque[int]] = [deque(maxlen=ZENO_IN_A_ROW + 1) for _ in range(guards)]
@@ -221,7 +214,7 @@ class Crossings:
         times.append(ns)
 
     def accumulate(self, i: int) -> str:
-        """Return a description if the crossings of guard ``i`` accumulate, else an empty text."""
+        """Return a text if the guard crosses zero infinitely often in a finite time, else ""."""
         times = self._times[i]
         if self._at_once[i] >= CHATTER_IN_A_ROW:
             return f"crosses zero {CHATTER_IN_A_ROW} times at one instant,"
@@ -237,9 +230,9 @@ class Crossings:
         return "crosses zero ever faster" if all(b <= a for a, b in pairwise(gaps)) else ""
 
     def stop(self, i: int, ns: int) -> bool:
-        """Clear the crossing times of guard ``i`` when its stop mode is applied at time ``ns``.
+        """Clear the crossing times of a guard when its stop mode begins at the time ``ns``.
 
-        Returns False if these crossings began less than :data:`ZENO_NS` after the previous stop.
+        Returns False if the crossings began less than ``ZENO_NS`` after the previous stop.
         """
         chatters = self._close[i] >= CHATTER_IN_A_ROW
         began = self._began_ns[i] if chatters else self._times[i][0]
@@ -269,11 +262,11 @@ class Crossings:
 
 @dataclass(frozen=True)
 class NativeGuards:
-    """The arguments with which compiled code advances a plant with guards and evaluates the guards.
+    """Arguments with which compiled code advances a plant with guards.
 
-    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`. The array ``words`` is the
-    argument table of the step, and ``table`` is the guard table. The array ``here``, shape (5, m),
-    belongs to the guard table. ``block`` evaluates the guards and stores them in ``g``, shape (m,).
+    ``handle`` is the address of :func:`rtsim.solve.guarded.drive`. ``words`` is the argument table
+    of the step, and ``table`` the guard table. The array ``here``, shape (5, m), belongs to the
+    guard table. ``block`` evaluates the guards and stores them in ``g`` (m,).
     """
 
     handle: int
@@ -285,7 +278,7 @@ class NativeGuards:
 
 
 class GuardWatch:
-    """The guards of one plant, with methods that find the next crossing and apply the resets."""
+    """The guards of a plant, with the search for crossings and with the resets."""
 
     def __init__(
         self,
@@ -297,8 +290,8 @@ class GuardWatch:
     ) -> None:
         """Watch the guards of a plant with the vectors x, z, u and p.
 
-        ``name`` is the name of the plant in error messages. ``end``, shape (n,), receives the state
-        at the end of a provisional step.
+        Error messages contain the name of the plant. ``end`` (n,) receives the state at the end of
+        a provisional step.
         """
         guards = bound.model.guards
         self._name, self._bound, self._guards, self._vectors = name, bound, guards, vectors
@@ -344,8 +337,8 @@ class GuardWatch:
     def advance(self, from_ns: int, to_ns: int) -> tuple[int, int]:
         """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed zero.
 
-        Returns the result of ``Stepper.advance`` and the time at which the step ends (ns).
-        :attr:`fired` then contains the guards that crossed.
+        Returns the result of ``Stepper.advance`` and the end of the step (ns). :attr:`fired` then
+        contains the guards that crossed.
         """
         self._leave()
         answer = self._way.advance(from_ns, to_ns)
@@ -357,9 +350,9 @@ class GuardWatch:
     ) -> tuple[NDArray[np.float64], int]:
         """Take and commit steps between consecutive ``times`` (ns), until a guard fires.
 
-        ``times`` has the shape (k + 1,). Returns one row of ``values`` for each committed step, and
-        the length (ns) of the provisional step that follows. The returned length is 0 if all steps
-        were committed or a step failed.
+        ``times`` has the shape (k + 1,). Returns a row of ``values`` for each committed step, and
+        the length (ns) of the next, provisional step. The length is 0 if all steps were committed,
+        or if a step failed.
         """
         self._leave()
         rows = self._way.run(times, self._vectors, y, values)
@@ -368,7 +361,7 @@ class GuardWatch:
         return rows, self._way.way_ns if ahead else 0
 
     def native(self) -> NativeGuards | None:
-        """Return the arguments for compiled code, or ``None`` if the guards run as plain Python."""
+        """Return arguments for compiled code, or ``None`` if the guards run in plain Python."""
         way = self._way
         if not way.internal_steps.compiled:
             return None
@@ -378,7 +371,7 @@ class GuardWatch:
         )
 
     def adopt_compiled_state(self) -> None:
-        """Update the guards after compiled code executed steps in which no guard fired."""
+        """Update the guards after compiled code took steps in which no guard fired."""
         self._leave()
         self.fired = ()
 
@@ -387,7 +380,7 @@ class GuardWatch:
         self._own.clear()
 
     def commit(self) -> None:
-        """Commit the provisional step; call this method before any reset."""
+        """Commit the provisional step, before any reset."""
         self._way.accept()
         if self.fired or self._here[CAME_TO].any():
             self._note_fired()
@@ -408,13 +401,13 @@ class GuardWatch:
     def fire(
         self, ns: int, x: Vector, z: Vector, u: Vector, p: Vector
     ) -> list[tuple[str, str, str, dict[str, float]]]:
-        """Apply the resets of all guards that fired, in order, and change ``x`` and ``z`` in place.
+        """Apply the resets of all guards that have fired, in order, to ``x`` and ``z``.
 
-        Returns one tuple for each guard: ``"Crossed"`` or ``"Stopped"``, the name of the guard, a
-        text, and the values that the guard reports. The text is the change of mode, such as
-        ``"old -> new"``, or the failure that the guard declares if the mode does not change.
+        Returns a tuple for each guard: ``"Crossed"`` or ``"Stopped"``, its name, a text, and
+        reported values. The text is a change of mode, such as ``"old -> new"``, or a declared
+        failure.
 
-        Raises :class:`ZenoError` if crossings accumulate and the model has no stop mode. Raises
+        Raises ``ZenoError`` for Zeno behaviour in a model without a stop mode. Raises
         :class:`ModelError` if a reset makes a state or a discrete signal infinite or NaN.
         """
         happened = []
@@ -451,7 +444,6 @@ class GuardWatch:
         native.call(i, self._seconds(ns), *vectors)
 
     def _seconds(self, ns: int) -> float:
-        """Return the time (s) of the state at ``ns``, up to 1 ns earlier after a crossing."""
         return ns / NS_PER_S - float(self._here[LATE, 0])
 
     def _mode(self, z: Vector) -> str:
@@ -468,7 +460,7 @@ class GuardWatch:
         return tuple(self._guards[i].name for i in self.fired)
 
     def begin(self) -> None:
-        """Initialise the guards at the start of the run, after the inputs are connected.
+        """Initialise the guards at the start of the run.
 
         A guard that is already beyond zero can fire at the start.
         """
@@ -478,9 +470,9 @@ class GuardWatch:
         self.fired = tuple(sorted(self._starting))
 
     def adopt(self, ns: int) -> None:
-        """Take the present sides of the guards as given, so that none fires again at ``ns``.
+        """Store the present signs of the guards, so that no guard fires again at ``ns``.
 
-        An FMU computes events itself: a crossing that its event causes is part of the event.
+        An FMU handles crossings that its own events cause.
         """
         self._here[SIGN] = self._here[SIDE_BEFORE] = self._sides_at(ns)
         self._here[CAME_TO] = self._here[LEFT_AT] = 0.0
@@ -488,11 +480,10 @@ class GuardWatch:
         self._starting.clear()
 
     def changed(self, ns: int) -> None:
-        """Find the guards that fire because states or inputs were written at time ``ns``.
+        """Find the guards that fire because states or inputs changed at the time ``ns``.
 
-        A guard fires if the written values moved the guard in the declared direction across zero,
-        or from exactly zero to the other side. A guard at zero also fires if a reset at ``ns`` gave
-        the guard a slope in the declared direction.
+        A guard fires if the change moved it across zero in the declared direction. A guard at zero
+        also fires if a reset gave it a slope in the declared direction.
         """
         signs = self._sides_at(ns)
         now, (before, came_to, left_at, side_before, _) = signs.tolist(), self._here.tolist()
@@ -518,7 +509,6 @@ class GuardWatch:
         self.fired = tuple(sorted(fires))
 
     def _motions(self, ns: int) -> list[Motion]:
-        """Return the values and slopes of all guards before and after the latest resets."""
         for way in self._ways:
             way(self._seconds(ns))
         (came, before), (at, after) = self._moves.tolist()
@@ -529,12 +519,6 @@ class GuardWatch:
     def _still_at_zero(
         self, ns: int, came_to: list[float], now: list[float], motions: list[Motion]
     ) -> None:  # fmt: skip
-        """Update the array row ``CAME_TO`` for the guards that fired and are still at zero.
-
-        Normally, a guard that fired and is still exactly zero does not fire again when it leaves
-        zero. The guard can fire again if a write of the states stopped, reversed or started the
-        guard's motion. For example, a ball that is placed on the floor may fall again.
-        """
         for i, side in enumerate(came_to):
             if side == 0.0:
                 continue
@@ -545,22 +529,12 @@ class GuardWatch:
                 self._here[SIGN, i] = 0.0
 
     def _states_turn(self, i: int, ns: int, motion: Motion) -> bool:
-        """Return whether written states stopped, reversed or started the motion of guard ``i``.
-
-        A guard that stops although no state was written only pauses, like a belt that a discrete
-        value stops for some time.
-        """
         if self._vectors[0].tobytes() == self._end.tobytes():
             return False
         self._hold(self._seconds(ns))
         return sign(float(self._held[1, i])) != sign(motion.after)
 
     def _arrives(self, i: int, motions: list[Motion]) -> bool:
-        """Return whether guard ``i`` is at zero and began to move because of the latest resets.
-
-        If the guard fired at the tag, it moves again only because a later reset has reversed the
-        effect of its own reset.
-        """
         motion, direction, known = motions[i], self._guards[i].direction, self._here[:, i]
         side = sign(motion.after)
         if i in self._own:
@@ -583,12 +557,6 @@ class GuardWatch:
                 self._here[LEFT_AT, i] = 0.0
 
     def _turned_back(self, ns: int, sides: list[float], motions: list[Motion]) -> None:
-        """Store a guard's value in ``LEFT_AT`` if resets stopped or reversed it beyond zero.
-
-        For example, a ball is slightly under the floor when its reset reverses its speed or sets it
-        to 0. Nothing is stored if the resets moved the guard farther beyond zero, if the guard
-        still moves away from zero, or if its motion only pauses (:meth:`_states_turn`).
-        """
         for i, side in self._crossed.items():
             motion, level = motions[i], self._levels[i]
             turned = motion.before != 0.0 and motion.before * motion.after <= 0.0
@@ -662,7 +630,7 @@ class GuardWatch:
     def restore(self, saved: dict[str, Any], ns: int) -> None:
         """Restore the data that :meth:`save` returned. Old checkpoints do not contain all entries.
 
-        Restore the plant's vectors to time ``ns`` before this call.
+        The vectors of the plant must be restored first.
         """
         self._crossings.restore(saved)
         self._here[LATE] = saved.get("late", 0.0)

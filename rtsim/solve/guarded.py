@@ -1,12 +1,10 @@
-"""Integration of a plant to the next tag or to the first zero crossing of a guard.
+"""Integrate a plant to the next tag or to the first zero crossing of a guard.
 
-The dense output of each internal step gives a first estimate of the crossing
-(:mod:`rtsim.solve.guard_table`). The solver then repeats the internal step with other lengths until
-the step ends at the crossing. The same source code runs as compiled code and as plain Python.
+The dense output gives a first estimate of the crossing (``rtsim.solve.guard_table``). The solver
+then repeats the internal step until its end is at the crossing.
 
-The tag of the event is the first whole ns after the crossing. The state of the plant at the tag is
-the state at the crossing, which is less than 1 ns earlier (:data:`rtsim.solve.guard_table.LATE`).
-The next advance begins with this state.
+The tag of the event is the first whole ns after the crossing. The state at this tag is the state at
+the crossing, less than 1 ns earlier. The next advance begins with this state.
 """
 
 from __future__ import annotations
@@ -74,17 +72,17 @@ first attempt from the estimated crossing (ns). Later attempts allow for larger 
 
 @in_both
 def taken_to(words: Any, table: Any, from_ns: int, done: float, ns: int) -> Any:
-    """Repeat the internal step so that it ends at time ``ns``, and return the guards, shape (m,).
+    """Repeat the internal step so that it ends at the time ``ns``, and return the guards (m,).
 
-    The internal step starts ``done`` seconds after the beginning of the advance. Each returned
-    value is the distance of a guard from the level that it crosses.
+    The internal step begins ``done`` s after the beginning of the advance. A guard is returned as
+    its distance from the level that it crosses.
     """
     return taken_until(words, table, from_ns, done, ns, 0.0)
 
 
 @in_both
 def taken_until(words: Any, table: Any, from_ns: int, done: float, ns: int, late: float) -> Any:
-    """Repeat the internal step so that it ends ``late`` s before ``ns`` (see :func:`taken_to`)."""
+    """Repeat the internal step so that it ends ``late`` s before ``ns``."""
     g, level, began = table.g[POINTS], table.flips[LEVEL], table.here[LATE, 0]
     h = (ns - from_ns) / NS_PER_S + began - late - done
     call_step(table.retake, words, from_ns / NS_PER_S - began + done, h)
@@ -104,10 +102,10 @@ def note_guards(table: Any, row: int, ns: int, from_ns: int) -> None:
 
 @in_both
 def crossed(table: Any, i: int, value: float, ns: int, end_ns: int) -> bool:
-    """Return whether guard ``i``, which has the given value at ``ns``, has crossed zero.
+    """Return whether a guard with the given value at ``ns`` has crossed zero.
 
-    The guard has crossed zero if it already has the sign that follows the crossing. A guard with
-    the value 0 has crossed zero if it stays at 0, or if ``ns`` equals ``end_ns``.
+    A guard has crossed zero if it has the sign after the crossing. A guard of exactly 0 has crossed
+    zero if it stays at 0.
     """
     flips = table.flips
     ends: bool = value == 0.0 and (ns == end_ns or flips[STAYS, i] != 0.0)
@@ -119,9 +117,9 @@ def first_ns(
     words: Any, table: Any, from_ns: int, done: float, i: int, low: int, high: int,
     guess: int, end_ns: int,
 ) -> int:  # fmt: skip
-    """Return the first ns in (low, high] at which guard ``i`` has crossed zero.
+    """Return the first ns between ``low`` and ``high`` at which a guard has crossed zero.
 
-    Returns ``low`` if the guard does not cross zero in this range.
+    Returns ``low`` if the guard does not cross zero.
     """
     flips = table.flips
     rate = flips[RATE, i] / NS_PER_S
@@ -170,7 +168,7 @@ def first_ns(
 
 @in_both
 def seen_ns(table: Any, i: int, from_ns: int, done: float, begin: int, high: int) -> int:
-    """Return the time (ns) of the last evaluation of guard ``i`` before its sign change."""
+    """Return the time (ns) of a guard's last evaluation before its sign change."""
     flips = table.flips
     if flips[FROM, i] <= 0.0:
         return begin
@@ -202,10 +200,10 @@ def first_flip(table: Any) -> int:
 
 @in_both
 def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> int:
-    """End the internal step at the first ns at which a guard has crossed, and return this ns.
+    """End the internal step at the first ns at which a guard has crossed zero.
 
-    The array ``fired`` then marks the guards that crossed. If no guard crosses in the repeated
-    step, the function returns ``from_ns``, and ``out`` is the state at the end of the whole step.
+    ``fired`` marks the guards that have crossed. Without a crossing, the function returns
+    ``from_ns``, and ``out`` is the state at the end of the whole step.
     """
     notes, fired = table.notes, table.fired
     m, taken = fired.size, notes[TAKEN]
@@ -258,9 +256,7 @@ def locate(words: Any, table: Any, from_ns: int, done: float, end_ns: int) -> in
 def refined(words: Any, table: Any, from_ns: int, done: float, ns: int) -> float:
     """End the internal step at the crossing; return the time (s) from the crossing to ``ns``.
 
-    If several guards fire at ``ns``, the step ends at the last crossing. If a firing guard keeps
-    its sign during the last nanosecond before ``ns``, the step ends at ``ns`` and the function
-    returns 0.
+    If several guards fire at ``ns``, the step ends at the last crossing.
     """
     before, after, fired, tried = table.g[_BEFORE], table.g[_AFTER], table.fired, table.tried
     flips = table.flips
@@ -307,10 +303,10 @@ _evaluate = compiled(evaluate)
 
 @in_both
 def conclude(table: Any, ns: int, offset: int, late: float) -> None:
-    """Store in the array ``there`` the data of the guards at the end of the advance.
+    """Store the data of the guards at the end of the advance in ``there``.
 
-    The advance ends at ``ns`` and is ``offset`` ns long. The final state is the state at the time
-    ``late`` s before ``ns``.
+    The advance is ``offset`` ns long. The final state is the state at the time ``late`` s before
+    ``ns``.
     """
     g, there, here, sides = table.g[POINTS], table.there, table.here, table.sides
     left_at = here[LEFT_AT]
@@ -338,10 +334,10 @@ def conclude(table: Any, ns: int, offset: int, late: float) -> None:
 
 @in_both
 def drive(words: Any, table: Any, from_ns: int, to_ns: int) -> int:
-    """Take internal steps up to ``to_ns``, or to the first ns at which a guard has crossed zero.
+    """Take internal steps to ``to_ns``, or to the first ns at which a guard has crossed zero.
 
-    The duration of the advance (ns) is stored in the array ``reached``. Returns :data:`GOOD`,
-    :data:`PAUSED` or the error code of an internal step.
+    ``reached`` receives the length of the advance (ns). Returns :data:`GOOD`, :data:`PAUSED` or the
+    error code of an internal step.
     """
     notes, directions = table.notes, table.directions
     sides, fired, m = table.sides, table.fired, directions.size
@@ -391,12 +387,11 @@ def resident_drive_on(
     advance: Any, words: Any, table: Any, output: Any, times: Any,
     values: Any, rows: Any,
 ) -> int:  # fmt: skip
-    """Take and commit the steps between consecutive ``times`` (ns), until a guard fires.
+    """Take and commit steps between consecutive ``times`` (ns), until a guard fires.
 
-    Returns the number of committed steps. A step in which a guard fires is not committed: the
-    arrays ``out`` and ``there`` contain the state and the data of the guards at the end of the
-    step. The array ``reached`` receives the length of this step (ns), or 0 if the step failed.
-    ``advance`` is the address of the compiled function :func:`drive`.
+    Returns the number of committed steps. The step in which a guard fires is not committed; ``out``
+    and ``there`` contain its result. ``reached`` receives the length of this step (ns), or 0 after
+    a failure. ``advance`` is the address of the compiled function :func:`drive`.
     """
     x, out, memory, after, here = words.x, words.out, words.memory, words.after, table.here
     there, reached = table.there, table.reached
@@ -431,7 +426,7 @@ def _native_drive() -> Native:
 
 @cache
 def guards_kept() -> bool:
-    """Return whether compiled code of :func:`drive` was in the cache at the first call."""
+    """Return whether the compiled code of ``drive`` was already in the cache."""
     return kept(drive, _DRIVE)
 
 
@@ -442,18 +437,18 @@ def _native_drive_on() -> Native:
 
 
 class Guarded:
-    """Solver of a plant with guards, which advances to the next tag or to the first crossing.
+    """Integrate a plant with guards to the next tag or to the first crossing.
 
-    The arrays ``here`` and ``there``, shape (5, m), describe the guards before and after the
-    provisional advance. :data:`rtsim.solve.guard_table.SIGN` explains the rows.
+    ``here`` and ``there`` (5, m) describe the guards before and after a provisional advance.
+    :data:`rtsim.solve.guard_table.SIGN` explains the rows.
     """
 
     def __init__(
         self, bound: BoundModel, stepper: Stepper, vectors: tuple[Vector, ...], out: Vector
     ) -> None:
-        """Create the guard table for the plant's vectors x, z, u and p, given in ``vectors``.
+        """Create the guard table for the vectors x, z, u and p of a plant.
 
-        ``out``, shape (n,), receives the state at the end of each uncommitted advance.
+        ``out`` (n,) receives the state at the end of a provisional advance.
         """
         make = getattr(stepper, "internal_steps", None)
         inner: InternalSteps = (
@@ -498,7 +493,7 @@ class Guarded:
     def advance(self, from_ns: int, to_ns: int) -> int:
         """Advance provisionally to ``to_ns``, or to the first ns at which a guard has crossed zero.
 
-        Returns :data:`GOOD` or an error code, like ``Stepper.advance``.
+        Returns ``GOOD`` or an error code, as ``Stepper.advance`` does.
         """
         self.internal_steps.begin(from_ns)
         answer = int(self._drive(from_ns, to_ns))
@@ -514,7 +509,7 @@ class Guarded:
 
     @property
     def way_ns(self) -> int:
-        """Length (ns) of the provisional advance; 0 if the last step of :meth:`run` failed."""
+        """Length (ns) of the provisional advance; 0 after a failure."""
         return int(self._reached[0])
 
     @property
@@ -522,22 +517,21 @@ class Guarded:
         return tuple(i for i, fired in enumerate(self._fired.tolist()) if fired)
 
     def no_numbers(self) -> NDArray[np.bool_]:
-        """Return an array, shape (m,), that marks the guards that were NaN in the last step."""
+        """Return an array (m,) that marks the guards that were NaN in the last step."""
         found: NDArray[np.bool_] = np.isnan(self._g).max(axis=0)
         return found
 
     def accept(self) -> None:
-        """Commit the latest advance: copy the data of the guards from ``there`` to ``here``."""
         self.here[:] = self.there
 
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Take and commit the steps between consecutive ``times`` (ns) in one call.
+        """Take and commit steps between consecutive ``times`` (ns).
 
-        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u and p. Returns one row of
-        ``values`` for each committed step. After a guard fires or a step fails, the function takes
-        no further steps, and :attr:`way_ns` describes the first step that was not committed.
+        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u and p. Returns a row of
+        ``values`` for each committed step. If a guard fires or a step fails, ``way_ns`` describes
+        the first step that was not committed.
         """
         if y is not self._y and y.size:
             self._output = evaluation_block(self._bound.output, *vectors, y)
@@ -558,10 +552,6 @@ class Guarded:
 
 
 def _outside(stepper: Stepper, vectors: tuple[Vector, ...], out: Vector) -> InternalSteps:
-    """Return the functions of a stepper that has no method ``internal_steps``.
-
-    Each advance is one internal step. The dense output is a cubic polynomial.
-    """
     x, z, u, p = vectors
     began = [0]
 

@@ -1,20 +1,19 @@
-"""Data structures and functions that all solvers use for their steps and internal steps.
+"""Data and functions that all solvers use for their steps.
 
-A solver advances a plant from one tag to the next. A fixed-step method takes one internal step; an
-adaptive method takes as many as its tolerance requires. Each solver has three functions for
-internal steps, compiled or as plain Python:
+A solver advances a plant from one tag to the next. A fixed-step method takes one internal step
+between two tags, and an adaptive method several. Each solver has three functions for internal
+steps, compiled or as plain Python:
 
-- ``internal_step(words, t, rest)`` takes the next internal step. The step starts at time ``t`` (s)
+- ``internal_step(words, t, rest)`` takes the next internal step. The step begins at time ``t`` (s)
   and is at most ``rest`` s long. ``now`` is the state before the step, and ``out`` the state after
-  the step.
+  it.
 - ``retake(words, t, h)`` repeats the last internal step with the length ``h`` s.
 - ``between(table, part, taken)`` computes the state at the fraction ``part`` (0 to 1) of the
-  internal step. The array ``y`` of the guard table (:mod:`rtsim.solve.guard_table`) receives the
-  result.
+  internal step. The result is stored in the array ``y`` of the guard table
+  (``rtsim.solve.guard_table``).
 
-After :data:`MOST_SPENT` evaluations of the derivative, ``advance`` pauses and returns to Python.
-Python can then handle other threads and signals of the operating system. Repeating the same call
-continues the advance.
+After ``MOST_SPENT`` evaluations of the derivative, ``advance`` returns to Python for a moment.
+Python can then run other threads and handle signals. Repeating the same call continues the advance.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ MOST_SPENT = 2000
 
 @dataclass(frozen=True)
 class InternalSteps:
-    """The functions and arrays for the internal steps of one solver on one plant.
-
-    Either all functions are compiled, or all are plain Python.
-    """
+    """Functions and arrays for the internal steps of one solver on one plant."""
 
     internal_step: Any
     retake: Any
@@ -81,7 +77,7 @@ class InternalSteps:
 
 @in_both
 def covered(notes: Any) -> float:
-    """Begin or continue an advance; return the length (s) completed so far."""
+    """Begin or continue an advance; return the completed length (s)."""
     notes[SPENT] = 0.0
     if notes[PHASE] == WAITING:
         notes[PHASE] = 1.0
@@ -92,7 +88,7 @@ def covered(notes: Any) -> float:
 
 @in_both
 def pauses(notes: Any, done: float) -> bool:
-    """Return whether to pause the advance; ``done`` is the length (s) completed so far."""
+    """Return whether to pause the advance after ``done`` s."""
     if notes[SPENT] < MOST_SPENT:
         return False
     notes[PHASE], notes[DONE] = WAITING, done
@@ -100,7 +96,7 @@ def pauses(notes: Any, done: float) -> bool:
 
 
 def all_steps(words: Any, t: float, h: float) -> int:
-    """Take all internal steps from time ``t`` (s) to ``t + h``, with pauses between them."""
+    """Take all internal steps from ``t`` (s) to ``t + h``, with pauses."""
     notes = words.notes
     done = covered(notes)
     while True:
@@ -122,10 +118,10 @@ def to_its_end(
     interrupt_check: Callable[[], object],
     answer: int = PAUSED,
 ) -> int:
-    """Repeat ``advance`` until it no longer pauses, and return its result.
+    """Repeat ``advance`` until it is complete, and return its result.
 
     The function calls ``interrupt_check`` in each pause. An exception in ``interrupt_check``
-    abandons the advance. ``answer`` is the result of an earlier call of ``advance``.
+    abandons the advance. ``answer`` is the result of an earlier call.
     """
     try:
         while answer == PAUSED:
@@ -138,10 +134,10 @@ def to_its_end(
 
 @in_both
 def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> None:
-    """Store in ``y`` the dense output of an embedded pair, at the fraction ``part`` of a step.
+    """Store the dense output at a fraction of the step in ``y``.
 
-    The internal step starts from the state ``now``, shape (n,), and has the length ``taken`` (s).
-    ``k``, shape (s, n), contains its stages, and ``dense``, shape (s, d), the weights of
+    The internal step begins at the state ``now`` (n,) and is ``taken`` s long. ``k``, shape (s, n),
+    contains its stages, and ``dense``, shape (s, d), the weights of
     :class:`rtsim.solve.base.EmbeddedTableau`.
     """
     stages, degree = dense.shape
@@ -160,10 +156,10 @@ def within(y: Any, now: Any, k: Any, dense: Any, part: float, taken: float) -> N
 
 @in_both
 def dense_output(table: Any, now: Any, out: Any, part: float, taken: float) -> None:
-    """Store in ``table.y`` the state at the fraction ``part`` (0 to 1) of the internal step.
+    """Store the state at a fraction (0 to 1) of the internal step in ``table.y``.
 
-    A solver with stages ``k`` uses :func:`within`.  Other solvers use the cubic polynomial that
-    fits the states and the derivatives at both ends of the step.
+    A solver with stages ``k`` uses :func:`within`. Solvers without dense output use a cubic
+    polynomial through states and derivatives at both ends.
     """
     y, k, slopes = table.y, table.k, table.slopes
     if k.shape[0] > 0:
@@ -204,7 +200,7 @@ STEP_LAYOUT = Layout(
 
 @dataclass(frozen=True)
 class Inner:
-    """The functions and arrays of a method for its internal steps (see :class:`InternalSteps`)."""
+    """Functions and arrays of a method for its internal steps."""
 
     internal_step: Callable[..., int]
     retake: Callable[..., int]
@@ -215,7 +211,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class Method:
-    """The functions and arrays from which :func:`rtsim.solve.resident.stepper` makes a stepper."""
+    """Functions and arrays from which ``rtsim.solve.resident.stepper`` makes a stepper."""
 
     step: Callable[..., int]
     layout: Layout
@@ -237,7 +233,7 @@ class Method:
 
 
 def functions_of(bound: BoundModel, internal_step: Any = 0, retake: Any = 0) -> tuple[Any, ...]:
-    """Return the functions in :data:`STEP_LAYOUT`; for a compiled model, return their addresses."""
+    """Return the functions in ``STEP_LAYOUT``, or their addresses for a compiled model."""
     return (
         bound.derivative.handle,
         bound.project.handle,
@@ -248,7 +244,7 @@ def functions_of(bound: BoundModel, internal_step: Any = 0, retake: Any = 0) -> 
 
 
 def model_sizes(bound: BoundModel) -> dict[str, int]:
-    """Return the sizes of the model's vectors and the number of guards, by name in layouts."""
+    """Return the lengths of the model's vectors and the number of guards."""
     model = bound.model
     return {
         "states": model.states.size,
@@ -266,7 +262,7 @@ def native_step(step: Callable[..., int], kind: str) -> Native:
 
 @in_both
 def projected(words: Any, out: Any) -> int:
-    """Apply the model's projection, if it has one, to the state ``out``.
+    """Apply the model's projection to the state ``out``.
 
     Returns :data:`GOOD`, or the index of the first element of ``out`` that is not finite.
     """

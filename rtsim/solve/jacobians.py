@@ -1,17 +1,15 @@
-"""Jacobians for implicit solvers, declared by the model or computed from difference quotients.
+"""Jacobians for implicit solvers, from the model or from difference quotients.
 
 The Jacobian is the matrix d f_i / d x_j, shape (n, n), of a model's derivative f. rtsim computes it
 for models that declare ``sparsity`` or ``jacobian``, and for models with at least
 :data:`PROBED_FROM` states. For other models, a solver uses its own dense difference quotients.
 
-One difference quotient can change several states at once if no derivative depends on more than one
-of the changed states. rtsim checks each Jacobian with an additional difference quotient that
-changes all states. If the check fails, rtsim computes a separate difference quotient for each
-column of the matrix. A nonzero element that is missing from a declared sparsity is an error.
+One evaluation can give several columns if no two of them share a row. rtsim checks each Jacobian
+with an additional difference quotient. If the check fails, each column is computed separately. A
+nonzero element outside a declared sparsity is an error.
 
-The class :class:`Jacobian` is used with the solvers of SciPy and SUNDIALS, and adds nonzero
-elements that a probed sparsity lacks. The function :func:`jacobian` is used in rtsim's own implicit
-steps, where a missing element ends the run with an error.
+The class ``Jacobian`` is for solvers of SciPy and SUNDIALS, and extends a wrong probed sparsity.
+The function ``jacobian`` is for rtsim's own solvers, where a wrong sparsity is an error.
 """
 
 from __future__ import annotations
@@ -55,23 +53,22 @@ Slope = Callable[[float, Vector], Vector]
 
 
 def wanted(bound: BoundModel) -> bool:
-    """Return whether rtsim computes the Jacobian of this model for a solver."""
     model = bound.model
     declared = model.sparsity is not None or model.jacobian is not None
     return declared or model.states.size >= PROBED_FROM
 
 
 def spread(n: int) -> Vector:
-    """Return a vector (n,) of irregular numbers, which is used to check a Jacobian."""
+    """Return a vector (n,) of irregular numbers, with which a Jacobian is checked."""
     part: Vector = np.arange(1, n + 1, dtype=np.float64) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0
     signs: Vector = np.where(np.arange(n) % 2, -1.0, 1.0)
     return (0.5 + part) * signs
 
 
 class Jacobian:
-    """The Jacobian of one model, for one stepper.
+    """The Jacobian of a model, for one stepper.
 
-    ``typical``, shape (n,), contains for each state the size below which a change is negligible.
+    ``typical`` (n,) contains the size of each state.
     """
 
     def __init__(self, bound: BoundModel, typical: Vector) -> None:
@@ -95,7 +92,7 @@ class Jacobian:
         return self._declared is not None
 
     def bind(self, z: Vector, u: Vector, p: Vector) -> None:
-        """Bind the model's function ``jacobian`` to the arrays z, u and p."""
+        """Set the arrays z, u and p for the model's function ``jacobian``."""
         if self._native is ABSENT:
             return
         assert self._declared is not None
@@ -112,9 +109,9 @@ class Jacobian:
         self._values = values
 
     def begin(self, slope: Slope, t: float, x: Vector) -> bool:
-        """Begin an advance from time ``t`` (s) and state ``x``; probe the sparsity if unknown.
+        """Begin an advance from the time ``t`` (s) and the state ``x``.
 
-        Returns False if the solver should use its own dense Jacobian.
+        Returns False if the solver should use its own Jacobian.
         """
         self.sparsity, self._dense = self._kept, self._kept_dense
         self._settled[:] = False
@@ -124,10 +121,10 @@ class Jacobian:
         return not self._dense
 
     def options(self, method: str, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Call :meth:`begin`, and return the solver's options for the Jacobian.
+        """Return the options of the solver for the Jacobian.
 
-        ``method`` is one of :data:`TAKERS`.  The result is empty if the solver should use its own
-        dense Jacobian.
+        ``method`` is one of :data:`TAKERS`. The result is empty if the solver should use its own
+        Jacobian.
         """
         return TAKERS[method](self, slope, t, x) if self.begin(slope, t, x) else {}
 
@@ -143,7 +140,6 @@ class Jacobian:
         return {"lband": below, "uband": above} if below + above < x.size // 2 else {}
 
     def _by_sundials(self, slope: Slope, t: float, x: Vector) -> dict[str, Any]:
-        """Return the options of CVODE, whose band solver is the fastest for narrow bands."""
         import scipy.sparse
 
         pattern = self.sparsity
@@ -188,7 +184,7 @@ class Jacobian:
         return np.maximum(np.abs(x), self._typical)
 
     def at(self, slope: Slope, t: float, x: Vector) -> Any:
-        """Return the Jacobian (n, n) at ``t`` s and ``x``, as an array or as a SciPy sparse matrix.
+        """Return the Jacobian (n, n) at ``t`` s and ``x``, as an array or a SciPy sparse matrix.
 
         Raises :class:`ModelError` if the model's declaration disagrees with the derivative, and
         :class:`ValueError` if an element is not finite.
@@ -235,12 +231,6 @@ class Jacobian:
         self, slope: Slope, t: float, x: Vector, base: Vector, values: Vector, wrong: Any,
         allowed: Vector,
     ) -> None:  # fmt: skip
-        """Check the rows that ``wrong`` marks, with a separate difference quotient for each column.
-
-        Elements that probing missed are added to the sparsity. If all elements are correct, the
-        derivative is too curved or has a kink at ``x``. In this case, the rows are not checked
-        again before the next tag.
-        """
         assert self.sparsity is not None
         sizes, starts, elements = self._sizes(x), self.sparsity.starts, self.sparsity.rows
         rows, columns = [], []
@@ -283,11 +273,11 @@ class Jacobian:
         )
 
     def accept(self) -> None:
-        """Keep the sparsity of the committed step for later steps."""
+        """Keep the sparsity of the committed step."""
         self._kept, self._kept_dense = self.sparsity, self._dense
 
     def save(self) -> dict[str, Any]:
-        """Return the probed sparsity as plain data; empty if it is declared or unknown."""
+        """Return the probed sparsity as plain data; empty if declared or unknown."""
         if self._kept_dense:
             return {"dense": True}
         if self._kept is None or self._declared is not None:
@@ -371,10 +361,10 @@ MOST_ELEMENTS = 50_000_000
 
 @in_both
 def note_sizes(words: Any, h: float) -> None:
-    """Estimate the sizes of the states for a step of about ``h`` s, and store them in ``sizes``.
+    """Estimate the size of each state for a step of about ``h`` s, and store it in ``sizes``.
 
-    Each size is at least ``_PART`` times the change of the state in the step, because rounding
-    errors of the derivative would hide a smaller perturbation.
+    A size is at least ``_PART`` of the state's change in the step, so that rounding errors stay
+    small.
     """
     now, slope, sizes, typical = words.now, words.slope, words.sizes, words.typical
     for j in range(now.size):
@@ -382,9 +372,9 @@ def note_sizes(words: Any, h: float) -> None:
 
 
 def jacobian(words: Any, t: float) -> int:
-    """Compute the Jacobian at time ``t`` (s) and state ``now``, and store it in ``elements``.
+    """Compute the Jacobian at ``t`` (s) and the state ``now``; store it in ``elements``.
 
-    ``slope`` must contain the derivative at this time and state. ``out`` and ``work`` are
+    ``slope`` must contain the derivative at ``t`` and ``now``. ``out`` and ``work`` are
     overwritten. Returns the number of evaluations of the derivative, or :data:`WRONG_JACOBIAN`.
     """
     now, slope, y, elements = words.now, words.slope, words.out, words.elements
@@ -426,10 +416,10 @@ jacobian = in_both(jacobian, inlined=False)
 
 @in_both
 def disagrees(words: Any, t: float) -> bool:
-    """Return whether a row of the Jacobian disagrees with a difference quotient.
+    """Return whether a row of the Jacobian differs from a difference quotient.
 
-    Rows in ``settled`` are not checked. ``k[1]`` receives the allowed difference for each row that
-    fails, and 0 for all other rows.
+    Rows in ``settled`` are not checked. ``k[1]`` receives the allowed difference of each wrong row,
+    and 0 for all other rows.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, along, there, settled = words.starts, words.spread, words.work, words.settled
@@ -460,11 +450,11 @@ def disagrees(words: Any, t: float) -> bool:
 
 @in_both
 def is_wrong(words: Any, t: float) -> bool:
-    """Return whether a row that failed the check has a missing or wrong element.
+    """Return whether a wrong row has a missing or wrong element.
 
-    ``k[1]`` is not 0 for a failed row. The function checks the failed rows with a separate
-    difference quotient for each column. If all elements are correct, the derivative is too curved
-    or has a kink at the present state. The function then sets ``settled`` to 1 for the failed rows.
+    ``k[1]`` is not 0 for a failed row. The function computes a difference quotient for each column.
+    If all elements are right, the derivative has a kink or a strong curvature. ``settled`` is then
+    set to 1 for these rows.
     """
     now, slope, y, elements, rows = words.now, words.slope, words.out, words.elements, words.rows
     starts, there, k, settled, sizes = words.starts, words.work, words.k, words.settled, words.sizes
@@ -504,10 +494,10 @@ _EVALUATIONS_OF_A_PRODUCT = 1e-3
 
 
 def matrix_arrays(bound: BoundModel, typical: Vector) -> Mapping[str, NDArray[np.float64]]:
-    """Return the arrays of :data:`JACOBIAN_LAYOUT` for a model.
+    """Return the arrays of ``JACOBIAN_LAYOUT`` for a model.
 
-    ``typical``, shape (n,), contains the sizes of the states. Raises :class:`ScenarioError` if the
-    factors of the Jacobian need too much memory.
+    ``typical`` (n,) contains the size of each state. Raises ``ScenarioError`` if the LU factors
+    need too much memory.
     """
     model, n = bound.model, bound.model.states.size
     found = model.sparsity
@@ -565,11 +555,6 @@ def _probed(bound: BoundModel, typical: Vector) -> Sparsity | None:
 
 
 def _order(sparsity: Sparsity) -> NDArray[np.int64]:
-    """Return the position of each state in the matrix.
-
-    The states keep their declared order unless the reverse Cuthill-McKee order gives a narrower
-    band.
-    """
     with needs("scipy", "an implicit solver"):
         from scipy.sparse.csgraph import reverse_cuthill_mckee
 

@@ -1,17 +1,16 @@
-"""Sums over vectors, and LU factors of band matrices, as compiled code and as plain Python.
+"""Sums over vectors, and LU factors of band matrices, in machine code and in plain Python.
 
-Compiled code sums in loops.  Plain Python uses numpy, because loops over elements would take longer
-than the model's equations. Compiled code and plain Python add in the same order, so their results
-are equal bit for bit.
+Compiled code sums in loops. Machine code and plain Python add in the same order, so that their
+results are exactly equal.
 
-A band matrix (n, n), with ``below`` diagonals below the main diagonal and ``above`` diagonals above
-it, is stored by columns.  Row k of the array ``lu`` (n, height) contains the elements of column k,
-from matrix row :func:`first_row` on.  A full matrix is a band with n - 1 diagonals on either side.
+A band matrix (n, n) has ``below`` diagonals below and ``above`` diagonals above the main diagonal.
+Row k of ``lu`` (n, height) contains column k of the matrix, from the matrix row ``first_row`` on. A
+full matrix is a band with n - 1 diagonals on either side.
 
 Rows are exchanged only if the diagonal element is less than a tenth of the largest element in its
-column. Without exchanges, the factors have no more diagonals than the matrix. Factoring a narrow
-band with ``below`` equal to ``above`` then takes half the time. Source: Duff, Erisman, Reid, Direct
-Methods for Sparse Matrices, 2017, section 5.2.
+column. Without exchanges, the factors have no more diagonals than the matrix. The factorisation of
+a narrow band then takes half the time. Source: Duff, Erisman, Reid, Direct Methods for Sparse
+Matrices, 2017, section 5.2.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def add(into: Any, factor: float, of: Any) -> None:
 
 
 def error_norm(difference: Any, before: Any, behind: Any, atol: Any, rtol: float) -> float:
-    """Return the root mean square of ``difference``, each element divided by its tolerance.
+    """Return the root mean square of the elements of ``difference``, each divided by its tolerance.
 
     All vectors have shape (n,). The tolerance of an element is ``atol`` plus ``rtol`` times the
     larger of ``|before|`` and ``|behind|``, its values at the two ends of the step.  For n = 0 the
@@ -164,16 +163,16 @@ def height(n: int, below: int, above: int) -> int:
 
 @in_both
 def first_row(k: int, n: int, kept: int, below: int, above: int) -> int:
-    """Return the matrix row of the first stored element of column ``k``."""
+    """Return the matrix row of the first stored element in column ``k``."""
     return min(max(0, k - above - below), n - kept)
 
 
 def factor(lu: Any, pivots: Any, below: int, above: int) -> int:
-    """Replace the matrix in ``lu``, shape (n, height), by its LU factors.
+    """Replace the matrix in ``lu`` (n, height) by its LU factors.
 
     The reciprocals of the pivots replace the main diagonal. ``pivots``, shape (n + 1,), receives
     the row exchanges. The last element of ``pivots`` is the number of diagonals above the main
-    diagonal in the factors. Returns -1, or the index of the first column without a finite pivot.
+    diagonal of the factors. Returns -1, or the index of the first column without a pivot.
     """
     n, kept = lu.shape
     last, wide = 0, above
@@ -216,11 +215,7 @@ factor = in_both(factor, inlined=False)
 
 @in_both
 def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
-    """Substitute forward if the matrix has one diagonal below the main one.
-
-    The code keeps the latest result in a local variable, because reading it from the array would
-    take twice the time.
-    """
+    """Substitute forward in a matrix with one diagonal below the main diagonal."""
     n, kept = lu.shape
     share = b[0]
     for k in range(n - 1):
@@ -234,7 +229,7 @@ def forward_by_one(lu: Any, pivots: Any, b: Any, above: int) -> None:
 
 @in_both
 def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
-    """Substitute backward if the matrix has one diagonal above the main one."""
+    """Substitute backward in a matrix with one diagonal above the main diagonal."""
     n, kept = lu.shape
     first = first_row(n - 1, n, kept, below, above)
     share = b[n - 1] * lu[n - 1, n - 1 - first]
@@ -247,7 +242,7 @@ def back_by_one(lu: Any, b: Any, below: int, above: int) -> None:
 
 
 def substitute(lu: Any, pivots: Any, b: Any, below: int, above: int) -> None:
-    """Replace the right-hand side ``b``, shape (n,), by the solution of the linear system.
+    """Replace the right-hand side ``b`` (n,) by the solution of the linear system.
 
     :func:`factor` must have computed the factors in ``lu`` before.
     """

@@ -1,10 +1,9 @@
-"""The steppers of rtsim's own solvers, as compiled code or as plain Python.
+"""Steppers of rtsim's own solvers, in machine code or in plain Python.
 
 A numerical method is a function ``step(words, t, h)``. The function computes one step from time
 ``t`` (s) with the length ``h`` (s), and returns :data:`GOOD` or an error code of
 :mod:`rtsim.solve.base`. The argument table ``words`` begins with :data:`STEP_LAYOUT` and contains
-the addresses of all arrays. A step then needs a single call of compiled code, as long as the arrays
-keep their addresses.
+the addresses of all arrays. A step of a compiled stepper is a single call.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from rtsim.equations.addresses import (
 )
 from rtsim.equations.calls import evaluate, evaluation_block
 from rtsim.equations.compiling import Native, compile_function, compiled
-from rtsim.equations.machine_code import FAILED, EntryPoint
+from rtsim.equations.machine_code import FAILED, BareCall, EntryPoint
 from rtsim.equations.model import BoundModel
 from rtsim.solve.base import GOOD, PAUSED, Stall, Stepper
 from rtsim.solve.guard_table import GUARD_TABLE, state_within
@@ -56,11 +55,10 @@ _evaluate = compiled(evaluate)
 
 
 def resident_run(step: Any, words: Any, output: Any, times: Any, values: Any, rows: Any) -> int:
-    """Take and commit the steps between consecutive ``times`` (ns), and return how many succeeded.
+    """Take and commit steps between consecutive ``times`` (ns); return their number.
 
-    ``times`` has the shape (k + 1,). The array ``output`` is the argument table of the output
-    function, or empty. The array ``values`` contains x, z, u and y, and is copied to a row of
-    ``rows`` after each successful step.
+    ``times`` has the shape (k + 1,). ``output`` is the argument table of the output function, or
+    empty. ``values`` contains x, z, u and y, which are copied to a row of ``rows`` after each step.
     """
     x, out, memory, after = words.x, words.out, words.memory, words.after
     for i in range(times.size - 1):
@@ -84,9 +82,9 @@ def rows_of(
     notes: Vector,
     interrupt_check: Callable[[], object],
 ) -> NDArray[np.float64]:
-    """Call ``run`` until it no longer pauses, and return the rows of the completed steps.
+    """Return the rows of the completed steps; call ``run`` until it does not pause.
 
-    The function ``run(i)`` starts with step number ``i`` and returns the number of completed steps.
+    ``run(i)`` begins with step number ``i`` and returns the number of completed steps.
     ``interrupt_check`` is called in each pause.
     """
     good = run(0)
@@ -105,10 +103,6 @@ EXACT_NS = 2**53
 
 
 def between(words: Any, call: Any) -> int:
-    """Take a step between the times ``call[0]`` and ``call[1]`` (ns).
-
-    ``call[2]`` is the address of the compiled step function.
-    """
     begin, end = call[0], call[1]
     return call_step(call[2], words, begin / NS_PER_S, (end - begin) / NS_PER_S)
 
@@ -120,6 +114,16 @@ def _native_between() -> EntryPoint:
     return entry
 
 
+def step_in_ns(step: Native, block: AddressBlock) -> tuple[array[int], BareCall]:
+    """Return the fastest call of ``step`` from Python, and the array with its times.
+
+    The first two elements of the array are begin and end of the step, ns. ctypes needs 0.2 us for
+    two numbers as arguments.
+    """
+    times = array("q", (0, 0, int(step.handle)))
+    return times, _native_between().bare(block, np.frombuffer(times, np.int64))
+
+
 @cache
 def _native_run() -> Native:
     signature = (INTEGER, STEP_LAYOUT.kind, WORDS, WORDS, VECTOR, MATRIX)
@@ -127,11 +131,10 @@ def _native_run() -> Native:
 
 
 def stepper(method: Method, bound: BoundModel) -> Stepper:
-    """Return a stepper that integrates the model ``bound`` with the numerical method ``method``.
+    """Return a stepper that integrates a model with a numerical method.
 
-    The stepper is compiled if the model is compiled. Raises :class:`ValueError` if an array of
-    ``method.own`` does not have the shape in ``method.layout``, and :class:`TypeError` if it is not
-    contiguous float64.
+    The stepper is compiled if the model is compiled. Raises ``ValueError`` for an array with a
+    wrong shape, and ``TypeError`` for one that is not contiguous float64.
     """
     if bound.history is not None:
         from rtsim.solve.delayed import with_history  # few models have delays
@@ -142,7 +145,7 @@ def stepper(method: Method, bound: BoundModel) -> Stepper:
 
 @dataclass(frozen=True)
 class NativeStep:
-    """The arguments with which other compiled code calls the step function of a stepper."""
+    """Arguments with which compiled code calls the step function of a stepper."""
 
     handle: int
     block: AddressBlock
@@ -216,10 +219,6 @@ class _Plain:
         self._step: Callable[[float, float], int] = partial(self._method.step, self._words)
 
     def _called(self, function: Callable[..., int], layout: Layout | None = None) -> Any:  # noqa: ARG002
-        """Return ``function``, or its address in a compiled stepper.
-
-        ``layout`` is the layout of the function's arguments; the default is the step's layout.
-        """
         return function
 
     def accept(self) -> None:
@@ -234,16 +233,13 @@ class _Plain:
 
     @property
     def unbounded(self) -> int | None:
-        """Number of committed steps whose error is not bounded; ``None`` if not counted."""
         place = self._method.unbounded
         return None if place is None else int(self._memory[place])
 
     def give_up(self) -> None:
-        """Abandon a paused advance; the next call of ``advance`` begins a new one."""
         self._notes[PHASE] = 0.0
 
     def stall(self) -> Stall | None:
-        """Return the last failed internal step, or ``None`` if the method has no internal steps."""
         inner, notes = self._method.inner, self._notes
         if inner is None:
             return None
@@ -276,8 +272,7 @@ class _Resident(_Plain):
         self._block = self._method.layout.block(self._functions, arrays, self._sizes)
         self._words = self._block.words
         self._step = self._native.on(self._block)
-        self._times = array("q", (0, 0, int(self._native.handle)))
-        self._bare = _native_between().bare(self._block, np.frombuffer(self._times, np.int64))
+        self._times, self._bare = step_in_ns(self._native, self._block)
         self._call, self._at = self._bare.function, self._bare.at
         self._output_words = np.zeros(0, dtype=np.int64)
         self._y = np.zeros(0)
@@ -285,7 +280,6 @@ class _Resident(_Plain):
     def advance(
         self, from_ns: int, to_ns: int, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> int:
-        # Both times are passed in one array, because ctypes needs 0.2 us for two numbers.
         if (
             x is self._x and out is self._out and u is self._u and p is self._p and z is self._z
             and to_ns < EXACT_NS
@@ -316,12 +310,6 @@ class _Resident(_Plain):
     def run(
         self, times: NDArray[np.int64], vectors: tuple[Vector, ...], y: Vector, values: Vector
     ) -> NDArray[np.float64]:
-        """Take and commit the steps between consecutive ``times`` (ns) in one call.
-
-        ``times`` has the shape (k + 1,), and ``vectors`` are x, z, u, p and out. Returns one row of
-        ``values`` for each successful step. Afterwards, x, ``y`` and ``values`` contain the values
-        of the last successful step.
-        """
         if not all(map(is_, vectors, self._vectors)):
             self._settle(vectors)
         if y is not self._y:

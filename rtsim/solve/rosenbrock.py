@@ -1,4 +1,4 @@
-"""Rosenbrock methods, which are adaptive solvers for stiff plants."""
+"""Rosenbrock methods: adaptive solvers for stiff equations."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ _NEAR = 1e-11
 
 @dataclass(frozen=True)
 class RosenbrockTableau:
-    """The coefficients of a Rosenbrock method with s stages, an error estimate and dense output.
+    """The coefficients of a Rosenbrock method with s stages, error estimate and dense output.
 
-    The coefficients are given in the form that avoids products with the Jacobian. ``a`` and ``e``
-    are strictly lower triangles: row i has i entries. ``b``, ``c``, ``d`` and ``error`` have s
+    The coefficients are those of the form without products with the Jacobian. ``a`` and ``e`` are
+    strictly lower triangles, whose row i has i entries. ``b``, ``c``, ``d`` and ``error`` have s
     entries.
 
     The rows of ``dense``, with s entries each, are the coefficients h_j of the dense output. At the
     fraction r of a step from x to x1, the state is ``(1 - r) x + r (x1 + (1 - r) (h_1 + r h_2 + r^2
     h_3 ...))``.
 
-    Raises :class:`ScenarioError` if the coefficients are not consistent.
+    Raises ``ScenarioError`` for inconsistent coefficients.
     """
 
     name: str
@@ -135,7 +135,7 @@ class RosenbrockTableau:
 
     @property
     def dense_weights(self) -> NDArray[np.float64]:
-        """Return the weights w of the dense output, shape (s, degree), as in ``EmbeddedTableau``.
+        """Return the weights w of the dense output, shape (s, degree).
 
         The state at the fraction r of a step of h s is ``x + h sum_ij w[i, j] r^(j + 1) k_i``.
         """
@@ -239,10 +239,7 @@ _LEAST_ERROR = 1e-2
 
 @in_both
 def partial_by_time(words: Any, t: float, h: float) -> None:
-    """Compute the partial derivative by time and store it in ``drift``.
-
-    The difference quotient is computed at time ``t`` (s) and state ``now``, for a step of ``h`` s.
-    """
+    """Compute the partial derivative by time, and store it in ``drift``."""
     now, slope, drift = words.now, words.slope, words.drift
     later = t + min(h, math.sqrt(_EPSILON * h * max(abs(t), h)))
     apart = later - t
@@ -257,7 +254,7 @@ def partial_by_time(words: Any, t: float, h: float) -> None:
 
 @in_both
 def factored(words: Any, h: float) -> bool:
-    """Factorise 1/gamma - h J in ``lu``; return False if the matrix is singular."""
+    """Factorise the matrix 1/gamma - h J in ``lu``; return False if it is singular."""
     lu, pivots, elements, places = words.lu, words.pivots, words.elements, words.places
     diagonal, matrix = words.diagonal, words.matrix
     flat, inverse = lu.reshape(lu.size), 1.0 / words.settings[GAMMA]
@@ -274,7 +271,7 @@ def factored(words: Any, h: float) -> bool:
 
 @in_both
 def solved(words: Any, into: Any) -> None:
-    """Solve the linear system with right-hand side ``work``; store the result in ``into`` (n,)."""
+    """Solve the linear system with the right-hand side ``work``; the result is ``into`` (n,)."""
     lu, pivots, work, matrix, order = words.lu, words.pivots, words.work, words.matrix, words.order
     right, n = words.right, into.size
     below, above = int(matrix[BELOW]), int(matrix[ABOVE])
@@ -290,10 +287,10 @@ def solved(words: Any, into: Any) -> None:
 
 
 def rosenbrock_step(words: Any, t: float, h: float) -> int:
-    """Compute a step from ``now`` to ``out``, of length ``h`` s, and all its stages.
+    """Compute a step of length ``h`` s from ``now`` to ``out``, with all stages.
 
-    ``slope``, ``drift`` and ``elements`` must belong to ``t`` and ``now``.  Returns :data:`GOOD`,
-    the index of an element that is not finite, or :data:`TOO_SMALL` if the matrix is singular.
+    ``slope``, ``drift`` and ``elements`` must belong to ``t`` and ``now``. Returns ``GOOD``, the
+    index of an element that is not finite, or ``TOO_SMALL`` for a singular matrix.
     """
     if not factored(words, h):
         return failed(words.now, TOO_SMALL)
@@ -318,10 +315,6 @@ def rosenbrock_step(words: Any, t: float, h: float) -> int:
 
 @in_both
 def combined(out: Any, now: Any, h: float, row: Any, k: Any, count: int) -> None:
-    """Set ``out`` to ``now`` plus the sum of ``h * row[m] * k[m]`` over ``m < count``.
-
-    The inner loop runs over the states, so that the compiler can vectorise the loop.
-    """
     assign(out, now)
     for m in range(count):
         if row[m] != 0.0:
@@ -428,11 +421,11 @@ def rosenbrock_internal_step(words: Any, t: float, rest: float) -> int:
 
 @dataclass(frozen=True)
 class Rosenbrock(StepControl):
-    """An adaptive solver for stiff equations, for any :class:`RosenbrockTableau`.
+    """An adaptive solver for stiff equations with any ``RosenbrockTableau``.
 
     :class:`rtsim.solve.adaptive.StepControl` explains the fields.  Raises :class:`ScenarioError`
-    for a value outside its range.  The method ``stepper`` raises :class:`ScenarioError` for a model
-    with delays, or if the factors of the Jacobian need too much memory.
+    for a value outside its range. ``stepper`` raises ``ScenarioError`` for a model with delays, or
+    if the LU factors need too much memory.
     """
 
     tableau: RosenbrockTableau = RODAS5P_TABLEAU

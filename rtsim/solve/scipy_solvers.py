@@ -1,11 +1,10 @@
-"""Solvers of SciPy: DOP853, and Radau, BDF and LSODA for stiff equations.
+"""SciPy's solvers DOP853, and Radau, BDF and LSODA for stiff equations.
 
-SciPy's solver objects cannot be copied, so a step cannot be undone. rtsim therefore creates a new
-object for each advance from one tag to the next. The new object starts with the step length of the
-last advance, but computes the Jacobian, its factors, and the history of a multistep method again.
+SciPy's solver objects cannot undo a step, so rtsim creates a new object at each tag. A new object
+begins with the last step length, but without the Jacobian and the history of the previous object.
 Stiff models therefore run faster with few tags.
 
-``project`` is applied at the end of an advance, not between internal steps.
+The function ``project`` is called only at tags.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ _LEAST_RTOL = 100 * 2.3e-16
 
 @dataclass(frozen=True)
 class LibrarySolver(StepTolerance):
-    """Base class of the adaptive solvers that another library provides.
+    """Base class of adaptive solvers from other libraries.
 
     ``method`` is one of the names in :attr:`orders`.  ``most`` is the longest step (s).  Raises
     :class:`ScenarioError` for an unknown method or a value outside its range.
@@ -99,7 +98,7 @@ class LibrarySolver(StepTolerance):
         return self.method != "DOP853"
 
     def maker(self) -> Callable[..., Any]:
-        """Return a function or class that creates objects with the interface of SciPy's solvers."""
+        """Return a function that creates objects with the interface of SciPy's solvers."""
         raise NotImplementedError
 
     def stepper(self, bound: BoundModel) -> Stepper:
@@ -112,9 +111,8 @@ class LibrarySolver(StepTolerance):
 class SciPy(LibrarySolver):
     """An adaptive solver of ``scipy.integrate``; ``method`` is the name of SciPy's class.
 
-    A step takes about a hundred times as long as a compiled step, so the default of ``most_steps``
-    is lower than for other solvers. Raises :class:`ScenarioError` for an unknown method or a value
-    outside its range.
+    A step takes about a hundred times as long as a compiled step, so ``most_steps`` has a lower
+    default. Raises :class:`ScenarioError` for an unknown method or a value outside its range.
     """
 
     orders: ClassVar[Mapping[str, int]] = {"DOP853": 8, "Radau": 5, "BDF": 5, "LSODA": 12}
@@ -137,9 +135,9 @@ class SciPy(LibrarySolver):
 
 
 class SciPyStepper:
-    """A stepper that uses solver objects of SciPy, or other objects with the same interface.
+    """A stepper that uses objects with the interface of SciPy's solvers.
 
-    The method ``solver.maker`` returns the function or class that creates the solver objects.
+    ``solver.maker`` returns the function that creates these objects.
     """
 
     def __init__(self, solver: LibrarySolver, bound: BoundModel) -> None:
@@ -198,9 +196,9 @@ class SciPyStepper:
     def internal_steps(
         self, x: Vector, z: Vector, u: Vector, p: Vector, out: Vector
     ) -> InternalSteps:
-        """Return the functions and arrays for internal steps on the given vectors.
+        """Return functions and arrays for the internal steps.
 
-        The state at an event comes from SciPy's dense output.
+        SciPy's dense output gives the state at an event.
         """
         vectors = (x, z, u, p, out)
 
@@ -227,7 +225,6 @@ class SciPyStepper:
         )
 
     def _settle(self, vectors: tuple[Vector, ...]) -> None:
-        """Use the given vectors for the next call of ``advance``. New vectors are checked first."""
         if any(a is not b for a, b in zip_longest(vectors, self._vectors)):
             given = zip(("x", "z", "u", "p", "out"), vectors, strict=True)
             memory = {"memory": np.zeros(0), "after": np.zeros(0), "notes": self._notes}
@@ -286,10 +283,6 @@ class SciPyStepper:
         return self._slope.copy()
 
     def _begin(self, start: float, end: float, first: float | None) -> int:
-        """Create the SciPy object for an advance that starts from the state ``_now``.
-
-        Returns GOOD, or the index of a state that is not finite.
-        """
         self._bad = first_not_finite(self._now)
         if self._bad == GOOD:
             self._slope_at(start, self._now)
@@ -315,11 +308,6 @@ class SciPyStepper:
         return self._jacobian.options(self._method, self._slope_at, start, self._now)
 
     def _refused(self, error: Exception) -> int:
-        """Return the result of a step in which SciPy raised ``error``.
-
-        SciPy's linear algebra raises an error for values that are not finite. An error that the
-        model's own functions raised is raised again.
-        """
         if own_frames(error):
             raise error
         return TOO_SMALL if self._bad == GOOD else self._bad

@@ -1,11 +1,11 @@
 """The solvers CVODE and IDA of SUNDIALS, from the package scikit-sundae (extra ``sundae``).
 
-CVODE solves ordinary differential equations by backward differentiation formulas.  IDA solves
-differential-algebraic equations: the algebraic variables of a model are unknowns of each step, like
-the states.  All other solvers solve the constraints in each evaluation of the derivative.
+CVODE solves ordinary differential equations by backward differentiation formulas. IDA solves
+differential-algebraic equations, with the algebraic variables as additional unknowns. All other
+solvers solve the constraints at each evaluation of the derivative.
 
-The solver objects of scikit-sundae cannot be copied, so each advance from one tag to the next uses
-a new object.  SciPy's solvers do the same (:mod:`rtsim.solve.scipy_solvers`).
+An object of scikit-sundae cannot undo a step, so rtsim creates a new object at each tag. SciPy's
+solvers do the same (:mod:`rtsim.solve.scipy_solvers`).
 
 Source: Hindmarsh et al., ACM Transactions on Mathematical Software 31, 2005, p. 363.
 """
@@ -40,8 +40,8 @@ _STANDING = 100
 class Sundials(LibrarySolver):
     """An adaptive solver of SUNDIALS; ``method`` is ``"CVODE"`` or ``"IDA"``.
 
-    Raises :class:`ScenarioError` for an unknown method or a value outside its range.  The method
-    ``stepper`` raises this error if scikit-sundae is not installed.
+    Raises :class:`ScenarioError` for an unknown method or a value outside its range. ``stepper``
+    raises ``ScenarioError`` if scikit-sundae is missing.
     """
 
     orders: ClassVar[Mapping[str, int]] = {"CVODE": 5, "IDA": 5}
@@ -62,7 +62,7 @@ class Sundials(LibrarySolver):
 
 
 class _Stuck(Exception):
-    """Raised when the steps of SUNDIALS become so short that the time no longer changes.
+    """The steps of SUNDIALS have become so short that the time does not change.
 
     SUNDIALS takes such steps near a point that it cannot pass, and gives up only after
     :data:`_STEPS` steps.
@@ -70,7 +70,7 @@ class _Stuck(Exception):
 
 
 class _Steps:
-    """Adapter that gives CVODE the interface of SciPy's solvers, as far as rtsim uses it."""
+    """CVODE with the interface of SciPy's solvers."""
 
     def __init__(
         self,
@@ -153,16 +153,10 @@ class _Steps:
         self.step_size = self.t - self.t_old
 
     def finish(self) -> None:
-        """Integrate to the next tag in one call, which is faster than single steps.
-
-        If too many steps are needed, the call fails. Single steps then locate the failure.
-        """
         self._solve(self._end, "normal")
         self.t_old = self.t - (max(self._gaps) or self.t - self.t_old)
 
     def dense_output(self) -> Callable[[float], Vector]:
-        """Return a function of time (s) that returns the state within the last step."""
-
         def between(t: float) -> Vector:
             self._looked_back = True
             self._keep(self._solver.step(t, "normal").y)
@@ -176,7 +170,7 @@ class _Steps:
 
 
 class _ConstrainedStepper(SciPyStepper):
-    """A stepper that uses IDA for a model with algebraic variables."""
+    """A stepper that uses IDA, for a model with algebraic variables."""
 
     def __init__(self, solver: Sundials, bound: BoundModel) -> None:
         super().__init__(solver, bound)
@@ -200,10 +194,6 @@ class _ConstrainedStepper(SciPyStepper):
         super()._settle(vectors)
 
     def equations_at(self, t: float, both: Vector) -> Vector:
-        """Return the derivatives of the states and the residuals of the constraints at ``t`` s.
-
-        The vector ``both`` contains the states and the algebraic variables.
-        """
         self._after[EVALUATIONS] += 1
         self._both[:] = both
         self._equations(float(t))
@@ -227,7 +217,7 @@ class _ConstrainedStepper(SciPyStepper):
 
 
 class _ConstrainedSteps(_Steps):
-    """Adapter of IDA, whose unknowns are the states and the algebraic variables."""
+    """IDA with the interface of SciPy's solvers, with algebraic variables as unknowns."""
 
     def __init__(
         self, equations: Callable[[float, Vector], Vector], start: float, y: Vector, end: float,

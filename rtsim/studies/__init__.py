@@ -1,4 +1,4 @@
-"""Studies: many runs of one scenario whose factors follow a design.
+"""Studies: many runs of one scenario with different values of its factors.
 
 docs/studies.md explains studies with examples.
 """

@@ -1,8 +1,8 @@
-"""The main loop of a study, which sends batches of runs to workers and stores the resulting rows.
+"""Run a study: send batches of runs to workers, and store the results.
 
-A search executes one generation of candidates after the other. Differential evolution chooses the
-same candidates again if the margins are the same. To resume a search, the study therefore starts
-again with the first generation. Runs with a stored row are not executed again.
+A search runs one generation of candidates after another. With equal margins, differential evolution
+chooses the same candidates again. A resumed search therefore begins again with the first
+generation. Runs with a stored result are not repeated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class Pool(Protocol):
-    """Interface of a group of workers that executes batches."""
+    """Interface of workers that execute batches of runs."""
 
     @property
     def workers(self) -> int:
@@ -64,22 +64,22 @@ class Pool(Protocol):
 
     @property
     def capacity(self) -> int:
-        """Number of batches that should be submitted at a time."""
+        """Number of batches to submit at the same time."""
 
     @property
     def about(self) -> str:
-        """Address of a page that shows the pool, such as a dashboard; may be empty."""
+        """Address of a web page about the workers; may be empty."""
 
     def check(self, order: Ordered) -> None:
-        """Raise :class:`ScenarioError` if a worker cannot execute the run of ``order``."""
+        """Raise ``ScenarioError`` if a worker cannot execute the run ``order``."""
 
     def submit(self, batch: Batch) -> None:
         """Begin to execute ``batch``."""
 
     def finished(self) -> list[Outcome]:
-        """Wait for at least one batch to finish, and return all finished batches.
+        """Wait until a batch is finished, and return all finished batches.
 
-        If no batch finishes within about 1 s, the list is empty.
+        After about 1 s without a finished batch, the list is empty.
         """
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Pool(Protocol):
 
 
 class InProcess:
-    """Pool that executes batches one after the other in this process, for example for a debugger.
+    """Execute batches one after another in this process, for example in a debugger.
 
     A run that ends its process therefore ends the study. Time limits have no effect.
     """
@@ -132,8 +132,6 @@ class Ordering(Protocol):
 
 @dataclass
 class _Suspect:
-    """A run to be executed again, because its process crashed or an error was raised."""
-
     order: Ordered
     attempts: int = 0
     avoid: str = ""
@@ -142,7 +140,7 @@ class _Suspect:
 
 @dataclass
 class Campaign:
-    """Loop that executes all runs of a study that have no stored result."""
+    """Execute all runs of a study without a stored result."""
 
     folder: Folder
     pool: Pool
@@ -167,7 +165,7 @@ class Campaign:
     _target: int = 0
 
     def run(self) -> None:
-        """Execute all missing runs, and store the finished rows even if an error occurs.
+        """Execute the missing runs, and store all finished runs even after an error.
 
         Raises :class:`RtsimError` if the study cannot continue.
         """
@@ -183,7 +181,7 @@ class Campaign:
                 self.folder.write()
 
     def execute(self, runs: Sequence[int] | NDArray[np.int64], orders: Ordering) -> None:
-        """Execute the runs with the given numbers, and store the results in the study's folder."""
+        """Execute the given runs, and store their results."""
         self._target = self.tally.rows + len(runs)
         todo = (orders[int(k)] for k in self.shuffled(runs))
         try:
@@ -202,12 +200,6 @@ class Campaign:
             self.show(self.tally)
 
     def _check_first(self) -> None:
-        """Raise :class:`ScenarioError` if the first run shows that a result can never be computed.
-
-        A result cannot be computed if it reads a signal that the scenario does not have. The check
-        is skipped if a factor is an argument of the scenario's function, because this argument may
-        change the signals.
-        """
         first = self._suspects[0] if self._suspects else None
         if first is None or self.tally.rows or not all("." in one for one in first.order.factors):
             return
@@ -241,7 +233,7 @@ class Campaign:
             self._take(outcome)
 
     def until(self, seconds: float | None) -> None:
-        """Begin no further runs after ``seconds`` s from now."""
+        """Start no runs later than ``seconds`` s from now."""
         self._deadline = None if seconds is None else self.clock() + to_ns(seconds)
 
     def _expired(self) -> bool:
@@ -312,7 +304,7 @@ class Campaign:
 
 
 class Searching:
-    """Loop that executes the search of a study to its end."""
+    """Execute the search of a study to its end."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -326,7 +318,7 @@ class Searching:
         self._rows: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> None:
-        """Execute the search, store the reason for its end, and store all rows even after an error.
+        """Execute the search, and store the results and the reason for the end.
 
         Raises :class:`RtsimError` if the search cannot continue.
         """

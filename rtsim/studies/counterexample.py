@@ -1,4 +1,4 @@
-"""Counterexamples: runs that violate a requirement, as files that each command can run again.
+"""Counterexamples: runs that violate a requirement, in files.
 
 A counterexample file is TOML::
 
@@ -21,7 +21,14 @@ A counterexample file is TOML::
     high = 200.0
     points = [[0.0, 200.0], [1.5, -200.0]]
 
-Each point is a time (s) and a value. The paths are relative to the folder of the file.
+    [[fault]]
+    name = "stuck"
+    where = "motor.speed"
+    kind = "stuck"
+    at = 1.25
+
+Each point is a time (s) and a value. A fault has the entries of a fault file. The paths are
+relative to the folder of the file.
 """
 
 from __future__ import annotations
@@ -42,6 +49,7 @@ from rtsim.core.toml import (
     Key,
     ListKey,
     Place,
+    TableKey,
     choice,
     named,
     number,
@@ -53,6 +61,9 @@ from rtsim.core.toml import (
     to_toml,
     whole,
 )
+from rtsim.engine.faults.description import Given, all_different, fault_of, fault_tables
+from rtsim.engine.faults.entries import with_values
+from rtsim.engine.faults.kind import Fault
 from rtsim.record.recorders import MemoryRecorder, PooledRecorder
 from rtsim.requirements.requirement import KEYS, Requirement
 from rtsim.requirements.verdict import RequirementResult, check
@@ -72,9 +83,9 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True)
 class Waveform:
-    """The values of an input over time: an input signal with the values of its control points.
+    """An input signal in a run, with the values of its control points.
 
-    The fields have the same meaning as in ``InputSignal``, except ``points``.
+    Except ``points``, the fields are those of ``InputSignal``.
     """
 
     target: str
@@ -88,7 +99,6 @@ class Waveform:
 
     @classmethod
     def of(cls, signal: InputSignal, factors: Mapping[str, Value], until_ns: int) -> Waveform:
-        """Return the waveform of an input signal in a run that has the factors ``factors``."""
         points = tuple(signal.control_points(factors, until_ns))
         period = None if signal.kind == PIECES else signal.period_ns(until_ns) / NS_PER_S
         low, high = float(signal.low), float(signal.high)
@@ -96,7 +106,7 @@ class Waveform:
 
     @property
     def signal(self) -> InputSignal:
-        """The input signal whose control points have the times of this waveform."""
+        """The input signal, with control points at the times of this waveform."""
         kind = self.kind if len(self.points) > 1 else PIECES
         times = tuple(_s(ns) for ns, _ in self.points)
         return InputSignal(
@@ -104,12 +114,12 @@ class Waveform:
         )
 
     def changes(self, until_ns: int) -> Changes:
-        """Return the times (ns) and values with which the target changes in the run."""
+        """Return times (ns) and values of the changes in the run."""
         values = {f"{self.target}[{k}]": value for k, (_, value) in enumerate(self.points)}
         return self.signal.changes(values, until_ns)
 
     def within(self, until_ns: int) -> Waveform:
-        """Return the waveform without the control points that a run until ``until_ns`` ignores."""
+        """Return the waveform without control points after ``until_ns``."""
         inside = sum(ns < until_ns for ns, _ in self.points)
         more = 0 if self.kind == PIECES else 1  # the last samples depend on one point more
         return replace(self, points=self.points[: inside + more])
@@ -117,7 +127,7 @@ class Waveform:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A run that violates a requirement: the scenario, its values, its inputs and its end."""
+    """A run that violates a requirement: scenario, values, inputs and end."""
 
     scenario: str
     """Name of the scenario, or ``FILE.py[:FUNCTION]``."""
@@ -127,6 +137,9 @@ class Counterexample:
     values: Mapping[str, Value] = field(default_factory=dict)
     """Arguments of the scenario (``"case"``) and values of components (``"f16.cg"``)."""
     seed: int = 0
+    faults: tuple[Fault, ...] = ()
+    """Faults in addition to those of the scenario; ``values`` can contain other numbers for them,
+    such as ``"stuck.at"``."""
 
     @classmethod
     def of_factors(
@@ -138,29 +151,40 @@ class Counterexample:
         signals: tuple[InputSignal, ...] = (),
         settings: Mapping[str, Value] | None = None,
         seed: int = 0,
+        faults: tuple[Fault, ...] = (),
     ) -> Counterexample:
-        """Return the run of a search that has the factors ``factors``.
+        """Return the run of a search with the given factors.
 
         ``factors`` contains the control points of ``signals``, as :attr:`InputSignal.factors` names
-        them. ``settings`` contains the values that all runs of the search share.
+        them. ``settings`` and ``faults`` are those that all runs of the search share.
         """
         taken = {name for one in signals for name in one.factors}
         values = {name: value for name, value in factors.items() if name not in taken}
         waves = tuple(Waveform.of(one, factors, until_ns) for one in signals)
-        return cls(scenario, requirement, until_ns, waves, {**(settings or {}), **values}, seed)
+        values = {**(settings or {}), **values}
+        return cls(scenario, requirement, until_ns, waves, values, seed, faults)
 
     @property
     def name(self) -> str:
         return re.sub(r"\W+", "_", self.requirement.name.lower()).strip("_")
 
+    def loaded(self) -> Scenario:
+        """Return the scenario with the arguments and faults of this run, but without its values."""
+        arguments = {name: one for name, one in self.values.items() if "." not in name}
+        return load_scenario(self.scenario, arguments, lambda made: made.faults(*self.faults))
+
     def make(
-        self, scenario: str | None = None, settings: Mapping[str, str] | None = None
+        self,
+        scenario: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        faults: Sequence[Given] = (),
     ) -> Scenario:
-        """Return the scenario with the values, inputs, requirement and end of this run.
+        """Return the scenario with the values, inputs and end of this run.
 
         Args:
             scenario: Another scenario with the same signals, for example with C code.
             settings: Values that replace those of the counterexample, by name.
+            faults: Further faults, such as fault files.
 
         Raises :class:`ScenarioError` if the scenario rejects a value or an input.
         """
@@ -171,7 +195,9 @@ class Counterexample:
                     f"{wave.target} has an input in the counterexample and also a value; leave "
                     "out one of them"
                 )
-        made = load_scenario(scenario or self.scenario, values)
+        made = load_scenario(
+            scenario or self.scenario, values, lambda new: new.faults(*self.faults, *faults)
+        )
         self._apply(made)
         return made
 
@@ -185,19 +211,21 @@ class Counterexample:
     def check(self) -> RequirementResult:
         """Run the scenario as fast as possible, and return the verdict of the requirement.
 
-        Errors of the scenario and of the run are raised.
+        Raises the errors of the scenario and of the run.
         """
         recorder = MemoryRecorder()
         simulate(self.make(), seed=self.seed, recorder=recorder, progress=False)
         return check([self.requirement], recorder.recording())[0]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values and the inputs as JSON data, with times in s."""
+        """Return the values, the inputs and the faults as JSON data, with times in s."""
+        faults, _ = with_values(self.faults, self.values)
         return {
             "values": dict(self.values),
             "seed": self.seed,
             "until_s": _s(self.until_ns),
             "inputs": {one.target: [[_s(ns), v] for ns, v in one.points] for one in self.inputs},
+            **({"faults": [one.describe() for one in faults]} if faults else {}),
         }
 
     # -- files
@@ -215,19 +243,24 @@ class Counterexample:
         with file.place.checking():
             check_targets(wave.target for wave in inputs)
         scenario = _moved(top["scenario"], lambda one: Path(path).parent / one)
-        values = dict(top["set"])
-        return cls(scenario, requirement, top["until"], inputs, values, top["seed"])
+        faults = [
+            fault_of(one, file.place.inner("fault", k, label=""))
+            for k, one in enumerate(top["fault"])
+        ]
+        return cls(
+            scenario, requirement, top["until"], inputs, dict(top["set"]), top["seed"],
+            all_different(faults),
+        )  # fmt: skip
 
     def save(self, path: Path) -> None:
         """Write the counterexample to ``path``.
 
-        Raises :class:`ScenarioError` if the file exists and contains no counterexample, or if it
-        cannot be written.
+        Raises ``ScenarioError`` if ``path`` is another file, or cannot be written.
         """
         _write(path, self._lines(path))
 
     def save_test(self, path: Path, example: Path) -> None:
-        """Write a test for pytest to ``path`` that runs the saved counterexample ``example``.
+        """Write a pytest test that repeats the run of a saved counterexample.
 
         Errors are those of :meth:`save`.
         """
@@ -253,28 +286,29 @@ class Counterexample:
             "[requirement]",
             *(f"{key} = {to_toml(value)}" for key, value in self.requirement.to_plain().items()),
         ]
-        if self.values:
+        faults, values = with_values(self.faults, self.values)
+        if values:
             out += ["", "[set]"]
-            out += [f"{to_toml(name)} = {to_toml(value)}" for name, value in self.values.items()]
+            out += [f"{to_toml(name)} = {to_toml(value)}" for name, value in values.items()]
         for wave in self.inputs:
             points = [[_s(ns), value] for ns, value in wave.points]
             given = {**{key: getattr(wave, key) for key in _INPUT}, "points": points}
             out += ["", "[[input]]"]
             out += [f"{key} = {to_toml(v)}" for key, v in given.items() if v is not None]
-        return out
+        return [*out, *fault_tables(faults)]
 
 
 class Runs:
-    """Runs of counterexamples in this process; a scenario is built once for many runs."""
+    """Repeat counterexamples in this process, with one scenario for many runs."""
 
     def __init__(self) -> None:
-        self._prepared: dict[tuple[str, tuple[tuple[str, Value], ...]], Prepared] = {}
+        self._prepared: dict[str, Prepared] = {}
 
     def check(self, one: Counterexample) -> RequirementResult:
-        arguments = tuple(sorted((n, v) for n, v in one.values.items() if "." not in n))
-        key = one.scenario, arguments
+        arguments = sorted((n, v) for n, v in one.values.items() if "." not in n)
+        key = repr((one.scenario, arguments, one.faults))
         if key not in self._prepared:
-            self._prepared[key] = prepare(load_scenario(one.scenario, dict(arguments)))
+            self._prepared[key] = prepare(one.loaded())
         result = finished(
             self._prepared[key].run_into(
                 lambda pool: PooledRecorder(pool, None),
@@ -287,9 +321,9 @@ class Runs:
         return check([one.requirement], result)[0]
 
     def violates(self, one: Counterexample, most: float = 0.0, least: float = -math.inf) -> bool:
-        """Return whether the run violates the requirement, with a robustness within two bounds.
+        """Return whether a run violates the requirement, with a robustness within two bounds.
 
-        The bounds are ``least`` and ``most``. A run with an error does not count as a violation.
+        The bounds are ``least`` and ``most``. A run with an error counts as no violation.
         """
         try:
             found = self.check(one)
@@ -330,6 +364,7 @@ _KEYS = {
     "requirement": table(KEYS, "[requirement]", default=NEEDED),
     "set": named(Key("a number or a text", convert=_setting), "[set]", default={}),
     "input": ListKey("[[input]] for each input", (), of=table(_INPUT)),
+    "fault": ListKey("[[fault]] for each fault", (), of=TableKey(of=Key())),
 }
 
 
@@ -360,10 +395,7 @@ def _moved(scenario: str, to: Callable[[Path], Path]) -> str:
 
 
 def check_replaceable(path: Path) -> None:
-    """Raise :class:`ScenarioError` if ``path`` is a file that is not a counterexample or its test.
-
-    A file that does not exist is no error.
-    """
+    """Raise ``ScenarioError`` if ``path`` exists and is no counterexample and no test."""
     mark = _MARK.encode()
     try:
         if path.exists() and path.read_bytes()[: len(mark)] != mark:

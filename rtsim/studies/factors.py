@@ -1,10 +1,8 @@
-"""Factors of a study: their distributions, correlations and random numbers.
+"""Factors of a study, with their distributions and correlations.
 
-The values of a factor depend only on the seed of the study, the name of the factor and the number
-of the run. The order of the runs, the number of workers, other factors, additional runs, or an
-interruption of the study do not change the values. Each factor has its own Philox generator. The
-key of the generator is derived from the seed and the name, and its counter is the number of the
-run.
+The value of a factor depends only on the seed of the study, the name of the factor and the number
+of the run. The values do not depend on the order of the runs, the number of workers, or other
+factors. Each factor has its own Philox generator.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ Values = NDArray[Any]
 
 
 class Bounds(NamedTuple):
-    """Smallest and largest coordinate of a factor in a search; both are allowed values."""
+    """Smallest and largest coordinate of a factor in a search."""
 
     low: float
     high: float
@@ -35,7 +33,7 @@ class Bounds(NamedTuple):
 
 
 class Spread(ABC):
-    """Abstract base class for the possible values of one factor."""
+    """Base class of the possible values of a factor."""
 
     @abstractmethod
     def at(self, unit: Vector) -> Values:
@@ -43,20 +41,20 @@ class Spread(ABC):
 
     @abstractmethod
     def levels(self, count: int) -> list[Value]:
-        """Return ``count`` values from low to high for a grid.
+        """Return ``count`` values from low to high.
 
-        For a factor given as a list, the result contains all values of the list.
+        A factor with a list returns all its values.
         """
 
     @abstractmethod
     def middle(self) -> Value:
-        """Return the value of the factor in runs in which only other factors change."""
+        """Return the value for runs in which other factors change."""
 
     @abstractmethod
     def bounds(self, within: float) -> Bounds:
         """Return the bounds of a search.
 
-        For a distribution, the bounds enclose the central fraction ``within`` of the values.
+        For a distribution, the bounds enclose the fraction ``within`` of its values.
         """
 
     def chosen(self, coordinate: float) -> Value:
@@ -69,7 +67,7 @@ class Spread(ABC):
 
 @dataclass(frozen=True)
 class Range(Spread):
-    """Factor whose values from ``low`` to ``high`` all have the same probability."""
+    """A factor with a uniform distribution from ``low`` to ``high``."""
 
     low: float
     high: float
@@ -99,7 +97,7 @@ class Range(Spread):
 
 @dataclass(frozen=True)
 class Choice(Spread):
-    """Factor with a list of values that all have the same probability."""
+    """A factor with a list of values of equal probability."""
 
     values: tuple[Value, ...]
 
@@ -226,7 +224,7 @@ def column_of(values: Sequence[Value]) -> Values:
 
 
 def spread(given: object) -> Spread:
-    """Convert a user's declaration of a factor to a :class:`Spread`.
+    """Convert the declaration of a factor to a ``Spread``.
 
     ``given`` is a frozen distribution of scipy.stats, a range ``(low, high)``, a list of values, or
     a text such as ``norm:2,0.1``, ``range:1,3`` or ``values:1,2,5``.
@@ -286,8 +284,7 @@ Pairs = Mapping[tuple[str, str], float]
 class Copula:
     """Correlation coefficients of pairs of factors.
 
-    The coefficients are those of the normal variables of a Gaussian copula, from which the values
-    of the factors are computed.
+    The coefficients are those of a Gaussian copula.
     """
 
     pairs: tuple[tuple[str, str, float], ...] = ()
@@ -312,7 +309,7 @@ class Copula:
         return out
 
     def lower(self, names: tuple[str, ...]) -> list[list[float]]:
-        """Return the Cholesky factor of the correlation matrix of ``names``, row by row."""
+        """Return the Cholesky factor of the correlation matrix, row by row."""
         if names not in self._factors:
             matrix = np.eye(len(names))
             for a, b, rho in self.pairs:
@@ -348,9 +345,9 @@ class Copula:
 def normals(
     names: Sequence[str], mean: Sequence[float], covariance: Sequence[Sequence[float]]
 ) -> tuple[dict[str, Distributed], dict[tuple[str, str], float]]:
-    """Return jointly normal factors and their correlations, from means and a covariance matrix.
+    """Return normally distributed, correlated factors, from means and covariances.
 
-    ``covariance`` has the shape (n, n) for n names. Pass both results to :class:`Study`:
+    ``covariance`` has the shape (n, n) for n factors. Pass both results to :class:`Study`:
 
         factors, correlation = normals(["a", "b"], [0, 1], [[1, 0.5], [0.5, 4]])
         Study(factors=factors, correlation=correlation, ...)
@@ -407,5 +404,5 @@ def seed_of(seed: int, name: str) -> int:
 
 
 def seed32_of(seed: int, name: str) -> int:
-    """Derive a seed below 2^32, for libraries that accept only 32 bits."""
+    """Return a seed below 2^32, for libraries with this limit."""
     return seed_of(seed, name) & 0xFFFFFFFF

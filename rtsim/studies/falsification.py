@@ -1,4 +1,4 @@
-"""Falsification: the search for inputs and values with which a run violates a requirement."""
+"""Falsification: search for a run that violates a requirement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import Duration
-from rtsim.requirements.requirement import Given, Requirement, gather
+from rtsim.engine.faults.description import Given as GivenFault
+from rtsim.requirements.requirement import NOT_EXERCISED, Given, Requirement, gather
 from rtsim.runs.progress import display_of
 from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
@@ -36,13 +37,14 @@ from rtsim.studies.texts import Value, runs_of
 from rtsim.studies.workers import Where
 
 NO_PROOF = "this is not a proof that none exists"
+_BECAUSE = f"{NOT_EXERCISED}, because "
 
 
 @dataclass(frozen=True)
 class Falsification(Judged):
-    """The result of a search for a violation.
+    """The result of a search for a violation of a requirement.
 
-    The outcome is failed with a counterexample, and otherwise undecided: a search proves nothing.
+    The outcome is failed if a counterexample was found, and otherwise undecided.
     """
 
     requirement: Requirement
@@ -62,10 +64,14 @@ class Falsification(Judged):
     """The run with the smallest robustness of those that violate the requirement."""
     undecided: int
     """Number of runs that leave the requirement undecided."""
+    not_exercised: int = 0
+    """Number of undecided runs that do not exercise the requirement."""
     problem: str = ""
     """Why the search proves even less than usual, such as runs with errors."""
     searched: bool = True
-    """False if no run decided the requirement, or if a run has no results."""
+    """False if no run decided the requirement, if a run that exercises the requirement leaves it
+    undecided, or if a run has no results.
+    """
     guards_failed: int = 0
     """Number of runs that ended at a guard that declares a failure."""
     folder: Path | None = None
@@ -84,7 +90,9 @@ class Falsification(Judged):
         if self.counterexample is not None:
             return f"{name} is violated in run {self.run}, robustness {self.robustness:.6g}{why}"
         if not self.searched:
-            return f"the search could not decide {name}{why}"
+            others = self.runs - self.undecided
+            some = f" in each of {runs_of(self.runs)}" if self.undecided and others else ""
+            return f"the search could not decide {name}{some}{why}"
         least = f"smallest robustness {self.robustness:.6g}"
         none = f"no violation of {name} found in {runs_of(self.runs)}, {least}"
         return f"{none}; {NO_PROOF}{why}"
@@ -95,7 +103,7 @@ class Falsification(Judged):
 
     @property
     def values(self) -> dict[str, Value]:
-        """The values of the counterexample by name; the points of inputs are ``TARGET[k]``."""
+        """Values of the counterexample by name; control points of inputs are ``TARGET[k]``."""
         found = self.counterexample
         if found is None:
             return {}
@@ -109,7 +117,8 @@ class Falsification(Judged):
             "requirement": self.requirement.to_plain(), "method": self.method, "runs": self.runs,
             "runs_to_violation": self.needed, "ended": self.ended, "seconds": self.seconds,
             "robustness": self.robustness if math.isfinite(self.robustness) else None,
-            "undecided": self.undecided, "problem": self.problem, "counterexample": example,
+            "undecided": self.undecided, "not_exercised": self.not_exercised,
+            "problem": self.problem, "counterexample": example,
             "folder": None if self.folder is None else str(self.folder),
             "in_words": self.in_words, "outcome": self._judge().name.lower(),
         }  # fmt: skip
@@ -130,24 +139,25 @@ def falsify(
     until: Duration | None = None,
     stop: bool = True,
     population: int = 0,
+    faults: Sequence[GivenFault] = (),
     folder: str | Path | None = None,
     where: Where | int | None = 0,
     progress: StudyProgress | bool | None = None,
 ) -> Falsification:
-    """Search for input signals and values with which a run violates a requirement.
+    """Search for inputs and values that make a run violate a requirement.
 
         found = falsify("cart.py:cart", {"command.wanted": "pieces:4,-1,1"}, requirement="SPEED")
         if found.counterexample: print(found.values)
 
-    The same arguments give the same runs, with any number of workers.
+    Equal arguments give equal runs, with any number of workers.
 
     Args:
         scenario: A name, or ``FILE.py:FUNCTION``.
         inputs: Input signals by target: ``"component.name"``, or a component with one signal.
         requirements: Requirements in addition to those of the scenario.
         requirement: Name of the requirement to violate. The default is the only one.
-        factors: Further variables, as in :class:`Study`: parameters, initial values, and arguments
-            of the scenario's function, such as latencies and times of faults.
+        factors: Further variables, as in :class:`Study`: parameters, initial values, latencies,
+            numbers of faults such as ``"stuck.at"``, and arguments of the scenario's function.
         settings: Values that are the same in all runs.
         method: Search method, one of :data:`SEARCH_METHODS`.
         runs: Largest number of runs.
@@ -156,6 +166,7 @@ def falsify(
         until: End of each run, s. The default is the end of the scenario.
         stop: True to end after the first generation with a violation.
         population: Runs of a generation; 0 for the default of the method.
+        faults: Faults in addition to those of the scenario: fault files, or dicts.
         folder: Folder for the runs. A search that was interrupted continues in its folder. By
             default, the runs are not stored.
         where: Number of worker processes: 0 for this process, ``None`` for one for each CPU.
@@ -175,7 +186,7 @@ def falsify(
     study = Study(
         factors or {}, search, requirements=[chosen], settings=settings or {}, seed=seed,
         until=until,
-        inputs=signals, scenario=scenario,
+        inputs=signals, scenario=scenario, faults=faults,
     )  # fmt: skip
     plan = plan_of(_file_of(scenario), study, where, only=chosen.name)
     shown = progress if isinstance(progress, StudyProgress) else StudyProgress(display_of(progress))
@@ -227,7 +238,6 @@ def _file_of(scenario: str) -> str:
 
 
 def _opened(path: Path, plan: Plan) -> Folder:
-    """Return the folder of the search, which may contain runs of an interrupted search."""
     if not (path / PLAN).exists():
         return Folder.new(path, plan)
     found = Folder.open(path)
@@ -255,11 +265,13 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
         guards = ", ".join(summary["failures"])
         problems.append(f"{runs_of(states[FAILED])} ended at a guard that declares a failure: "
                         f"{guards}")  # fmt: skip
-    if judged["undecided"]:
-        leave = "leaves" if judged["undecided"] == 1 else "leave"
-        problems.append(
-            f"{runs_of(judged['undecided'])} {leave} it undecided: {judged['why_undecided']}"
-        )
+    idle = judged["not_exercised"]
+    if still_open := judged["undecided"] - idle:
+        leave = "leaves" if still_open == 1 else "leave"
+        problems.append(f"{runs_of(still_open)} {leave} it undecided: {judged['why_undecided']}")
+    if idle:
+        why = "" if still_open else f": {judged['why_undecided'].removeprefix(_BECAUSE)}"
+        problems.append(f"{runs_of(idle)} {'does' if idle == 1 else 'do'} not exercise it{why}")
     least, first = search["smallest_margin"], search["first_miss"]
     requirement = Requirement(of.name, of.formula, of.text)
     run = found = None
@@ -271,8 +283,8 @@ def _result(folder: Folder, scenario: str, began: int, path: Path | None) -> Fal
         needed=None if first is None else first + 1,
         robustness=math.inf if least is None else least, ended=summary["ended"],
         seconds=(stopwatch() - began) * 1e-9, run=run, counterexample=found,
-        undecided=judged["undecided"], problem="; ".join(problems),
-        searched=decided and not wrong, guards_failed=states[FAILED],
+        undecided=judged["undecided"], not_exercised=idle, problem="; ".join(problems),
+        searched=decided and not still_open and not wrong, guards_failed=states[FAILED],
         folder=path,
     )  # fmt: skip
 
@@ -284,6 +296,7 @@ def _counterexample(folder: Folder, scenario: str, of: Requirement) -> tuple[int
     job, order = folder.plan.job, folder.orders[run]
     until_ns = Runner(job).until_ns(order)
     found = Counterexample.of_factors(
-        scenario, of, until_ns, order.factors, tuple(job.signals), job.settings, order.seed
-    )
+        scenario, of, until_ns, order.factors, tuple(job.signals), job.settings, order.seed,
+        job.injected,
+    )  # fmt: skip
     return run, found

@@ -1,9 +1,8 @@
-"""Fit parameters of a scenario to measured signals by least squares, with confidence intervals.
+"""Fit parameters of a scenario to measurements by least squares.
 
-The residuals of all signals are weighted by the noise of their signal, which the fit estimates.
-The intervals are those of the linearised problem (G. Seber, C. Wild, Nonlinear Regression, 1989,
-section 5.1).  The intervals assume independent noise and
-a correct model.
+Each residual is divided by the noise of its signal, which the fit estimates. The intervals are
+those of the linearised problem (G. Seber, C. Wild, Nonlinear Regression, 1989, section 5.1). The
+confidence intervals assume independent noise and a correct model.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.core.extras import needs
-from rtsim.core.signals import Vector
-from rtsim.core.tag import NS_PER_S, Duration
+from rtsim.core.signals import Vector, same_unit
+from rtsim.core.tag import NS_PER_S, Duration, to_ns
 from rtsim.record.reading import Recording
 from rtsim.runs.prepared import Prepared, prepare
 from rtsim.runs.result import RunResult
@@ -28,7 +27,7 @@ from rtsim.runs.simulation import simulate
 from rtsim.scenario.loading import ScenarioMaker
 from rtsim.scenario.scenario import Scenario
 from rtsim.studies.factors import Range, spread
-from rtsim.studies.measurements import Measurements
+from rtsim.studies.measurements import Measurements, units_of
 from rtsim.studies.plan import text_of
 from rtsim.studies.texts import Value
 
@@ -45,7 +44,10 @@ are accurate to about 1e-8.
 """
 NO_EFFECT = 1e-9
 WIDEST = 10.0
-"""Standard error, relative to the scale of a parameter, above which it counts as undetermined."""
+"""Standard error, relative to the start and the value of a parameter, above which it counts as
+undetermined."""
+_AT_BOUND = 1e-8
+"""Distance from a bound, relative to the value. The search reaches a bound exactly."""
 ROUNDING = 1e-8
 """Residuals below this part of a signal are rounding errors, not noise."""
 _SHARE = 1e-3
@@ -56,10 +58,11 @@ _CORRELATED = 4.0
 
 @dataclass(frozen=True)
 class Fitted:
-    """One fitted parameter: its value, its standard error, and its interval of confidence.
+    """A fitted parameter with its standard error and confidence interval.
 
     ``determined`` is false if the data do not determine the value; the interval is then infinite.
-    ``at_bound`` is true if the value is a bound of the search.
+    ``at_bound`` is true if the value is a bound of the search; standard error and interval are then
+    NaN.
     """
 
     name: str
@@ -74,18 +77,20 @@ class Fitted:
     @property
     def cells(self) -> tuple[str, ...]:
         """Texts of a table: name, value, standard error, interval, and value at the start."""
-        return (
-            self.name,
-            f"{self.value:.6g}",
-            f"{self.error:.3g}" if self.determined else "undetermined",
-            f"{self.low:.6g} to {self.high:.6g}" if self.determined else "-inf to inf",
-            f"{self.start:.6g}",
-        )
+        error, interval = f"{self.error:.3g}", f"{self.low:.6g} to {self.high:.6g}"
+        if not self.determined:
+            error, interval = "undetermined", "-inf to inf"
+        elif self.at_bound:
+            error, interval = "at a bound", "none"
+        return self.name, f"{self.value:.6g}", error, interval, f"{self.start:.6g}"
 
     def __str__(self) -> str:
+        about = f"{self.low:.6g} to {self.high:.6g}"
         if not self.determined:
-            return f"{self.name} = {self.value:.6g} (undetermined)"
-        return f"{self.name} = {self.value:.6g} ({self.low:.6g} to {self.high:.6g})"
+            about = "undetermined"
+        elif self.at_bound:
+            about = "at a bound"
+        return f"{self.name} = {self.value:.6g} ({about})"
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,8 @@ class Fit:
     converged: bool
     why: str
     warnings: tuple[str, ...]
+    unused: tuple[str, ...] = ()
+    """Columns of a CSV file that were neither compared nor used as inputs."""
 
     @property
     def values(self) -> dict[str, float]:
@@ -120,8 +127,17 @@ class Fit:
 
     @property
     def status(self) -> int:
-        """Exit status: 0, 1 if a parameter is undetermined, or 2 if the fit did not converge."""
+        """Exit status: 0, or 1 if a parameter is undetermined, or 2 if the fit did not converge."""
         return 2 if not self.converged else 0 if self.determined else 1
+
+    @property
+    def result(self) -> str:
+        """``not converged``, ``undetermined``, ``at a bound`` or ``determined``."""
+        if not self.converged:
+            return "not converged"
+        if not self.determined:
+            return "undetermined"
+        return "at a bound" if any(one.at_bound for one in self.parameters) else "determined"
 
     def __getitem__(self, name: str) -> Fitted:
         for one in self.parameters:
@@ -130,12 +146,13 @@ class Fit:
         raise UnknownName("parameter", name, self.values, "this fit")
 
     def residuals(self, name: str) -> Vector:
-        """Return measured minus fitted values of a signal, shape (n,)."""
+        """Return the measured minus the fitted values of a signal, shape (n,)."""
         out: Vector = self.measured[name] - self.fitted[name]
         return out
 
     def to_json(self) -> dict[str, Any]:
         return {
+            "result": self.result,
             "parameters": [
                 {**vars(one), "low": _finite(one.low), "high": _finite(one.high),
                  "error": _finite(one.error)}
@@ -143,7 +160,8 @@ class Fit:
             ],
             "signals": {name: {"noise": noise} for name, noise in self.noise.items()},
             "measurements": self.source, "level": LEVEL, "runs": self.runs,
-            "converged": self.converged, "why": self.why, "warnings": list(self.warnings),
+            "converged": self.converged, "message": self.why, "warnings": list(self.warnings),
+            "unused": list(self.unused),
         }  # fmt: skip
 
 
@@ -152,8 +170,6 @@ def _finite(value: float) -> float | None:
 
 
 class _Runs:
-    """Runs of a scenario for values of the varied parameters, compared with the measurements."""
-
     def __init__(
         self,
         make: Callable[[Mapping[str, Value]], Scenario],
@@ -168,11 +184,23 @@ class _Runs:
         self.good = False
         """True after a run that reached the last measurement."""
         self._changes = {
-            name: [(round(t * NS_PER_S), float(v)) for t, v in zip(time, column, strict=True)]
+            name: [
+                (round(t * NS_PER_S), float(v))
+                for t, v in zip(time, column, strict=True)
+                if math.isfinite(v)
+            ]
             for name, column in driven.items()
         }
+        for name, changes in self._changes.items():
+            if not changes:
+                raise ScenarioError(f"the measurements contain no value of the input {name}")
         # A message of the last instant must not end the run before the last measurement.
         self._until: Duration = float(time[-1]) if until is None else until
+        if to_ns(self._until, "until") < round(time[-1] * NS_PER_S):
+            raise ScenarioError(
+                f"until {self._until} s is before the last measurement at {time[-1]:g} s; cut the "
+                "measurements"
+            )
         self._prepared: Prepared | None = None
         if all("." in name for name in names):
             self._prepared = prepare(self._scenario({}))
@@ -199,7 +227,6 @@ class _Runs:
             raise
 
     def signals(self, values: Vector, names: Sequence[str]) -> dict[str, Vector]:
-        """Return the signals ``names`` of the run at the times of the measurements."""
         run = self.result(values)
         last = float(run.time[-1])
         if last < self._time[-1] * (1 - 1e-9):
@@ -207,7 +234,6 @@ class _Runs:
                 f"the run ended at {last:g} s ({run.in_words}), before the last measurement at "
                 f"{self._time[-1]:g} s; narrow the ranges of --vary, or cut the measurements"
             )
-        self.good = True
         return {name: np.interp(self._time, run.time, run[name]) for name in names}
 
 
@@ -223,7 +249,7 @@ def fit(
     seed: int = 0,
     progress: Callable[[int, float], object] = lambda *_: None,
 ) -> Fit:
-    """Fit the values ``vary`` of a scenario to the measurements ``to``, by least squares.
+    """Fit the parameters ``vary`` of a scenario to the measurements ``to`` by least squares.
 
         found = fit("motor.py", "bench.csv", {"motor.friction": "range:0,1"})
         print(found["motor.friction"])
@@ -233,19 +259,20 @@ def fit(
         to: A recording, or a CSV file with a column ``time`` (s) and columns ``component.signal``.
         vary: Parameters and initial values ``component.name``, or arguments of the scenario's
             function, each with its range: ``"range:LOW,HIGH"``, ``(LOW, HIGH)``, or ``""`` for the
-            declared bounds. The search begins at the scenario's value, or in the middle of the
+            declared bounds. The search begins at the value in the scenario, or in the middle of the
             range.
         signals: Signals to compare. The default are all signals of plants, except inputs, that the
-            measurements contain and a varied value changes.
+            measurements contain.
         inputs: Values of sources, ``source.name``, that take the measured values of this name.
-            Between two measurements, a source has the value of the earlier one.
+            Between two measurements, a source has the value of the earlier one. Missing values are
+            left out.
         settings: Values that are the same in all runs.
         until: End of each run, s. The default is the time of the last measurement.
-        seed: Seed of each run.
+        seed: Seed of all runs.
         progress: Function that receives the number of runs and the sum of squares.
 
     Raises:
-        ScenarioError: The measurements contain none of the signals, or too few rows.
+        ScenarioError: The measurements contain none of the signals, too few rows, or other units.
         UnknownName: A name is unknown.
     """
     with needs("scipy", "a fit"):
@@ -261,6 +288,8 @@ def fit(
     names = _compared(first, data, signals, inputs, space, runs)
     measured = data.chosen(names)
     known = {name: np.isfinite(column) for name, column in measured.items()}
+    if empty := [name for name, where in known.items() if not where.any()]:
+        raise ScenarioError(f"{data.source} contains no value of {', '.join(empty)}")
     count = sum(int(where.sum()) for where in known.values())
     if count <= space.size:
         raise ScenarioError(
@@ -271,6 +300,18 @@ def fit(
 
     def differences(scaled: Vector) -> Vector:
         found = runs.signals(space.values(scaled), names)
+        for name in names:
+            wrong = known[name] & ~np.isfinite(found[name])
+            if wrong.any():
+                said = ", ".join(
+                    f"{axis.name} = {v:.6g}"
+                    for axis, v in zip(space.axes, space.values(scaled), strict=True)
+                )
+                raise ModelError(
+                    f"{name} is not finite at {data.time[wrong][0]:g} s in the run with {said}; "
+                    "narrow the ranges of --vary, or compare other signals"
+                )
+        runs.good = True
         parts = [(found[name] - measured[name])[known[name]] / noise[name] for name in names]
         return np.concatenate(parts)
 
@@ -308,7 +349,11 @@ def fit(
             break
         noise = new
     jacobian = derivatives(at)
-    return _result(space, data, names, measured, known, end, noise, at, jacobian, runs.count, found)
+    unused = [n for n in data.signals if data.table and n not in names and n not in inputs]
+    return _result(
+        space, data, names, measured, known, end, noise, at, jacobian, runs.count, found,
+        tuple(unused),
+    )  # fmt: skip
 
 
 def _maker(
@@ -342,8 +387,6 @@ def _maker(
 
 @dataclass(frozen=True)
 class _Axis:
-    """A varied value: its start, its bounds, and the scale in which the search measures it."""
-
     name: str
     start: float
     low: float
@@ -359,19 +402,36 @@ class _Axis:
             signal = signals[own]
             if signal.shape:
                 raise ScenarioError(f"{name} has the shape {signal.shape}; only numbers are varied")
+            if not signal.type.startswith("float"):
+                raise ScenarioError(
+                    f"{name} is of type {signal.type}; only real numbers are varied"
+                )
             low, high = signal.low, signal.high
             start = float(signals.initial({own: values[own]} if own in values else {})[
                 signals.slice(own)
             ][0])  # fmt: skip
         if text not in ("", None):
-            given = spread(text)
+            ranged = not isinstance(text, str) or text.startswith("range:")
+            given = spread(text) if ranged else None
             if not isinstance(given, Range):
                 raise ScenarioError(f"--vary {name} needs a range: {name}=range:LOW,HIGH")
+            declared = f"{low:g} to {high:g}"
             low, high = max(low, given.low), min(high, given.high)
+            if not low < high:
+                raise ScenarioError(
+                    f"the range of {name}, {given.low:g} to {given.high:g}, is outside of the "
+                    f"declared bounds, {declared}"
+                )
         elif start is None:
+            owners = [
+                f"--vary {component}.{name}"
+                for component, part in scenario.components.items()
+                if any(name in one.signals for one in part.settings())
+            ]
             raise ScenarioError(
-                f"{name} is an argument of the scenario; give its range: --vary "
-                f"{name}=range:LOW,HIGH"
+                f"{name} without a component is an argument of the scenario; give its range: "
+                f"--vary {name}=range:LOW,HIGH"
+                + (f", or write {' or '.join(owners)}" if owners else "")
             )
         if start is None or not low <= start <= high:
             start = 0.5 * (low + high)
@@ -405,10 +465,6 @@ class _Space:
         return out
 
     def jacobian(self, function: Callable[[Vector], Vector], at: Vector) -> NDArray[np.float64]:
-        """Return the derivatives (n, p) of ``function``.
-
-        A derivative is one-sided at a bound, and where a run on the other side fails.
-        """
         columns = []
         for k in range(self.size):
             ends: list[tuple[float, Vector]] = []
@@ -431,7 +487,6 @@ class _Space:
 
 
 def _scale(column: Vector) -> float:
-    """Return the standard deviation of the measurements, or their size if they are constant."""
     return float(np.std(column)) or float(np.max(np.abs(column), initial=0.0)) or 1.0
 
 
@@ -443,23 +498,41 @@ def _compared(
     space: _Space,
     runs: _Runs,
 ) -> list[str]:
-    """Return the names of the signals to compare."""
+    """Return the names of the signals to compare; check their units and those of the inputs."""
     middle = space.values(space.start)
     run = runs.result(middle)
-    if signals:
-        for name in signals:
-            data.chosen([name])
-            _ = run[name]
-        return list(dict.fromkeys(signals))
+    names = list(dict.fromkeys(signals)) or _of_plants(scenario, data, inputs, run)
+    for name in names:
+        data.chosen([name])
+        if np.ndim(run[name]) != 1:
+            raise ScenarioError(f"{name} is an array; only numbers are compared")
+    units = units_of(run.recording())
+    for name in (*names, *inputs):
+        given, wanted = data.units.get(name, "1"), units.get(name, "1")
+        if not same_unit(given, wanted):
+            raise ScenarioError(
+                f"{name} is in {given} in {data.source}, but in {wanted} in the scenario; convert "
+                f"the values, and write {name} [{wanted}]"
+            )
+    return names
+
+
+def _of_plants(
+    scenario: Scenario, data: Measurements, inputs: Sequence[str], run: RunResult
+) -> list[str]:
+    """Return the names of all measured signals of plants, except inputs."""
     plants = {plant.name: plant for plant in run.system.plants}
-    found = []
+    found: list[str] = []
+    empty: list[str] = []
     for name in data.signals:
         component, _, own = name.partition(".")
         plant = plants.get(component)
         if plant is None or name in inputs or own not in plant.signals.columns:
             continue
-        if own not in plant.bound.model.inputs.columns and np.isfinite(data.signals[name]).any():
-            found.append(name)
+        if own not in plant.bound.model.inputs.columns:
+            (found if np.isfinite(data.signals[name]).any() else empty).append(name)
+    if empty and not found:
+        raise ScenarioError(f"{data.source} contains no value of {', '.join(empty)}")
     known = sorted(f"{p}.{c}" for p, plant in plants.items() for c in plant.signals.columns)
     if not found:
         raise ScenarioError(
@@ -482,19 +555,26 @@ def _result(
     jacobian: NDArray[np.float64],
     runs: int,
     found: Any,
+    unused: tuple[str, ...],
 ) -> Fit:
     from scipy.stats import t as student
 
     count = jacobian.shape[0]
-    undetermined, sentences = _undetermined(jacobian, [axis.name for axis in space.axes])
+    # The scale of an axis is that of its start, from which the value can be far away.
+    size = np.maximum(1.0, np.abs(at))
+    undetermined, sentences = _undetermined(jacobian * size, [axis.name for axis in space.axes])
     free = max(1, count - space.size)
     errors = np.full(space.size, math.inf)
     correlation = np.full((space.size, space.size), math.nan)
     # The covariance of the determined parameters allows for the undetermined ones, whose
     # directions the pseudo-inverse leaves out.
-    _, s, v = np.linalg.svd(jacobian, full_matrices=False)
+    # Columns of length 1: a parameter with a small effect can be determined as well.
+    length = np.linalg.norm(jacobian, axis=0)
+    length[length == 0.0] = 1.0
+    _, s, v = np.linalg.svd(jacobian / length, full_matrices=False)
     kept = s > s[0] / (10 * MOST_CONDITION) if s[0] > 0 else s > 0
     covariance = (v[kept].T / s[kept] ** 2) @ v[kept] if kept.any() else np.zeros_like(v)
+    covariance /= np.outer(length, length)
     # jacobian is divided by the noise of each signal, so the residuals have the variance 1
     weighted = sum(
         float(np.sum(((fitted[n] - measured[n])[known[n]] / noise[n]) ** 2)) for n in names
@@ -502,7 +582,7 @@ def _result(
     covariance *= weighted / free
     deviation = np.sqrt(np.diag(covariance))
     for k, axis in enumerate(space.axes):
-        if k not in undetermined and deviation[k] > WIDEST:
+        if k not in undetermined and deviation[k] > WIDEST * size[k]:
             undetermined.add(k)
             sentences.append(
                 f"the data hardly determine {axis.name}: its standard error is "
@@ -519,25 +599,19 @@ def _result(
     low, high = space.bounds
     parameters, warnings = [], list(sentences)
     for k, axis in enumerate(space.axes):
-        near = 1e-4 * max(1.0, abs(at[k]))
+        near = _AT_BOUND * size[k]
         at_bound = bool(at[k] - low[k] < near or high[k] - at[k] < near)
-        value = float(values[k])
+        value, determined = float(values[k]), k not in undetermined
+        own = math.nan if at_bound and determined else float(error[k])
+        half = factor * own
         parameters.append(
-            Fitted(
-                axis.name,
-                axis.start,
-                value,
-                float(error[k]),
-                value - factor * float(error[k]),
-                value + factor * float(error[k]),
-                k not in undetermined,
-                at_bound,
-            )
-        )
+            Fitted(axis.name, axis.start, value, own, value - half, value + half, determined,
+                   at_bound)
+        )  # fmt: skip
         if at_bound:
             warnings.append(
-                f"{axis.name} is at the bound {value:g} of its range, so its interval is not "
-                "valid; widen the range"
+                f"{axis.name} is at the bound {value:g} of its range, so the value has no "
+                "interval; widen the range if the bound is not that of the model"
             )
     for name in names:
         if noise[name] < ROUNDING * _scale(measured[name][known[name]]):
@@ -546,14 +620,13 @@ def _result(
             warnings.append(f"the residuals of {name} {why}")
     return Fit(
         tuple(parameters), data.source, data.time, dict(measured), dict(fitted), dict(noise),
-        correlation, runs, bool(found.status > 0), str(found.message), tuple(warnings),
+        correlation, runs, bool(found.status > 0), str(found.message), tuple(warnings), unused,
     )  # fmt: skip
 
 
 def _undetermined(
     jacobian: NDArray[np.float64], names: Sequence[str]
 ) -> tuple[set[int], list[str]]:
-    """Return the parameters that the data do not determine, and a sentence for each cause."""
     length = np.linalg.norm(jacobian, axis=0)
     largest = float(length.max(initial=0.0))
     without = {k for k, size in enumerate(length) if not size > NO_EFFECT * max(largest, 1e-300)}
@@ -580,7 +653,6 @@ def _undetermined(
 
 
 def _correlated(residuals: Vector) -> str:
-    """Return a text if successive residuals are correlated, else an empty text."""
     n = residuals.size
     centred = residuals - residuals.mean()
     power = float(centred @ centred)

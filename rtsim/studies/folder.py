@@ -1,9 +1,8 @@
-"""The folder of a study: its plan, its results as Parquet files, and a lock.
+"""The folder of a study, with its plan and its results in Parquet files.
 
-A Parquet file cannot grow, so each write adds a file to the folder ``results``. Programs that read
-Parquet read this folder as one table. Each file contains its own name, a digest of the plan and a
-digest of each column. rtsim therefore rejects a file that was damaged, copied or edited. Two rows
-for the same run are also rejected.
+Each write adds a file to the folder ``results``, because Parquet files cannot grow. Programs that
+read Parquet see the folder as one table. Each file contains digests of the plan and of its columns,
+so that rtsim detects a damaged or edited file. Two rows of the same run are an error.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from rtsim.studies.texts import runs_of
 
 
 def pyarrow() -> Any:
-    """Return pyarrow, or raise :class:`ScenarioError` if the extra ``study`` is missing."""
+    """Return pyarrow; raise ``ScenarioError`` if the extra ``study`` is missing."""
     with needs("study", "a study"):
         import pyarrow as module
         import pyarrow.compute
@@ -69,16 +68,12 @@ def _digest(column: Any) -> str:
 
 
 def sealed(table: Any, about: Mapping[str, str]) -> Any:
-    """Return a pyarrow table whose metadata contains ``about`` and digests of the columns."""
+    """Return a pyarrow table whose metadata contain ``about`` and digests of its columns."""
     seal = {**about, "columns": _column_digests(table)}
     return table.replace_schema_metadata({_KEY: json.dumps(seal)})
 
 
 def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
-    """Return why the metadata of a table disagree with its columns or with ``about``.
-
-    The text is empty if everything agrees. ``table`` may contain a subset of the columns.
-    """
     try:
         seal = json.loads((table.schema.metadata or {})[_KEY])
         columns = dict(seal["columns"])
@@ -94,10 +89,10 @@ def _broken_seal(table: Any, about: Mapping[str, str]) -> str:
 
 
 def read(path: Path, columns: list[str]) -> Any:
-    """Read columns of one Parquet file into a pyarrow table.
+    """Read columns of a Parquet file.
 
-    Errors of pyarrow are raised unchanged. ``pyarrow.parquet.read_table`` is avoided because it
-    loads pyarrow's datasets and starts a thread pool, which takes 10 MB.
+    Errors of pyarrow are raised unchanged. ``pyarrow.parquet.read_table`` would start a thread pool
+    and need 10 MB more.
     """
     arrow = pyarrow()
     with arrow.parquet.ParquetFile(path) as file:
@@ -138,11 +133,6 @@ def _schema_of(plan: Plan) -> Any:
 
 
 def _shown_study(path: Path, plan: Plan, columns: Mapping[str, NDArray[np.generic]]) -> str:
-    """Return a summary of a study as HTML.
-
-    The summary shows only counts and ranges, because these are valid for every design. ``path`` is
-    the folder of the study. ``columns`` contains the results, with one element per run.
-    """
     states = columns["state"]
     counts = {state: int((states == state).sum()) for state in STATES}
     facts: dict[str, object] = {
@@ -183,7 +173,7 @@ class StudyError(RtsimError):
 
 
 class Ended(NamedTuple):
-    """The end of a search: the number of runs and the reason."""
+    """Number of runs of a search, and the reason for its end."""
 
     runs: int = 0
     why: str = ""
@@ -210,7 +200,6 @@ class Folder:
         self._most = max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, values)))
 
     def __bool__(self) -> bool:
-        """Raise :class:`Undecided`, because the runs of a study have no common outcome."""
         raise Undecided(
             f"the study in {self.path} cannot be used as True or False, because each requirement "
             "has an outcome of its own; read the outcomes in "
@@ -219,9 +208,9 @@ class Folder:
 
     @classmethod
     def new(cls, path: Path, plan: Plan) -> Folder:
-        """Create the folder, or raise :class:`StudyError` if it exists and is not empty.
+        """Create the folder; raise ``StudyError`` if it exists and is not empty.
 
-        The folder may contain files from a start of the study that was interrupted or failed.
+        Files from a failed start of the study are allowed.
         """
         pyarrow()
         try:
@@ -245,7 +234,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """Open the folder of an earlier study, or raise :class:`StudyError` if there is none."""
+        """Open the folder of a study; raise ``StudyError`` if it does not exist."""
         pyarrow()
         try:
             text = (path / PLAN).read_text(encoding="utf-8")
@@ -262,7 +251,7 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder, or raise :class:`StudyError` if another process has locked it."""
+        """Context manager that locks the folder; raises ``StudyError`` if it is in use."""
         busy = StudyError(
             f"another process works on {self.path}; wait until it ends, or give another folder"
         )
@@ -294,7 +283,7 @@ class Folder:
 
     @contextmanager
     def removed_if_refused(self) -> Iterator[None]:
-        """Remove the folder after a :class:`ScenarioError` if the folder contains no results."""
+        """Context manager that removes an empty folder after a ``ScenarioError``."""
         try:
             yield
         except ScenarioError:
@@ -310,7 +299,7 @@ class Folder:
 
     @property
     def schema(self) -> Any:
-        """The columns of the results as a pyarrow schema."""
+        """Columns of the results as a pyarrow schema."""
         if self._schema is None:
             self._schema = _schema_of(self.plan)
         return self._schema
@@ -340,9 +329,9 @@ class Folder:
         self._accepted.add(row.sources_sha256)
 
     def add(self, row: Row) -> None:
-        """Store ``row`` in memory until the next :meth:`write`.
+        """Keep a row in memory until the next ``write``.
 
-        Raises :class:`SourcesChanged` if the run used other files than the earlier runs.
+        Raises ``SourcesChanged`` if the run used other files than earlier runs.
         """
         self._check_sources(row)
         columns, histories = row.columns(), row.histories
@@ -351,14 +340,14 @@ class Folder:
         self._rows.append((*values, *paths))
 
     def write_if_due(self) -> None:
-        """Write the stored rows if enough time has passed or enough rows have accumulated."""
+        """Write the rows in memory after some time or if there are many."""
         now = stopwatch()
         due = self._written + max(_SHORTEST_NS, (now - self._began) // _SHARE)
         if self._rows and (now >= due or len(self._rows) >= self._most):
             self.write()
 
     def write(self) -> None:
-        """Write all stored rows, or raise :class:`StudyError` if writing fails."""
+        """Write the rows in memory; raise ``StudyError`` on failure."""
         if not self._rows:
             return
         arrow = pyarrow()
@@ -408,7 +397,7 @@ class Folder:
 
     @contextmanager
     def read_once(self) -> Iterator[None]:
-        """Cache the columns of the results within this context, so that each is read only once."""
+        """Context manager in which each column of the results is read only once."""
         if self._kept is not None:
             yield
             return
@@ -433,11 +422,10 @@ class Folder:
         return table.select(columns)
 
     def histories(self, signal: str) -> Iterator[tuple[Integers, Vector]]:
-        """Yield the run numbers (n,) and time histories (n, points) of ``signal``, file by file.
+        """Yield run numbers (n,) and values over time (n, points) of a signal, file by file.
 
-        The times are ``plan.job.grid``. Runs without a history are ignored. A history file is
-        ignored if the file with the results of the same runs is missing. Raises :class:`StudyError`
-        for an unreadable file.
+        The times are ``plan.job.grid``. Runs without a history are ignored. A file is ignored if
+        the results of its runs are missing. Raises :class:`StudyError` for an unreadable file.
         """
         arrow = pyarrow()
         points = len(self.plan.job.grid)
@@ -447,7 +435,7 @@ class Folder:
             yield np.asarray(table["run"]), np.asarray(lists.flatten()).reshape(-1, points)
 
     def check_histories(self) -> None:
-        """Raise :class:`StudyError` if a file of time histories was changed."""
+        """Raise ``StudyError`` if a file with values over time was changed."""
         for signal in self.plan.job.histories:
             for _ in self._stored_histories(signal):
                 pass
@@ -462,9 +450,8 @@ class Folder:
     def table(self, *columns: str) -> Any:
         """Return the results so far as a pyarrow table, sorted by run number.
 
-        ``columns`` selects columns; the default is all columns. Margins are computed from the
-        stored results. Raises :class:`StudyError` for an unreadable file, for a run with two rows,
-        and for a run that is not part of the study.
+        ``columns`` selects columns, by default all. Margins are computed from the stored results.
+        Raises ``StudyError`` for an unreadable file, and for a run with two rows.
         """
         arrow = pyarrow()
         names = list(columns) or self._names
@@ -495,10 +482,6 @@ class Folder:
         return table.select(names)
 
     def _check_runs(self, runs: list[Integers], files: list[Path]) -> None:
-        """Raise :class:`StudyError` for a run that has two rows or is not part of the study.
-
-        ``runs`` contains the run numbers of each file.
-        """
         known = np.sort(np.concatenate([np.empty(0, np.int64), *runs]))
         whole = (known >= 0) & (known < self.plan.runs)
         if whole.all() and (known[1:] > known[:-1]).all():
@@ -522,7 +505,7 @@ class Folder:
 
     @property
     def ended(self) -> Ended:
-        """The number of runs after which a search ended, and the reason.
+        """Number of runs of a search, and the reason for its end.
 
         Raises :class:`StudyError` for an unreadable file.
         """
@@ -555,10 +538,10 @@ class Folder:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the plan and of all rows, as 64 hex digits.
+        """SHA-256 hash of the plan and all rows, as 64 hex digits.
 
-        Wall-clock times and numbers of attempts are ignored. The digest therefore does not depend
-        on the number of workers, the order of the runs, or interruptions of the study.
+        Wall-clock times have no effect on the hash. The hash is equal for any number of workers,
+        any order of the runs, and after interruptions.
         """
         kept = [name for name in self._names if name not in ("wall_s", "attempts")]
         columns = _column_digests(self.table(*kept))
@@ -570,32 +553,29 @@ class Folder:
         return Orders(self.plan) if self.plan.sampled.planned else Stored(self)
 
     def columns(self, *names: str) -> dict[str, NDArray[Any]]:
-        """Return columns of :meth:`table` as arrays (n,), with NaN for missing numbers.
+        """Return columns of ``table`` as arrays (n,), with NaN for missing numbers.
 
-        The default is all results. Columns that only describe a run, such as the reason for its
-        end, are not included.
+        The default is all results. Columns with texts about a run are omitted.
         """
         names = names or tuple(name for name in self.schema.names if name not in _ABOUT)
         table = self.table(*names)
         return {name: _array_of(table[name]) for name in names}
 
     def left(self, runs: int) -> NDArray[np.int64]:
-        """Return the sorted run numbers (n,), less than ``runs``, that have no stored result."""
+        """Return the sorted numbers (n,) of runs without a stored result."""
         left = np.ones(runs, np.bool_)
         done = self.table("run")["run"].to_numpy()
         left[done[done < runs]] = False
         return np.flatnonzero(left)
 
     def row(self, run: int) -> dict[str, Any] | None:
-        """Return the row of one run, or ``None`` if the run has no row yet."""
+        """Return the row of a run, or ``None`` if it is missing."""
         table = self.table()
         found = table.filter(pyarrow().compute.equal(table["run"], run)).to_pylist()
         return found[0] if found else None
 
 
 class Stored:
-    """Runs of a search, by number. The factors of a run are read from the stored results."""
-
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
@@ -627,7 +607,6 @@ def ranges_text(found: Sequence[tuple[int, int]], most: int = 5) -> str:
 
 
 def _unbegun(path: Path) -> bool:
-    """Return whether a folder contains only files that a study creates before writing its plan."""
     if not path.is_dir():
         return False
     for one in path.iterdir():
@@ -638,7 +617,6 @@ def _unbegun(path: Path) -> bool:
 
 
 def _sweep(path: Path) -> None:
-    """Remove unfinished files of processes that were killed. The folder must be locked."""
     with suppress(OSError):
         for one in path.iterdir():
             if _UNFINISHED.fullmatch(one.name):

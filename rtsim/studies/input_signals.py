@@ -1,7 +1,7 @@
-"""Input signals as search variables: signals over time with a few control points.
+"""Input signals as variables of a search: a few control points define a signal over time.
 
-An :class:`InputSignal` has one factor for each control point. In a run, it becomes scheduled
-changes of a source or a parameter (:meth:`Scenario.drive`).
+An :class:`InputSignal` has one factor for each control point. In a run, an input signal becomes
+scheduled changes of a source or parameter (``Scenario.drive``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ def _linear(t: Vector, values: Vector, at: Vector) -> Vector:
 
 
 def _spline(t: Vector, values: Vector, at: Vector) -> Vector:
-    """Interpolate by cubic polynomials that do not exceed the control points (PCHIP)."""
     from scipy.interpolate import PchipInterpolator
 
     return np.asarray(PchipInterpolator(t, values)(at), np.float64)
@@ -53,9 +52,10 @@ _MOST_POINTS = 1000
 class InputSignal:
     """An input signal with ``points`` control points between ``low`` and ``high``.
 
-    - ``pieces``: constant between the control points. The first of n pieces begins at 0 s.
-    - ``linear`` and ``spline``: interpolated between control points, of which the first is at 0 s
-      and the last at the end of the run. The source holds each sample until the next one.
+    - A signal of the kind ``pieces`` is constant between its control points. The first of n pieces
+      begins at 0 s.
+    - A ``linear`` or ``spline`` signal is interpolated between control points from 0 s to the end
+      of the run. The source is constant between two samples.
     """
 
     target: str
@@ -112,7 +112,7 @@ class InputSignal:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> InputSignal:
-        """Create the input signal from the data of :meth:`to_plain`, or of a TOML table."""
+        """Return an input signal from the data of ``to_plain`` or of a TOML table."""
         given = dict(plain)
         if isinstance(given.get("times"), list):
             given["times"] = tuple(given["times"])
@@ -135,9 +135,9 @@ class InputSignal:
 
     @property
     def factors(self) -> dict[str, Range]:
-        """The range of each factor by name: ``TARGET[k]``, and ``TARGET.time[k]`` for free times.
+        """Range of each factor by name: ``TARGET[k]``, and ``TARGET.time[k]`` for variable times.
 
-        A free time is a fraction of the run. The fractions are sorted before they are used.
+        A variable time is a fraction of the run's length. Variable times are sorted before use.
         """
         out = {f"{self.target}[{k}]": self.range for k in range(self.points)}
         if self.times == FREE:
@@ -145,10 +145,10 @@ class InputSignal:
         return out
 
     def changes(self, values: Mapping[str, Any], until_ns: int) -> Changes:
-        """Return the changes of the target in a run until ``until_ns``, the first at 0 ns.
+        """Return the changes of the target in a run until ``until_ns``.
 
-        ``values`` must contain the value of each factor of the signal. Consecutive equal values
-        give one change. Raises :class:`ScenarioError` for too many samples.
+        ``values`` contains the values of the signal's factors. Consecutive equal values give one
+        change. Raises :class:`ScenarioError` for too many samples.
         """
         points = self.control_points(values, until_ns)
         t = np.array([ns for ns, _ in points], np.int64)
@@ -164,9 +164,9 @@ class InputSignal:
                              if ns == 0 or ns < until_ns])  # fmt: skip
 
     def control_points(self, values: Mapping[str, Any], until_ns: int) -> Changes:
-        """Return the times (ns) and the values of the control points, without equal times.
+        """Return times (ns) and values of the control points.
 
-        If two control points have the same time, the later one counts.
+        Of two control points with the same time, the later one counts.
         """
         t = self._times(values, until_ns)
         v = [float(values[f"{self.target}[{k}]"]) for k in range(self.points)]
@@ -185,7 +185,7 @@ class InputSignal:
         return np.array([k * until_ns // steps for k in range(self.points)], np.int64)
 
     def period_ns(self, until_ns: int) -> int:
-        """Return the time between two samples of a ``linear`` or ``spline`` signal, ns."""
+        """Return the time (ns) between two samples of a ``linear`` or ``spline`` signal."""
         if self.period is None:
             return max(1, until_ns // (_SAMPLES * (self.points - 1)))
         period = declared_ns(self.period, "period of an input signal")
@@ -197,7 +197,6 @@ class InputSignal:
         return period
 
     def _slowed(self, changes: Changes) -> Changes:
-        """Apply the rate limit, and leave out changes to the present value."""
         out = changes[:1]
         before, value = changes[0]
         for ns, wanted in changes[1:]:
@@ -218,10 +217,9 @@ def _is_number(value: object) -> bool:
 def input_signals(
     given: Mapping[str, InputSignal | str] | Sequence[InputSignal],
 ) -> list[InputSignal]:
-    """Return the input signals that texts by target, or objects, declare.
+    """Return the input signals that texts or objects declare.
 
-    Raises :class:`ScenarioError` if two signals have the same target, or if a signal has too many
-    control points.
+    Raises ``ScenarioError`` for two signals with the same target, and for too many control points.
     """
     if isinstance(given, Mapping):
         found = [
@@ -241,7 +239,7 @@ def input_signals(
 
 
 def check_targets(targets: Iterable[str]) -> None:
-    """Raise :class:`ScenarioError` if two input signals have the same target."""
+    """Raise ``ScenarioError`` for two input signals with the same target."""
     names = list(targets)
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ScenarioError(f"two input signals drive {twice[0]}; leave one of them out")

@@ -1,4 +1,4 @@
-"""Interim analyses, which can stop a study early."""
+"""Interim analyses, after which a study can stop early."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ if TYPE_CHECKING:
 class Stop:
     """Rule that stops a study early.
 
-    ``looks`` contains the numbers of runs after which an interim analysis takes place, in ascending
-    order. At an interim analysis, the study stops if the half-width of the confidence interval of
-    ``result`` is at most ``half_width``. ``result`` is the name of a result (whose mean is
-    estimated) or of a requirement (whose pass rate is estimated). The end of the study is the last
-    interim analysis.
+    ``looks`` contains the numbers of runs, in ascending order, after which the study is analysed.
+    The study stops if the half-width of the confidence interval of ``result`` is at most
+    ``half_width``. ``result`` is the name of a result or of a requirement. The end of the study
+    counts as an analysis too.
 
-    Several interim analyses would stop a study by chance too often. Bonferroni's correction
-    therefore raises the level of each interval to 1 - (1 - ``level``) / n for n interim analyses,
-    including the end. The probability that every interval contains the true value is then at least
-    ``level``.
+    With several analyses, a study would stop by chance too often. Bonferroni's correction therefore
+    raises the confidence level to 1 - (1 - ``level``) / n for n analyses. The probability that all
+    intervals contain the true value is then at least ``level``.
     """
 
     result: str
@@ -52,7 +50,7 @@ class Stop:
 
     @property
     def corrected(self) -> float:
-        """The corrected confidence level of the interval at each interim analysis."""
+        """The corrected confidence level at each interim analysis."""
         return 1.0 - (1.0 - self.level) / (len(self.looks) + 1)
 
     @property
@@ -79,11 +77,11 @@ class Stop:
 
 
 def needed(folder: Folder) -> int:
-    """Return the number of runs that the study needs up to the next interim analysis or its end.
+    """Return the number of runs up to the next interim analysis or the end.
 
-    Each interim analysis uses exactly the runs with smaller numbers. The decision therefore does
-    not depend on the order of the runs or on interruptions of the study. For a search that has not
-    ended, the result is the largest permitted number of runs.
+    An interim analysis uses exactly the runs with smaller numbers. The decision is therefore
+    independent of the order of the runs. For a search, the result is the largest allowed number of
+    runs.
     """
     plan, stop = folder.plan, folder.plan.stopping
     if not plan.sampled.planned and folder.ended.why:

@@ -1,8 +1,8 @@
-"""Results of one run: requirements, reductions of signals, and the row that a study stores.
+"""Results of one run: requirements, reductions of signals, and the row of a study.
 
-By default, a study stores no recordings. :class:`Measures` therefore computes reductions of
-signals, margins, time histories and a digest during the run. A result that is a function of a
-recording is computed after the run.
+By default, a study stores no recordings. ``Measures`` computes reductions, margins and a digest
+during the run, without a recording. A result that is a function of a recording is computed after
+the run.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _HELP = (
 
 @dataclass(frozen=True)
 class Limit:
-    """Limit for a result: at most ``below``, at least ``above``, or both.
+    """Limit of a result: at most ``below``, at least ``above``, or both.
 
-    The margin is the distance of the result from the nearer limit, in the unit of the result. The
-    run passes if the margin is 0 or positive. A result that is NaN fails.
+    The margin is the distance of a result from the nearer limit. A run passes if its margin is not
+    negative. A result that is NaN fails.
     """
 
     result: str
@@ -105,7 +105,7 @@ class Limit:
         return cls(second, high, low, name)
 
     def margin(self, value: float) -> float:
-        """Return the margin of a run with the result ``value``; NaN if ``value`` is NaN."""
+        """Return the margin of a run with the result ``value``, or NaN."""
         margins = []
         if self.below is not None:
             margins.append(self.below - value)
@@ -154,9 +154,9 @@ class Column:
     """Position of a signal (``"component.name"``) in the rows of its track."""
 
     def __init__(self, signal: str) -> None:
-        """Split ``signal`` into the name of its track and its own name.
+        """Split the name of a signal into component and signal.
 
-        Raises :class:`ScenarioError` for a signal without a component.
+        Raises ``ScenarioError`` for a name without a component.
         """
         self.track, dot, self.name = signal.rpartition(".")
         if not dot:
@@ -167,9 +167,9 @@ class Column:
         self._at = -1
 
     def of(self, spec: TrackSpec, words: NDArray[np.int64]) -> Vector:
-        """Return the values (n,) of the signal from n rows of its track, ``words`` (n, width).
+        """Return the values (n,) of the signal in n rows of its track.
 
-        Raises :class:`UnknownName` if the track does not contain the signal.
+        Raises ``UnknownName`` if the track lacks the signal.
         """
         if self._at < 0:
             columns = spec.signals.columns
@@ -183,18 +183,17 @@ class Column:
 
 
 class Series:
-    """Values of one signal within a time window of a run, computed during the run.
+    """Values of a signal within a time window of a run.
 
-    The first and the last point are at the ends of the window, even if no row has these times.
+    The first and the last point are at the ends of the window.
 
-    - A signal of messages or of an external input is *held*: it keeps each value until the next
-      arrival or the end of the run. Until the first arrival, the signal has its declared initial
-      value.
+    - A signal of messages keeps each value until the next message arrives. Before the first
+      message, the signal has its declared initial value.
     - A signal of a plant is interpolated linearly between two rows.
     """
 
     def __init__(self, signal: str, after: float = 0.0, before: float = math.inf) -> None:
-        """Set the time window from ``after`` to ``before`` (s), both included."""
+        """Set the time window from ``after`` to ``before`` (s)."""
         self.column = Column(signal)
         self.held = False
         """True if the signal keeps each value until the next point. The attribute is valid after
@@ -214,7 +213,7 @@ class Series:
         """For a linear signal, the latest row, which may lie outside the window."""
 
     def take(self, spec: TrackSpec, words: NDArray[np.int64]) -> Points:
-        """Process further rows (n, width), and return the points that later rows cannot change."""
+        """Process rows (n, width), and return the points that are now final."""
         values = self.column.of(spec, words)
         if self._spec is None:
             self._spec, self.held = spec, spec.name.startswith(_HELD)
@@ -236,7 +235,7 @@ class Series:
     def rows(self, spec: TrackSpec, words: NDArray[np.int64]) -> Points:
         """Return the rows within the window.
 
-        The time of a message is the time at which it was sent.
+        The time of a message is the time of its sending.
         """
         ns, values = words[:, 0], self.column.of(spec, words)
         inside = ns >= self._begin
@@ -245,7 +244,7 @@ class Series:
         return ns[inside], values[inside]
 
     def end(self, ended_ns: int) -> Points:
-        """Return the remaining points of the signal after the run ended at ``ended_ns``."""
+        """Return the remaining points after the end of the run at ``ended_ns``."""
         if not self.held:
             return _NO_POINTS
         there = int(np.searchsorted(self._waiting[0][:, 0], ended_ns, side="right"))
@@ -260,9 +259,9 @@ class Series:
         return np.append(t, closing).astype(np.int64), np.append(v, [self._value] * len(closing))
 
     def uncovered(self, ended_ns: int) -> str:
-        """Explain why a run that ended at ``ended_ns`` does not cover the whole window.
+        """Return why a run that ended at ``ended_ns`` does not cover the window.
 
-        The text is empty if the whole window is within the run.
+        The text is empty if the run covers the window.
         """
         for name, at in (("begins", self._begin), ("ends", self._end)):
             if at is not None and ended_ns < at:
@@ -324,15 +323,15 @@ POINTS = 200
 
 
 def grid_of(until_ns: int) -> NDArray[np.int64]:
-    """Return at most ``POINTS`` equally spaced times (n,) in ns, from 0 to ``until_ns``."""
+    """Return equally spaced times (n,) in ns from 0 to ``until_ns``, at most ``POINTS``."""
     return np.unique(np.round(np.linspace(0, until_ns, POINTS)).astype(np.int64))
 
 
 class History:
-    """Values of one signal of a run at the times ``grid`` (n,) in ns.
+    """Values of a signal at the times ``grid`` (n,) in ns.
 
-    The value at each time is the latest value at or before that time. A signal of messages has its
-    declared initial value until the first message arrives.
+    The value at a time is the latest value at or before this time. Before its first message, a
+    signal has its declared initial value.
     """
 
     def __init__(self, signal: str, grid: NDArray[np.int64]) -> None:
@@ -356,9 +355,9 @@ class History:
         self._last = float(values[-1])
 
     def values(self, ended_ns: int) -> Vector:
-        """Return the values (n,) of a run that ended at ``ended_ns``; NaN at later times.
+        """Return the values (n,) in a run that ended at ``ended_ns``, with NaN after the end.
 
-        Call this method once, after the last row.
+        Call this method after the last row.
         """
         self._take(*self._series.end(ended_ns))
         out = self._out.copy()
@@ -372,10 +371,10 @@ Result = Reduction | FromRecording
 
 
 class Formula(Requirement):
-    """A requirement in temporal logic as a requirement of a study.
+    """A requirement in temporal logic, as a requirement of a study.
 
-    Its result is the robustness of a run. The margin is the robustness of a decided run, negative
-    if the requirement is violated, and NaN if the run leaves the requirement undecided.
+    The result is the robustness of a run. The margin of a decided run is its robustness, and that
+    of an undecided run is NaN.
     """
 
     below: ClassVar[None] = None
@@ -391,7 +390,7 @@ class Formula(Requirement):
     def columns(self, found: RequirementResult) -> dict[str, float]:
         """Return robustness and margin of a run.
 
-        The robustness of an undecided run is its upper bound, which a search can reduce.
+        The robustness of an undecided run is its upper bound.
         """
         robustness = found.high
         if found.result is Outcome.FAILED:
@@ -407,7 +406,7 @@ Required = Limit | Formula
 
 
 def requirements_of(given: Sequence[Limit | Requirement | str]) -> list[Required]:
-    """Return the limits, and the formulas of texts ``NAME: FORMULA`` and of TOML files."""
+    """Return the limits and formulas in texts ``NAME: FORMULA`` and TOML files."""
     out: list[Required] = []
     for one in given:
         if isinstance(one, Limit | Formula):
@@ -459,7 +458,7 @@ class _Reduced:
 
 
 class Measures:
-    """Computation of the results of one run, row by row."""
+    """Compute the results of one run, row by row."""
 
     def __init__(
         self,
@@ -501,9 +500,9 @@ class Measures:
             self.take(track.spec, np.asarray(track.words))
 
     def digest(self) -> str:
-        """Return the SHA-256 of all rows of the deterministic tracks, as 64 hex digits.
+        """Return the SHA-256 hash of the deterministic tracks, as 64 hex digits.
 
-        Equal runs have equal digests at any pace, whether they are compiled or interpreted.
+        Equal runs have equal hashes, at any speed and on both engines.
         """
         out = hashlib.sha256()
         for name, (layout, rows) in sorted(self._digests.items()):
@@ -511,9 +510,9 @@ class Measures:
         return out.hexdigest()
 
     def values(self, ended_ns: int, recording: Callable[[], Recording]) -> dict[str, float]:
-        """Return all results and the margins of the requirements, by column.
+        """Return all results and margins, by column.
 
-        Call this method once, after the last row of a run that ended at ``ended_ns``. Raises
+        Call this method after the last row of a run that ended at ``ended_ns``. Raises
         :class:`UnknownName` if the run does not have the track of a reduction.
         """
         out: dict[str, float] = {}
@@ -531,9 +530,9 @@ class Measures:
         return out
 
     def robustness(self, recording: Callable[[], Recording]) -> tuple[dict[str, float], str]:
-        """Return the robustness and the margins of all formulas, by column.
+        """Return robustness and margin of all formulas, by column.
 
-        The text explains why requirements are undecided; it is empty if all are decided.
+        The text says why requirements are undecided.
         """
         if not self._formulas:
             return {}, ""
@@ -545,14 +544,14 @@ class Measures:
         return {name: v for one in columns for name, v in one.items()}, "; ".join(open_ones)
 
     def uncovered(self, ended_ns: int) -> list[str]:
-        """Return one sentence for each result whose window ends after the run."""
+        """Return a sentence for each result whose window is not within the run."""
         whys = {name: one.series.uncovered(ended_ns) for name, one in self._reduced.items()}
         return [f"result {name}: {why}" for name, why in whys.items() if why]
 
     def histories(self, ended_ns: int) -> dict[str, Vector]:
-        """Return the time histories (points,) of a run that ended at ``ended_ns``, by signal.
+        """Return values over time (points,) by signal, for a run that ended at ``ended_ns``.
 
-        Raises :class:`UnknownName` if the run does not have the track of a signal.
+        Raises ``UnknownName`` for a signal without a track.
         """
         for one in self._histories:
             self._check(one.column, f"the history of {one.signal}")
@@ -594,7 +593,7 @@ DECIDED = (OK, NAN, FAILED)
 
 
 def decided(states: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the runs from which pass rates are computed."""
+    """Return a mask (n,) of the runs that count for pass rates."""
     return np.isin(states.astype(np.str_), DECIDED)
 
 
@@ -603,7 +602,7 @@ def guard_of(cause: str) -> str:
 
 
 class Row(NamedTuple):
-    """Results of one run, or the reason why the run has no results."""
+    """Results of a run, or why results are missing."""
 
     order: Ordered
     state: str

@@ -1,4 +1,4 @@
-"""Execution of a study's runs in the calling process, one by one or in batches.
+"""Execute runs of a study in this process.
 
 Worker processes call :func:`run_batch`.
 """
@@ -47,8 +47,6 @@ _FASTEST, _UNSEEN = Pace(), Connections()
 
 
 class _Made:
-    """A scenario for given arguments of its function, prepared for many runs."""
-
     def __init__(
         self, make: Callable[[], Scenario], sources: Sources, files: dict[str, str]
     ) -> None:
@@ -60,7 +58,6 @@ class _Made:
 
     @cached_property
     def prepared(self) -> Prepared | None:
-        """The prepared scenario, or ``None`` if every run must build the scenario again."""
         try:
             with self._sources.watched(self.files):
                 prepared = prepare(self.scenario)
@@ -75,14 +72,14 @@ _ENGINE_NS = 10 * NS_PER_S
 
 
 class Runner:
-    """Runner that executes a scenario repeatedly with different factors, in a single thread."""
+    """Execute a scenario repeatedly with different factors."""
 
     def __init__(self, job: Job, *, prepared: bool = True, checked: bool = False) -> None:
-        """Load the scenario and the results, or raise :class:`ScenarioError`.
+        """Load the scenario and the results; raise ``ScenarioError`` on failure.
 
-        With ``prepared``, the runner builds a scenario once for many runs if possible. Only the
-        wall-clock times in the rows depend on ``prepared``. With ``checked``, the runner raises
-        :class:`SourcesChanged` if a source file differs from the one that the job describes.
+        With ``prepared``, one scenario is built for many runs if possible. With ``checked``, the
+        runner raises :class:`SourcesChanged` if a source file differs from the one that the job
+        describes.
         """
         self.job = job
         self._prepares = prepared
@@ -111,10 +108,7 @@ class Runner:
         self._scenario(self._of(order), order)
 
     def make_ready(self, order: Ordered) -> None:
-        """Build the scenario and compile its models, which happens once per process.
-
-        Errors are ignored here, because the run reports them.
-        """
+        """Build the scenario and compile its models, once per process."""
         self.ready = True
         with suppress(Exception):  # The run reports the error.
             made = self._of(order)
@@ -135,12 +129,12 @@ class Runner:
         recorder: Recorder | None = None,
         live: Live | None = None,
     ) -> Row:
-        """Execute one run and return its row. An error of the run is stored in the returned row.
+        """Execute one run and return its row. The row also contains an error of the run.
 
-        ``pace`` has the same meaning as in ``simulate``. ``recorder`` also receives the rows of the
-        run. ``live`` shows the run in progress. Errors of ``live``, and with ``live`` also of
-        creating the scenario, are raised. Raises :class:`SourcesChanged` if a source file changed,
-        and :class:`KeyboardInterrupt` if the user ends the run.
+        ``pace`` has the same meaning as in ``simulate``. ``recorder`` receives the rows of the
+        recording. ``live`` shows the run in progress. With ``live``, errors are raised. Raises
+        ``SourcesChanged`` if a source file has changed, and ``KeyboardInterrupt`` after an
+        interruption.
         """
         pace, scenario, connections = Pace.of(pace), None, Connections()
         files: dict[str, str] = {}
@@ -192,21 +186,11 @@ class Runner:
 
     @property
     def _engine_pays(self) -> bool:
-        """Return whether to use the compiled engine.
-
-        The compiled engine is used if it is cached, or if the runs so far took as long as its
-        compilation. A run with a time limit must not wait for the compiler, so :meth:`make_ready`
-        compiles first.
-        """
         if not self._pays:  # the check of the cache takes as long as several short runs
             self._pays = self.ready or self._spent_ns >= _ENGINE_NS or engine_kept()
         return self._pays
 
     def _prepared(self, made: _Made, order: Ordered) -> _Done:
-        """Run the prepared scenario.
-
-        After an error, run the ordinary scenario, which reports the error.
-        """
         assert made.prepared is not None
         measures: list[Measures] = []
 
@@ -265,10 +249,6 @@ class Runner:
         return {one.target: one.changes(order.factors, until_ns) for one in self.job.signals}
 
     def _set(self, order: Ordered) -> dict[str, Value]:
-        """Return the factors that :meth:`Scenario.set` sets.
-
-        The other factors are arguments of the scenario's function.
-        """
         values = {name: value for name, value in self._values(order).items() if "." in name}
         for name, value in values.items():
             if isinstance(value, str):
@@ -292,13 +272,20 @@ class Runner:
         return made
 
     def _make(self, arguments: tuple[tuple[str, str], ...]) -> Scenario:
-        scenario = self._maker.make(dict(arguments))
+        scenario = self._maker.make(dict(arguments), lambda made: made.faults(*self.job.injected))
         for one in self.job.signals:
             scenario.drive(one.target, ())
-        own = self.job.formula_requirements
-        names = {one.name for one in own}
-        kept = [one for one in scenario.requirements if one.name not in names]
-        scenario.requirements = (*kept, *own)
+        own = {one.name: one for one in self.job.formula_requirements}
+        for declared in scenario.requirements:
+            name, formula = declared.name, declared.formula
+            if name in own and formula != own[name].formula:
+                raise ScenarioError(
+                    f"the scenario declares {name} as {formula!r}, but the runs are judged by "
+                    f"{own[name].formula!r}; give one of the two requirements another name, "
+                    "or declare a formula that is the same in all runs"
+                )
+        kept = [one for one in scenario.requirements if one.name not in own]
+        scenario.requirements = (*kept, *own.values())
         return scenario
 
     def _arguments(self, order: Ordered) -> tuple[tuple[str, str], ...]:
@@ -372,11 +359,6 @@ _READY_S = 60.0
 
 
 def _runner_of(job_text: str) -> Runner:
-    """Return the runner of a job. The first call loads the scenario.
-
-    Raises :class:`ScenarioError` if the versions or source files of this process differ from those
-    at the beginning of the study.
-    """
     if job_text not in _RUNNERS:
         job = Job.of_text(job_text)
         if job.rtsim != __version__:
@@ -397,12 +379,11 @@ def run_batch(
     began: Callable[[], object] = lambda: None,
     limited: bool = True,
 ) -> list[Row]:
-    """Execute the runs in ``orders``, one after the other, and return their rows.
+    """Execute the runs in ``orders``, and return their rows.
 
-    ``began`` is called before the first run. If ``limited`` is true, this process ends when a run
-    exceeds the time limit of the job. The limit does not include the loading, building and
-    compiling of the scenario, which happen once per process. With a time limit, the function calls
-    ``began`` again after a new process has compiled the scenario.
+    ``began`` is called before the first run. With ``limited``, this process ends if a run exceeds
+    the time limit. The time limit does not include loading, building and compiling the scenario.
+    After compilation, the function calls ``began`` again.
     """
     with _ONE_AT_A_TIME:
         runner = _runner_of(job_text)
@@ -420,10 +401,9 @@ def run_batch(
 
 
 def check_worker(job_text: str, order: Ordered) -> str:
-    """Return the reason why this process cannot execute the run ``order``.
+    """Return why this process cannot execute the run ``order``, or "".
 
-    The text is empty if the process can execute the run. The scenario is loaded again, because its
-    files may have changed since an earlier study.
+    The scenario is loaded again, because its files may have changed.
     """
     try:
         with _ONE_AT_A_TIME:
@@ -435,7 +415,7 @@ def check_worker(job_text: str, order: Ordered) -> str:
 
 
 class _Limit:
-    """Context that ends the process after ``seconds``, even if compiled code does not return."""
+    """Context manager that ends the process after ``seconds``, even during compiled code."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds

@@ -1,8 +1,7 @@
-"""The plan of a study as JSON data: everything needed to run, resume or repeat the study.
+"""The plan of a study as JSON data: everything that is needed to run or repeat the study.
 
-The plan contains no pickled objects. If a user wrote a function for a result, the plan stores only
-the name of the function. The function is loaded again from the scenario file, where ``study()``
-declares it.
+The plan contains no pickled objects. For a result that is a function, the plan contains the name of
+the function. The function itself is loaded from the scenario file.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.estimates import LEVEL
 from rtsim.core.file_hash import file_hash
 from rtsim.core.version import __version__
+from rtsim.engine.faults.description import gather
+from rtsim.engine.faults.kind import Fault
 from rtsim.requirements.requirement import Requirement
 from rtsim.scenario.loading import (
     file_of,
@@ -61,17 +62,16 @@ number. The values of a run therefore do not depend on the other runs that are r
 
 
 def text_of(value: Value) -> str:
-    """Convert ``value`` to the text that ``--set`` parses to exactly the same value."""
+    """Return a text from which ``--set`` reads exactly the same value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
 
 
 def find_study(reference: str) -> Study | None:
-    """Return the study that a scenario file declares in its function ``study``.
+    """Return the study that a scenario file declares in its function ``study``, or ``None``.
 
-    ``reference`` is ``FILE.py``, or ``FILE.py:FUNCTION`` for another function. The result is
-    ``None`` for a file without a function ``study`` and for the name of a scenario. Raises
+    ``reference`` is ``FILE.py``, or ``FILE.py:FUNCTION`` for another function. Raises
     :class:`ScenarioError` for an error in the file and for a function that does not return a
     :class:`Study`.
     """
@@ -118,7 +118,6 @@ def _hash(reference: str) -> str | None:
 
 
 def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) -> list[str]:
-    """Convert paths relative to the study's folder to paths relative to the scenario's folder."""
     base = Path.cwd() if study is None else study.resolve().parent
     if scenario is not None:
         base = Path(os.path.relpath(base, scenario.resolve().parent))
@@ -127,7 +126,7 @@ def _declared(data: Sequence[str], study: Path | None, scenario: Path | None) ->
 
 @dataclass(frozen=True)
 class Job:
-    """The part of a study that a worker needs: the scenario and the results, without the design."""
+    """The part of a study that a worker needs: the scenario and the results."""
 
     scenario: str
     sha256: str | None
@@ -150,6 +149,8 @@ class Job:
     """Requirements in temporal logic."""
     data: list[str] = field(default_factory=list)
     """Declared files and folders, relative to the folder of the scenario file if there is one."""
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    """Entries of the faults of all runs, in addition to those of the scenario."""
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -172,15 +173,19 @@ class Job:
         return [InputSignal.of(one) for one in self.inputs]
 
     @cached_property
+    def injected(self) -> tuple[Fault, ...]:
+        return gather(self.faults)
+
+    @cached_property
     def input_factors(self) -> frozenset[str]:
-        """The names of the factors that are control points of input signals."""
+        """Names of the factors that are control points of input signals."""
         return frozenset(name for one in self.signals for name in one.factors)
 
     @cached_property
     def reduced(self) -> dict[str, Result]:
         """The results as objects.
 
-        If a result is a function, the property loads the user's file.
+        A result that is a function is loaded from the user's file.
         """
         found = find_study(self.study) if self.study else None
         out: dict[str, Result] = {}
@@ -204,7 +209,7 @@ class Job:
         return grid_of(self.history_ns)
 
     def check_unchanged(self) -> None:
-        """Raise :class:`SourcesChanged` if a source file has changed since the study began."""
+        """Raise ``SourcesChanged`` if a source file has changed since the study began."""
         for reference, then in ((self.scenario, self.sha256), (self.study, self.study_sha256)):
             if then is not None and _hash(reference) != then:
                 raise SourcesChanged(
@@ -214,16 +219,16 @@ class Job:
                 )
 
     def sources_sha256(self, sources: str) -> str:
-        """Return the hash of everything on which a run depends.
+        """Return a hash of everything on which the results depend.
 
-        ``sources`` lists the files that the run read.
+        ``sources`` contains the files that the runs have read.
         """
         return digest_of(self.sha256, self.study_sha256, dict(self.versions), sources)
 
     def check_trusted(self, source: str) -> Job:
-        """Return a copy of the job with references to trusted code, or raise :class:`TrustError`.
+        """Return a copy of the job if its code is trusted; raise ``TrustError`` otherwise.
 
-        ``source`` is the file in which the job is stored.
+        The job is stored in the file ``source``.
         """
         origin = {"reference": self.scenario, "sha256": self.sha256}
         scenario, study = scenario_to_load(origin, source), self.study
@@ -244,7 +249,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study and its scenario, in the form that the folder of the study stores."""
+    """A study and its scenario, as stored in the folder of the study."""
 
     job: Job
     seed: int
@@ -257,7 +262,7 @@ class Plan:
 
     @classmethod
     def of(cls, study: Study, reference: str) -> Plan:
-        """Return the plan of ``study``. ``reference`` is the file or name of the scenario."""
+        """Return the plan of ``study``. ``reference`` is the file or the name of the scenario."""
         path = file_of(reference)
         scenario = study.scenario or (str(path) if path is not None else reference)
         if file_of(scenario) is None and scenario not in known_scenarios():
@@ -286,6 +291,7 @@ class Plan:
             limit=study.limit,
             histories=list(study.histories),
             data=_declared(study.data, path, file_of(scenario)),
+            faults=[one.describe() for one in study.injected],
             study_sha256=_hash(where) if where else None,
         )
         space = study.space
@@ -305,7 +311,12 @@ class Plan:
     @property
     def _plain(self) -> dict[str, Any]:
         plain = asdict(self)
-        for key in ("data", "inputs", "formulas"):  # earlier versions do not have these keys
+        for key in (
+            "data",
+            "inputs",
+            "formulas",
+            "faults",
+        ):  # earlier versions do not have these keys
             if not plain["job"][key]:
                 del plain["job"][key]
         return plain
@@ -320,7 +331,7 @@ class Plan:
 
     @classmethod
     def of_text(cls, text: str, source: str | Path) -> Plan:
-        """Parse a plan from JSON text, or raise :class:`ScenarioError` if it is invalid."""
+        """Return the plan from a JSON text; raise ``ScenarioError`` if invalid."""
         try:
             data = json.loads(text)
             if data.get("format") != FORMAT:
@@ -341,7 +352,7 @@ class Plan:
         return out
 
     def with_requirements(self, declared: Sequence[Requirement]) -> Plan:
-        """Return a plan that judges the runs by the requirements ``declared`` of the scenario.
+        """Return a plan with the requirements ``declared``.
 
         Raises :class:`ScenarioError` if the plan then has no result, or has a column twice, and
         :class:`UnknownName` if the design or the rule for an early stop names another requirement.
@@ -388,7 +399,7 @@ class Plan:
 
     @property
     def level(self) -> float:
-        """The confidence level of intervals, which is corrected if the study may stop early."""
+        """Confidence level of all intervals, corrected for interim analyses."""
         return LEVEL if self.stopping is None else self.stopping.corrected
 
     @property
@@ -396,7 +407,7 @@ class Plan:
         return [*self.job.results, *(one.result for one in self.job.formula_requirements)]
 
     def lowered(self, requirement: str) -> str:
-        """Return the column that a search for a violation of a requirement minimises."""
+        """Return the column that a search minimises."""
         robustness = robustness_column(requirement)
         return robustness if robustness in self.results else margin_column(requirement)
 
@@ -406,7 +417,7 @@ class Plan:
 
     @cached_property
     def example(self) -> Points:
-        """An example of a run, with columns of the same types as in all runs."""
+        """An example of a run, whose values have the types of all runs."""
         return self.sampled.example(self.space)
 
     def block(self, number: int) -> Points:
@@ -415,7 +426,7 @@ class Plan:
 
 
 class Ordered(NamedTuple):
-    """One run of a study: its number, its seed and its factors."""
+    """A run of a study: number, seed and factors."""
 
     run: int
     seed: int
@@ -424,9 +435,9 @@ class Ordered(NamedTuple):
 
 
 def text_of_orders(orders: Sequence[Ordered]) -> str:
-    """Return runs of one study as JSON text, which :func:`orders_of_text` reads.
+    """Return runs of a study as a JSON text.
 
-    The text takes 50 bytes for a run with one factor, and the objects take 430 bytes.
+    For a run with one factor, the text takes 50 bytes, and the objects take 430 bytes.
     """
     first = orders[0]
     rows = [[one.run, one.seed, *one.factors.values(), *one.marks.values()] for one in orders]
@@ -468,13 +479,10 @@ def ordered(plan: Plan, run: int, points: Points, row: int) -> Ordered:
 
 
 def seed_of_draw(seed: int, draw: int) -> int:
-    """Return the seed of the runs that have the number ``draw`` in ``Points.draws``."""
     return seed_of(seed, f"run/{draw}")
 
 
 class _Listed:
-    """Points as Python lists, whose elements are faster to read than those of arrays."""
-
     def __init__(self, seed: int, points: Points) -> None:
         self._seed, self._draws = seed, points.draws.tolist()
         self._values, self._marks = _columns(points.values), _columns(points.marks)

@@ -1,4 +1,4 @@
-"""Progress of a study: totals so far, and the line that displays them."""
+"""Progress of a study: numbers of runs, and a line for the display."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from rtsim.studies.texts import runs_of
 
 
 class _Kept:
-    """Values of one result, and the columns with the weights of its runs."""
-
     def __init__(self, plan: Plan, result: str) -> None:
         self.result = result
         self._design, self._level, self._values = plan.sampled, plan.level, array("d")
@@ -58,7 +56,7 @@ class _Kept:
 
 
 class Tally:
-    """Numbers of runs by state and requirement, and the estimate of the first result."""
+    """Numbers of runs by state and requirement, and an estimate of the first result."""
 
     def __init__(self, plan: Plan) -> None:
         self.runs = plan.runs
@@ -124,12 +122,12 @@ class Tally:
         return sum(self.states[state] for state in DECIDED)
 
     def estimates(self) -> list[tuple[str, Estimate]]:
-        """Return the name and the estimated mean of the study's first result; empty if unknown."""
+        """Return the name and the estimated mean of the first result, or ""."""
         found = ((one.result, one.estimate()) for one in self._first)
         return [(name, estimate) for name, estimate in found if estimate is not None]
 
     def rate(self, requirement: str) -> Rate | None:
-        """Return the fraction of runs that meet a requirement, or ``None`` without an estimate."""
+        """Return the fraction of runs that meet a requirement, or ``None``."""
         if not self.estimated or not self.decided:
             return None
         return rate(self.passed[requirement], self.decided, self._level)
@@ -149,7 +147,7 @@ class Speed:
     def of(self, now: int, runs: int) -> float:
         """Return the recent runs per second.
 
-        ``runs`` is the number of runs that have ended by the time ``now`` (ns).
+        ``runs`` is the number of runs that have ended before the time ``now`` (ns).
         """
         seen = self._seen
         seen.append((now, runs))
@@ -164,17 +162,14 @@ class Speed:
 class Watched(Protocol):
     @property
     def about(self) -> str:
-        """The address of a page on which the user can watch the study; may be empty."""
+        """Address of a web page about the study; may be empty."""
 
 
 class StudyProgress:
-    """Display of the progress of a study, updated twice per second.
-
-    The address of the dashboard is printed on a separate line, which is not overwritten.
-    """
+    """Show the progress of a study, twice per second."""
 
     def __init__(self, display: Display | None, first_ns: int = FIRST_NS) -> None:
-        """Show progress on ``display``, or do not show it if ``display`` is ``None``.
+        """Show the progress on ``display``; ``None`` means no display.
 
         The first line appears after ``first_ns``.
         """
@@ -183,7 +178,7 @@ class StudyProgress:
         self._about, self._records = "", False
 
     def show(self, tally: Tally, pool: Watched) -> None:
-        """Show the totals so far if it is time for an update."""
+        """Show the present numbers if an update is due."""
         if self._display is None or not (now := self._pulse.due()):
             return
         if pool.about != self._about:
@@ -193,7 +188,7 @@ class StudyProgress:
         self._display.write(text, tally.rows / max(1, tally.runs))
 
     def recordings(self, done: int, wanted: int) -> None:
-        """Show how many of the ``wanted`` recordings exist, if it is time for an update."""
+        """Show how many of the ``wanted`` recordings exist if an update is due."""
         due = self._pulse.due()
         if self._display is not None and (due or not self._records):
             self._display.write(f"{done} / {wanted} recordings written", done / wanted)
@@ -207,7 +202,7 @@ class StudyProgress:
 def text_of(tally: Tally, speed: float) -> str:
     """Return the progress as one line. ``speed`` is in runs per second, or 0 if unknown.
 
-    The most important figures come first, because a narrow terminal truncates the line.
+    The most important numbers come first, because a narrow terminal shows only the beginning.
     """
     words = [f"{tally.rows} / {tally.runs} runs"]
     if speed:

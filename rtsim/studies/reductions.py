@@ -1,6 +1,6 @@
-"""Reductions: results that are computed row by row during a run, without a recording.
+"""Reductions: results that are computed during a run, without a recording.
 
-Each reduction is a class in :data:`REDUCTIONS`. Other packages can add reductions with the entry
+Each reduction is a class in :data:`REDUCTIONS`. Other packages add reductions through the entry
 point ``rtsim.reductions`` (docs/studies.md).
 """
 
@@ -25,15 +25,14 @@ from rtsim.studies.texts import call_of, made
 
 @dataclass(frozen=True)
 class Reduction(ABC):
-    """Abstract base class of results that reduce one ``signal`` of a run to one number.
+    """Base class of results that reduce a signal over time to one number.
 
-    A reduction uses only the time window from ``after`` to ``before`` (s). By default, the window
-    is the whole run. The result is NaN if the run ends before the time ``after``, or before the
-    time ``before`` if it is given.
+    A reduction uses the time from ``after`` to ``before`` (s). By default, a reduction uses the
+    whole run. The result is NaN if the run ends before ``after`` or ``before``.
 
     A signal of a plant is interpolated linearly between rows. A signal of messages keeps each value
-    until the next arrival or the end of the run. Before the first arrival, the signal has its
-    declared initial value.
+    until the next message arrives. Before the first message, the signal has its declared initial
+    value.
     """
 
     name: ClassVar[str]
@@ -56,7 +55,7 @@ class Reduction(ABC):
 
     @abstractmethod
     def begin(self) -> Running:
-        """Return an object that computes the result of one run."""
+        """Return an object that computes the result during a run."""
 
     def to_plain(self) -> dict[str, Any]:
         """Return JSON data for :func:`reduction_of`."""
@@ -130,7 +129,6 @@ class MaxAbs(Reduction):
 
 
 def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector], float]:
-    """Return a variant of ``fold`` whose result remains NaN after the first NaN of a run."""
     bad = False
 
     def folded(so_far: float, v: Vector) -> float:
@@ -142,21 +140,10 @@ def _sticky(fold: Callable[[float, Vector], float]) -> Callable[[float, Vector],
 
 
 def _added(so_far: float, v: Vector) -> float:
-    """Add the elements of ``v`` one by one.
-
-    The sum then does not depend on the grouping of rows.
-    """
     return float(np.cumsum(np.concatenate(([so_far], v)))[-1])
 
 
 class _Integral(Running):
-    """Integral of a function of the signal over time, or its average.
-
-    The run consists of n pieces, on which the signal is linear or constant. The function
-    ``between`` receives the signal's values at the beginning and at the end of each piece, both
-    (n,), and returns the exact average of the integrand on each piece.
-    """
-
     def __init__(self, between: Callable[[Vector, Vector], Vector], average: bool) -> None:
         self._between, self._average = between, average
         self._sum, self._begin, self._t, self._v = 0.0, math.nan, math.nan, math.nan
@@ -184,9 +171,9 @@ class _Integral(Running):
 class Mean(Reduction):
     """Average of the signal over the time of the window.
 
-    A signal of messages keeps its value until the next message arrives. Use an average over time
-    for a quantity such as the length of a queue. For an average with one value per message, such as
-    the waiting time of customers, use :class:`MeanOfRows`.
+    A signal of messages keeps its value until the next message arrives. Use this average for
+    quantities such as the length of a queue. For an average over messages, such as the waiting time
+    of customers, use ``MeanOfRows``.
     """
 
     name: ClassVar[str] = "mean"
@@ -209,7 +196,7 @@ class _Rows(Running):
 
 @dataclass(frozen=True)
 class MeanOfRows(Reduction):
-    """Average in which each row has the same weight, such as the mean waiting time of customers."""
+    """Average over rows or messages, such as the mean waiting time of customers."""
 
     name: ClassVar[str] = "mean_of_rows"
     of_rows: ClassVar[bool] = True
@@ -222,8 +209,7 @@ class MeanOfRows(Reduction):
 class IntegralSquaredError(Reduction):
     """Integral of (signal - ``target``)^2 over time.
 
-    The integral is exact for a signal that comes from messages, and for a plant whose signal is
-    linear between its rows.
+    The integral is exact for signals of messages, and for signals that are linear between rows.
     """
 
     name: ClassVar[str] = "ise"
@@ -270,11 +256,11 @@ class _Crossing(Running):
 
 @dataclass(frozen=True)
 class FirstCrossing(Reduction):
-    """Time (s) at which the signal first crosses ``level``; infinite if there is no crossing.
+    """Time (s) at which the signal first crosses ``level``, or infinity.
 
-    ``direction`` is 1 for rising, -1 for falling, or 0 for both. A NaN before the crossing makes
-    the result NaN. A signal of a plant is interpolated linearly between rows. A signal that comes
-    from messages can cross ``level`` only when a message arrives.
+    ``direction`` is 1 for rising, -1 for falling, or 0 for both. The result is NaN if a value
+    before the crossing is NaN. A signal of a plant is interpolated linearly between rows. A signal
+    of messages crosses ``level`` when a message arrives.
     """
 
     name: ClassVar[str] = "first_crossing"
@@ -293,11 +279,11 @@ class FirstCrossing(Reduction):
 
 @dataclass(frozen=True)
 class SettlingTime(Reduction):
-    """Time (s) from ``after`` until the signal finally remains within ``band`` of ``target``.
+    """Time (s) from ``after`` until the signal stays within ``band`` of ``target``.
 
-    The result is infinite if the last value is outside the band, and NaN if a value is NaN. A
-    signal of a plant is interpolated linearly between rows. A signal that comes from messages can
-    enter the band around ``target`` only when a message arrives.
+    The result is infinite if the signal ends outside the band, and NaN if a value is NaN. A signal
+    of a plant is interpolated linearly between rows. A signal of messages enters the band when a
+    message arrives.
     """
 
     name: ClassVar[str] = "settling_time"
@@ -311,9 +297,9 @@ class SettlingTime(Reduction):
 
 @dataclass(frozen=True)
 class Overshoot(Reduction):
-    """Largest excess of the signal over ``target``, as a fraction of the step to ``target``.
+    """Largest excess of the signal over ``target``, relative to the step.
 
-    The step is the distance from the first value of the signal to ``target``.
+    The step is the distance from the signal's first value to ``target``.
     """
 
     name: ClassVar[str] = "overshoot"

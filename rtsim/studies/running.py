@@ -1,4 +1,4 @@
-"""Functions that start, resume and repeat a study, and that record selected runs."""
+"""Start, resume and repeat studies, and record selected runs."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ RECORDINGS = "recordings"
 
 
 def chosen(folder: Folder) -> list[int]:
-    """Return the numbers of the runs that ``plan.keep`` selects for recording.
+    """Return the numbers of the runs to record, which ``plan.keep`` selects.
 
-    Runs that crashed or exceeded the time limit are not recorded, because repeating them could end
-    this process.
+    Runs that crashed or took too long are not recorded, because a repetition could end this
+    process.
     """
     plan = folder.plan
     table = folder.columns("run", "state", *plan.results, *plan.margins)
@@ -61,11 +61,6 @@ def chosen(folder: Folder) -> list[int]:
 
 
 def _record_selected(folder: Folder, job: Job, show: ShowRecordings = lambda *_: None) -> None:
-    """Record the selected runs that have no recording yet.
-
-    ``show`` is called with the number of existing recordings and the number of selected runs.
-    Raises :class:`StudyError` if a run produces other rows than before.
-    """
     if not folder.plan.keep:
         return
     runs = chosen(folder)
@@ -106,8 +101,7 @@ def run_into(
 ) -> Row:
     """Execute run number ``run`` again.
 
-    The run is recorded to ``path`` unless ``path`` is ``None``. :meth:`Runner.row` explains
-    ``pace`` and ``live``.
+    With ``path``, the run is recorded. :meth:`Runner.row` explains ``pace`` and ``live``.
     """
     recorder = None if path is None else FileRecorder(path, stopwatch, overwrite=overwrite)
     # The context manager closes the recorder if the run fails at its beginning.
@@ -136,11 +130,11 @@ def start(
         scenario: A name, or ``FILE.py[:FUNCTION]``.
         folder: The folder to create.
         study: The study to run. The default is the study that the scenario's file declares.
-        workers: Number of worker processes. If ``workers`` is 0, the runs are executed in this
-            process. With ``None``, there is one process per CPU. A program that uses worker
-            processes needs ``if __name__ == "__main__":``.
-        progress: Whether to show progress. By default (``None``), progress is shown in a notebook
-            and on a terminal.
+        workers: Number of worker processes. With 0 workers, the runs are executed in this process.
+            With ``None``, the study uses one process per CPU. A program that uses worker processes
+            needs ``if __name__ == "__main__":``.
+        progress: Whether to show progress. By default, the progress is shown in a notebook and on a
+            terminal.
     """
     study = study or find_study(scenario)
     if study is None:
@@ -161,7 +155,7 @@ def start(
 def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL) -> Folder:
     """Create the folder of a study.
 
-    If ``folder`` is ``None``, the first unused folder ``studies/NAME-NNN`` is created. Raises
+    By default, the folder is the first unused name ``studies/NAME-NNN``. Raises
     :class:`ScenarioError` if the scenario rejects the factors, if the workers cannot enforce the
     time limit of the study, or if the workers cannot be reached.
     """
@@ -172,17 +166,15 @@ def begin(scenario: str, study: Study, folder: Path | None, where: Where = LOCAL
 
 
 def unused_folder(scenario: str) -> Path:
-    """Return the first unused folder ``studies/NAME-NNN``."""
     name = Path(scenario.partition(".py")[0]).stem
     numbered = (Path("studies") / f"{name}-{k:03d}" for k in count(1))
     return next(path for path in numbered if not path.exists())
 
 
 def plan_of(scenario: str, study: Study, where: Where = LOCAL, only: str = "") -> Plan:
-    """Return the plan of a study after all checks that :func:`begin` describes.
+    """Return the plan of a study after all checks.
 
-    The runs are judged by the requirements of the study and of the scenario, or by the requirement
-    ``only``.
+    The requirements are those of the study and of the scenario, or only the requirement ``only``.
     """
     where.check()
     where.check_limit(study.limit)
@@ -205,7 +197,6 @@ def _first_run(plan: Plan) -> tuple[Runner, Ordered]:
 
 
 def required_names(scenario: str, study: Study) -> list[str]:
-    """Return the names of the study's requirements, or of the scenario's if the study has none."""
     if study.required:
         return [one.name for one in study.required]
     runner, first = _first_run(Plan.of(study, scenario))
@@ -213,9 +204,9 @@ def required_names(scenario: str, study: Study) -> list[str]:
 
 
 def resume(folder: str | Path, *, workers: int | None = 0, progress: bool | None = None) -> Folder:
-    """Execute the missing runs of the study in ``folder`` and return the folder.
+    """Execute the missing runs of a study, and return its folder.
 
-    ``workers`` and ``progress`` are the same as in :func:`start`.
+    ``workers`` and ``progress`` have the same meaning as in ``start``.
     """
     out = Folder.open(Path(folder))
     shown = StudyProgress(display_of(progress))
@@ -232,12 +223,11 @@ def carry_out(
     recordings: ShowRecordings = lambda *_: None,
     named: bool = False,
 ) -> Tally:
-    """Execute all runs of a locked folder that have no stored result, and return the totals.
+    """Execute all missing runs of a study, and return the numbers of runs by state.
 
-    ``show`` is called about once per second with the totals. ``recordings`` is called while
-    recordings are written, with the number of existing recordings and the number of selected runs.
-    ``named`` is true if the user has just named the scenario. If ``named`` is false, the scenario
-    in the study's plan must be trusted (docs/trust.md).
+    ``show`` is called with these numbers about once per second. ``recordings`` is called with the
+    number of recordings and the number of selected runs. ``named`` is True if the user has named
+    the scenario. Otherwise, the scenario must be trusted (docs/trust.md).
     """
     where.check_limit(folder.plan.job.limit)
     tally = Tally.of(folder)
@@ -256,7 +246,7 @@ def carry_out(
 
 @contextmanager
 def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
-    """Yield the workers of a study; after use, end the workers that this function started."""
+    """Context manager that yields the workers of a study, and ends those that it has started."""
     where.check()
     pool: Pool = InProcess(job_text) if where.in_process else DaskPool(job_text, where)
     try:
@@ -267,7 +257,7 @@ def pool_of(job_text: str, where: Where) -> Iterator[Pool]:
 
 @dataclass(frozen=True)
 class Repeated(Judged):
-    """Result of executing a run of a study a second time."""
+    """Result of the repetition of a run."""
 
     row: Row
     stored: str | None
@@ -300,7 +290,7 @@ class Repeated(Judged):
 
 
 def repeat(folder: Folder, run: int) -> Repeated:
-    """Execute run number ``run`` of a study again in this process, and compare the digests."""
+    """Repeat a run of a study in this process, and compare the digests."""
     return recorded(folder, run)
 
 
@@ -313,7 +303,7 @@ def recorded(
     overwrite: bool = False,
     live: Live | None = None,
 ) -> Repeated:
-    """Execute a run again as :func:`repeat` does, and record it to ``path``.
+    """Repeat a run of a study, and record it to ``path``.
 
     :meth:`Runner.row` explains ``pace`` and ``live``.
     """

@@ -1,8 +1,8 @@
-"""Shrinking: make a counterexample smaller, as property-based testing does.
+"""Make a counterexample smaller, as property-based tests do.
 
 :func:`shrink` tries smaller runs, and continues with each one that still violates the requirement:
 with fewer control points, fewer changed factors, a shorter run and rounder numbers. The search ends
-when no smaller run that it tries is a violation. All decisions depend only on the verdicts.
+when no smaller run violates the requirement. All decisions depend only on the verdicts.
 
 :func:`without`, :func:`least` and :func:`rounder` are the searches themselves. The search for
 stimuli of C code uses them for sequences of inputs.
@@ -25,7 +25,7 @@ from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S
 from rtsim.requirements.language import horizon, parse
 from rtsim.requirements.measures import relative_limits
-from rtsim.scenario.loading import find_maker, load_scenario
+from rtsim.scenario.loading import find_maker
 from rtsim.studies.counterexample import Counterexample, Point, Runs, Waveform
 from rtsim.studies.factors import Choice, Range, Spread
 from rtsim.studies.input_signals import PIECES
@@ -48,13 +48,13 @@ def without(
     fewer: Callable[[T, slice], list[C]],
     first: Callable[[T, Sequence[C]], T | None],
 ) -> T:
-    """Remove elements from ``start``: first many neighbours at once, at last single elements.
+    """Remove elements from ``start``, first in large groups and finally one by one.
 
     Args:
-        start: The value whose elements are removed.
-        count: Returns the number of elements.
-        fewer: Returns candidates without a slice of the elements.
-        first: Returns the first candidate that still has the effect of its first argument, or None.
+        start: The value from which elements are removed.
+        count: Function that returns the number of elements.
+        fewer: Function that returns candidates with fewer elements.
+        first: Function that returns the first suitable candidate, or None.
     """
     size = max(1, count(start) // 2)
     while size >= 1:
@@ -68,10 +68,10 @@ def without(
 
 
 def least(high: int, does: Callable[[int], T | None]) -> T | None:
-    """Return the result ``does(k)`` for a small k from 1 to ``high - 1`` whose result is not None.
+    """Return the result ``does(k)`` for a small k below ``high`` with a result.
 
-    The search halves the interval. The function finds the smallest k with a result other than None,
-    if all larger k also have one.
+    The search halves the interval. If results exist for all larger k too, k is the smallest
+    possible number.
     """
     low, best = 0, None
     while high - low > 1:
@@ -94,7 +94,7 @@ def rounder(value: float) -> list[float]:
 
 
 class Factor(NamedTuple):
-    """Limits of a factor, and the value that it has in the scenario."""
+    """Limits of a factor, and its value in the scenario."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -103,11 +103,11 @@ class Factor(NamedTuple):
 
 
 def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, Factor]:
-    """Return the limits and the usual value of each factor in ``spreads`` that ``one`` changes.
+    """Return limits and usual value of each factor that differs in ``one``.
 
-    A value from a list is never rounded, because the list has no values in between.
+    Values from a list are not rounded.
     """
-    scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
+    scenario = one.loaded()
     defaults = inspect.signature(find_maker(one.scenario)).parameters
     out = {}
     for name in one.values.keys() & spreads.keys():
@@ -129,7 +129,7 @@ def factors_of(one: Counterexample, spreads: Mapping[str, Spread]) -> dict[str, 
 
 def tick_of(one: Counterexample) -> int:
     """Return the smallest period or plant step of the scenario, ns, or ``TICK`` without one."""
-    scenario = load_scenario(one.scenario, {n: v for n, v in one.values.items() if "." not in n})
+    scenario = one.loaded()
     parts = scenario.describe()["parts"].values()
     given = (part.get(key) for part in parts for key in ("step", "period", "update_period"))
     periods = [Fraction(ns) for ns in given if ns is not None]
@@ -151,21 +151,20 @@ class Shrunk(NamedTuple):
 def shrunk(
     one: Counterexample, spreads: Mapping[str, Spread], budget: int = 500, share: float = 0.5
 ) -> Shrunk:
-    """Shrink a counterexample that a search found, by runs in this process.
+    """Make a counterexample smaller, by runs in this process.
 
-    Each smaller run that is accepted has at most ``share`` times the robustness of ``one``. A
-    smaller violation might disappear through rounding or through the latency of a board. A step
-    measure that refers to the height of the step, such as an overshoot in %, grows without limit if
-    the step becomes smaller. The measure is at most ``1 / share`` times that of ``one``. The result
-    is run once more as ``rtsim run`` does.
+    The robustness of each accepted run is at most ``share`` times that of ``one``. A smaller
+    violation could disappear through rounding or latency. A relative measure, such as an overshoot
+    in %, could grow without limit for smaller steps. A measure is therefore at most ``1 / share``
+    times that of ``one``. The result is checked by one more run.
 
-    Raises :class:`ScenarioError` if the run does not violate its requirement when it is repeated.
+    Raises ``ScenarioError`` if the repeated run does not violate its requirement.
 
     Args:
         one: A run that violates its requirement.
         spreads: The factors of the search, by name.
         budget: Greatest number of runs.
-        share: Part of the robustness that remains, from 0 to 1.
+        share: Fraction of the robustness that must remain.
     """
     runs = Runs()
     found = runs.check(one)
@@ -192,7 +191,7 @@ class _Spent(Exception):
 
 
 def size(one: Counterexample, factors: Mapping[str, Factor] | None = None) -> tuple[int, ...]:
-    """Return the size of a counterexample; tuples are compared in order.
+    """Return the size of a counterexample as a tuple, for comparison.
 
     The size consists of the number of control points, the number of changed factors, the end of the
     run and the time of the last control point (ns, rounded up to two digits and one digit), and the
@@ -219,18 +218,17 @@ def shrink(
     budget: int = 500,
     tick: int = TICK,
 ) -> Shrunk:
-    """Return a counterexample that is not larger than ``start``, see :func:`size`.
+    """Return a counterexample that is at most as large as ``start``.
 
-    A new time of a control point is a multiple of ``tick``, and so is a new end of the run: shorter
-    pauses have no meaning for the components.
+    New times are multiples of ``tick``.
 
     Args:
         start: A run that violates its requirement.
-        violates: Returns whether a run violates the requirement, and not merely leaves it
-            undecided. Each accepted run has passed this function.
-        factors: The values of ``start`` that may change, by name.
+        violates: Function that returns whether a run violates the requirement. All accepted runs
+            violate the requirement.
+        factors: Values that may change, by name.
         budget: Greatest number of runs.
-        tick: Grid of the times, ns.
+        tick: Unit of all times, ns.
     """
     shrinking = _Shrinking(start, violates, factors or {}, budget, tick)
     complete = True
@@ -242,8 +240,6 @@ def shrink(
 
 
 class _Shrinking:
-    """The smallest counterexample so far, and the budget."""
-
     def __init__(
         self, start: Counterexample, violates: Callable[[Counterexample], bool],
         factors: Mapping[str, Factor], budget: int, tick: int,
@@ -283,7 +279,6 @@ class _Shrinking:
         return round(Fraction(ns, self._tick)) * self._tick
 
     def _grid(self, ns: int) -> int:
-        """Return the grid for times up to ``ns``: two digits, and multiples of the tick."""
         return -(-_grid(ns) // self._tick) * self._tick
 
     def _first(self, candidates: Sequence[Counterexample]) -> Counterexample | None:
@@ -350,7 +345,6 @@ class _Shrinking:
         )
 
     def _pauses(self) -> None:
-        """Shorten the time between two control points; all later ones move as well."""
         k = 1
         while k < len(times := _times(self.best)):
             before, after = times[k - 1], times[k]
@@ -403,11 +397,6 @@ class _Shrinking:
 
 
 def _without_points(one: Counterexample, k: int, gone: slice) -> list[Counterexample]:
-    """Return three runs without some control points of the input ``k``.
-
-    The first run is shorter by the time of these points. In the second run, the value before the
-    points lasts longer; in the third run, the value after the points begins earlier.
-    """
     points = one.inputs[k].points
     kept = (*points[: gone.start], *points[gone.stop :])
     out: list[Counterexample] = []
@@ -451,7 +440,6 @@ def _ended(one: Counterexample, until_ns: int) -> Counterexample:
 
 
 def _cut(one: Counterexample, begin: int, end: int) -> Counterexample:
-    """Return the run without the time from ``begin`` to ``end`` (ns)."""
     inputs = tuple(_cut_wave(wave, begin, end) for wave in one.inputs)
     return replace(one, inputs=inputs, until_ns=one.until_ns - (end - begin))
 
@@ -470,7 +458,6 @@ def _times(one: Counterexample) -> list[int]:
 
 
 def _grid(ns: int, digits: int = 2) -> int:
-    """Return the power of ten (ns) of which ``ns`` is a multiple with ``digits`` digits."""
     return int(10 ** max(0, len(str(ns)) - digits))
 
 

@@ -1,4 +1,4 @@
-"""Inputs of a study other than its factors: the files that runs read, and software versions."""
+"""Files and software versions on which the results of a study depend."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _HASHES: dict[Path, tuple[Signature, str]] = {}
 
 
 class SourcesChanged(ScenarioError):
-    """A file or version that a run depends on has changed since the study began."""
+    """A file or a version has changed since the beginning of the study."""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions on which results depend, and a hash of rtsim's own source files."""
+    """Return the software versions on which results depend."""
     found = fingerprint()
     own = [tree_hash(folder) for folder in _own_folders()]
     return {**{name: found[name] for name in _VERSIONS}, "source of rtsim": "".join(own)[:32]}
 
 
 def check_versions(wanted: Mapping[str, str]) -> None:
-    """Raise :class:`SourcesChanged` if the versions of this process differ from ``wanted``."""
+    """Raise ``SourcesChanged`` if a software version differs from ``wanted``."""
     for name, here in versions().items():
         then = wanted.get(name, "")
         if then != here:
@@ -49,17 +49,17 @@ def check_versions(wanted: Mapping[str, str]) -> None:
 
 
 class Sources:
-    """The files that the runs of one scenario read, and the data files that its study declares.
+    """Files that the runs of a scenario read, and declared data files.
 
-    Files of the system, of installed packages and of rtsim are ignored, and so are caches. Modules
-    that :func:`modules_of` finds are ignored too, because the hash of the scenario includes them.
+    Files of the system, of installed packages and of rtsim are ignored. Imported modules are
+    ignored too, because the hash of the scenario covers them.
     """
 
     def __init__(self, *references: str, data: Sequence[str] = ()) -> None:
-        """Find the folder, the modules and the declared data of the scenario.
+        """Find the folder, the modules and the data files of the scenario.
 
-        ``references`` are the scenario and, if different, the file of the study. ``data`` contains
-        declared files and folders, relative to the folder of the scenario.
+        ``references`` contains the scenario and the file of the study. ``data`` contains declared
+        files and folders, relative to the folder of the scenario.
         """
         found = (path for path in map(file_of, references) if path is not None)
         # Paths that do not exist are reported when the scenario is loaded.
@@ -82,11 +82,10 @@ class Sources:
 
     @contextmanager
     def watched(self, into: dict[str, str]) -> Iterator[None]:
-        """Add to ``into`` the name and hash of each file that is read within the context.
+        """Context manager that adds the name and hash of each file that is read to ``into``.
 
-        The files are added even if code within the context raises an error. Raises
-        :class:`SourcesChanged` if a file changed after it was read, or if a module differs from the
-        version in the scenario's hash.
+        Raises :class:`SourcesChanged` if a file changed after it was read, or if a module differs
+        from the version in the scenario's hash.
         """
         declared = [(path, _content(path)) for path in self._data]
         found: dict[Path, Signature] = {}
@@ -146,17 +145,12 @@ class Sources:
         return path.is_file() and not any(out)
 
     def _inside(self, path: Path) -> Path | None:
-        """Return the path relative to the scenario's folder, or ``None`` for a path outside it.
-
-        Links inside the folder are not resolved, so that a link with a new target is detected.
-        """
         if self._home is None:
             return None
         parents = (one for one in path.parents if one.resolve() == self._home)
         return next((path.relative_to(one) for one in parents), None)
 
     def _name(self, path: Path) -> str:
-        """Return a name that still refers to the file when the scenario's folder is moved."""
         inside = self._inside(path)
         return str(path) if inside is None else inside.as_posix()
 
@@ -193,11 +187,6 @@ def _content(path: Path) -> str:
 
 
 def _tree(folder: Path) -> list[tuple[Path, str]]:
-    """Return all files in a folder with their hashes; links are followed.
-
-    A folder that is reached by a second path is not visited again; its entry contains the first
-    path instead of a hash. Circular links therefore end.
-    """
     found: list[tuple[Path, str]] = []
     met: dict[Path, Path] = {}
     for at, folders, files in os.walk(folder, onerror=_unreadable, followlinks=True):

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.tag import Duration
+from rtsim.engine.faults.description import Given as GivenFault
+from rtsim.engine.faults.description import gather
+from rtsim.engine.faults.kind import Fault
 from rtsim.requirements.requirement import Requirement
 from rtsim.studies.designs import Design, MonteCarlo, Space, design_of_text
 from rtsim.studies.factors import Pairs
@@ -42,7 +46,7 @@ def _is_share(kind: str | float) -> bool:
 
 @dataclass(frozen=True)
 class Study:
-    """Declaration of many runs of one scenario, and of the results to compute from each run.
+    """Declaration of many runs of one scenario, and of their results.
 
     To declare a study in a scenario file, return this object from a function ``study()``::
 
@@ -92,6 +96,10 @@ class Study:
     """Files and folders that the runs read in a way that rtsim cannot detect, such as a Parquet
     file. Paths are relative to the file of the study.
     """
+    faults: Sequence[GivenFault] = ()
+    """Faults of all runs, in addition to those of the scenario: fault files, or dicts. A factor can
+    vary a number of a fault, such as ``"stuck.at"``. Paths are relative to the working folder.
+    """
     scenario: str = ""
     """Name or file of the scenario. The default is the function ``scenario`` of the same file."""
 
@@ -111,6 +119,9 @@ class Study:
             raise ScenarioError(f"histories is {self.histories!r}; give a list of signals")
         if isinstance(self.data, str):
             raise ScenarioError(f"data is {self.data!r}; give a list of files")
+        if isinstance(self.faults, str | Path | Mapping):
+            raise ScenarioError(f"faults is {self.faults!r}; give a list of fault files or dicts")
+        _ = self.injected
         for signal in self.histories:
             _ = Column(signal)
         self.sampled.check(self.space)
@@ -143,6 +154,11 @@ class Study:
         return input_signals(self.inputs)
 
     @cached_property
+    def injected(self) -> tuple[Fault, ...]:
+        """The faults as objects."""
+        return gather(self.faults)
+
+    @cached_property
     def reduced(self) -> dict[str, Result]:
         """The results as objects."""
         return {
@@ -157,7 +173,7 @@ class Study:
 
     @cached_property
     def stopping(self) -> Stop | None:
-        """The :class:`Stop` rule that ends the study early, or ``None`` without a rule."""
+        """The rule that stops the study early, or ``None``."""
         return Stop.of_text(self.stop) if isinstance(self.stop, str) else self.stop
 
     @property

@@ -1,4 +1,4 @@
-"""Summary of a study: estimates with intervals, pass rates, sensitivities, the worst case."""
+"""Summary of a study: estimates, pass rates, sensitivities and the worst case."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
+from rtsim.requirements.requirement import NOT_EXERCISED
 from rtsim.studies.designs import DESIGNS
 from rtsim.studies.designs.base import Columns, Indices, Marks, PairIndices
 from rtsim.studies.folder import Folder, ranges, ranges_text
@@ -33,7 +34,7 @@ from rtsim.studies.texts import Value, runs_of
 
 
 class Reason(NamedTuple):
-    """Why the outcome of a study is not "passed"."""
+    """Why a study has not passed."""
 
     outcome: Outcome
     why: str
@@ -44,17 +45,16 @@ class Reason(NamedTuple):
 
 
 class Summary(Judged, dict[str, Any]):
-    """The results of a study as plain data, with an outcome.
+    """The results of a study as plain data, with its outcome.
 
     ``bool()`` of a summary is True for passed and False for failed, and raises
     :class:`rtsim.core.errors.Undecided` for undecided.
 
-    - A study has failed if a run failed a requirement, ended at a guard that declares a failure,
-      raised an error, or has a result that is NaN.
-    - A study is undecided if runs are missing, if a run took too long or lost its process, or if no
-      run was compared with a requirement. A search without a failed run is undecided too, because
-      it proves nothing.
-    - A study has passed if it is neither failed nor undecided.
+    - A study has failed if a run violated a requirement, raised an error, ended with a failure, or
+      has a NaN result.
+    - A study is undecided if runs are missing, or if no run was compared with a requirement. A
+      search without a violation is undecided too.
+    - Any other study has passed.
     """
 
     def _judge(self) -> Outcome:
@@ -62,10 +62,7 @@ class Summary(Judged, dict[str, Any]):
         return Outcome.of_all(reasons) if reasons else Outcome.PASSED
 
     def reasons(self) -> Iterator[Reason]:
-        """Yield the reasons why the study has not passed, the most important first.
-
-        For a passed study, the method yields nothing. A search without a failed run is undecided.
-        """
+        """Yield the reasons why the study has not passed, with the most important first."""
         failed, undecided = Outcome.FAILED, Outcome.UNDECIDED
         states, runs, required = self["states"], self["runs"], self["requirements"]
         search = "search" in self
@@ -116,21 +113,22 @@ class Summary(Judged, dict[str, Any]):
 
 
 def summarise(folder: Folder) -> Summary:
-    """Return the results of a study as plain data, with an outcome.
+    """Return the results of a study as plain data, with its outcome.
 
     Raises :class:`StudyError` if a file was changed. Some of the keys are:
 
-    - ``runs``, ``rows``: number of runs that the study needs, and number of runs with a row.
+    - ``runs`` is the number of runs that the study needs, and ``rows`` the number of completed
+      runs.
     - ``missing``: runs without a row, as ranges.
     - ``digest``: digest of the whole study.
     - ``planned``: largest number of runs.
     - ``states``: number of rows in each state.
-    - ``results``: statistics of each result, from runs in the states ``ok`` and ``nan``.
-    - ``requirements``: statistics of each requirement. A run in the state ``failed`` fails every
+    - ``results`` contains statistics of each result, from runs in the states ``ok`` and ``nan``.
+    - ``requirements``: statistics of each requirement. A run in the state ``failed`` violates every
       requirement.
-    - ``failures``: failed runs, by the guard that declares the failure. Each entry contains the
-      text of the failure, the number of failed runs and the first failed run.
-    - ``ended``: why a search has ended; empty if the search has not ended.
+    - ``failures`` contains the failed runs, by the guard that declares the failure. An entry
+      contains the text of the failure, the number of runs and the first run.
+    - ``ended`` says why a search has ended.
     """
     with folder.read_once():
         return _summary(folder)
@@ -171,11 +169,6 @@ def _summary(folder: Folder) -> Summary:
 
 
 def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
-    """Return the statistics of one result.
-
-    Mean and extremes use only the finite values, whose number is ``finite``. Quantiles also include
-    infinite values.
-    """
     values = np.asarray(columns[name], np.float64)
     finite = np.isfinite(values)
     rest, kept = values[finite], rows_of(columns, finite)
@@ -195,7 +188,7 @@ def _result(plan: Plan, columns: Columns, name: str) -> dict[str, Any]:
 
 
 def rows_of(columns: Columns, which: Marks) -> Columns:
-    """Return the rows that the mask ``which`` (n,) selects; copy only a part of the rows."""
+    """Return the rows in the mask ``which`` (n,)."""
     return columns if which.all() else {name: column[which] for name, column in columns.items()}
 
 
@@ -204,7 +197,7 @@ def quantiles(
 ) -> Vector:
     """Return the quantiles ``at`` of ``values`` (n,), n >= 1.
 
-    ``weights`` (n,) are the weights of the values; ``None`` means equal weights. Values may be
+    ``weights`` (n,) contains the weights of the values; ``None`` means equal weights. Values may be
     infinite, but not NaN.
     """
     if weights is None:
@@ -227,7 +220,8 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
     smallest margin. Failed runs have no margin.
 
     A formula has a margin in each run that decides it, also in a failed run. The other runs are
-    undecided and do not count as passed.
+    undecided and do not count as passed; ``not_exercised`` is the number of those that do not
+    exercise the requirement, because the condition of an implication was never true.
     """
     margins = columns[margin_name(requirement)].astype(np.float64)
     formula = isinstance(requirement, Formula)
@@ -239,10 +233,13 @@ def _requirement(plan: Plan, columns: Columns, requirement: Any, rows: int) -> d
         "passed": int(met.sum()), "count": len(met),
         "not_a_number": int((np.isnan(margins) & ~failed & ~undecided).sum()),
         "failed": int(failed.sum()), "without_result": rows - len(met),
-        "undecided": int(undecided.sum()),
+        "undecided": int(undecided.sum()), "not_exercised": 0,
     }  # fmt: skip
     if undecided.any():
-        out["why_undecided"] = _why_undecided(requirement, columns["cause"][undecided][0])
+        whys = [_why_undecided(requirement, cause) for cause in columns["cause"][undecided]]
+        others = [why for why in whys if not why.startswith(NOT_EXERCISED)]
+        out["not_exercised"] = len(whys) - len(others)
+        out["why_undecided"] = (others or whys)[0]
     if not len(met):
         return out
     pooled = plan.sampled.pooled
@@ -285,11 +282,11 @@ def _alternatives(plan: Plan, columns: Columns) -> dict[str, list[dict[str, Any]
 
 
 def sensitivity(folder: Folder, result: str) -> Indices:
-    """Return the sensitivity indices of ``result`` for each factor.
+    """Return the sensitivity indices of ``result`` by factor.
 
-    Runs without a finite result are ignored. If a run of a group has no finite result, the designs
-    ``morris`` and ``saltelli`` ignore the whole group. Raises :class:`UnknownName` for an unknown
-    result, and :class:`ScenarioError` for a design without indices or too few runs with a result.
+    Runs without a finite result are ignored. The designs ``morris`` and ``saltelli`` ignore groups
+    with a missing result. Raises ``UnknownName`` for an unknown result, and ``ScenarioError`` for a
+    design without indices.
     """
     design = folder.plan.sampled
     if not design.has_indices():
@@ -301,8 +298,8 @@ def sensitivity(folder: Folder, result: str) -> Indices:
 def interactions(folder: Folder, result: str) -> PairIndices:
     """Return the second-order indices of ``result`` for each pair of factors.
 
-    The indices are empty unless the design is ``saltelli`` with ``second=True``. Errors are the
-    same as in :func:`sensitivity`.
+    The result is empty unless the design is ``saltelli`` with ``second=True``. Errors are the same
+    as in :func:`sensitivity`.
     """
     return folder.plan.sampled.interactions(folder.plan.space, _values(folder, result))
 
@@ -329,7 +326,7 @@ ENDS = {
 
 @dataclass(frozen=True)
 class WorstCase:
-    """The worst run of a search so far."""
+    """The worst run of a search."""
 
     ended: str
     counts: list[str]

@@ -1,6 +1,6 @@
 """Parser for texts such as ``norm:2,0.1`` or ``max:plant.x,after=2``.
 
-The parsed text consists of a name, positional values and named values.
+Such a text consists of a name, positional values and named values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Call(NamedTuple):
 
 
 def value_of(text: str) -> Value:
-    """Convert ``text`` to int, float or bool if possible; otherwise return it as str."""
+    """Convert a text to int, float or bool if possible, or else return it."""
     text = text.strip()
     if text in ("true", "false"):
         return text == "true"
@@ -49,16 +49,16 @@ def call_of(text: str) -> Call:
 
 
 def listed(value: object) -> Any:
-    """Convert values separated by blanks to a tuple; return any other value unchanged."""
+    """Convert values separated by spaces to a tuple; return any other value unchanged."""
     if isinstance(value, str) and " " in value.strip():
         return tuple(value_of(one) for one in value.split())
     return value
 
 
 def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, Any]) -> T:
-    """Return ``make(*values, **named)``, or raise :class:`ScenarioError` for wrong arguments.
+    """Return ``make(*values, named)``; raise ``ScenarioError`` for wrong arguments.
 
-    The error message begins with ``what``, a description of the text.
+    The error message begins with ``what``.
     """
     try:
         inspect.signature(make).bind(*values, **named)
@@ -75,7 +75,7 @@ def made(what: str, make: Callable[..., T], values: list[Any], named: dict[str, 
 
 
 def split(text: str, option: str) -> tuple[str, str]:
-    """Split the argument ``NAME=TEXT`` of the command-line ``option`` into its two parts."""
+    """Split an argument ``NAME=TEXT`` of a command-line option."""
     name, equals, rest = text.partition("=")
     if not equals or not name.strip() or not rest.strip():
         raise ScenarioError(f"{option} {text!r} is incomplete; write {option} NAME=TEXT")
@@ -83,9 +83,9 @@ def split(text: str, option: str) -> tuple[str, str]:
 
 
 def split_all(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return the texts of the repeatable command-line ``option`` by name.
+    """Return the texts of a repeated command-line option by name.
 
-    Raises :class:`ScenarioError` if an argument is incomplete, or if two have the same name.
+    Raises ``ScenarioError`` for an incomplete argument or a repeated name.
     """
     out: dict[str, str] = {}
     for name, text in (split(one, option) for one in texts):

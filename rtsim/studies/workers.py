@@ -1,8 +1,8 @@
-"""The workers of a study: processes on this machine, or a Dask cluster of the user.
+"""The workers of a study: processes on this machine, or the user's Dask cluster.
 
-Dask starts the workers, sends batches of runs to them and detects workers that end. If the process
-of a worker ends, Dask's nanny restarts it. The nanny does not restart a process that ends during
-its start. The class :class:`LocalWorkers` replaces such a worker.
+Dask starts the workers, sends runs to them, and detects when workers end. Dask also restarts
+workers that have ended. Dask does not restart a worker that ends during its start. The class
+:class:`LocalWorkers` replaces such a worker.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _CERTIFICATES = (
 
 
 def distributed() -> Any:
-    """Return the module, or raise :class:`ScenarioError` if the extra ``study`` is missing."""
+    """Return the module ``distributed``; raise ``ScenarioError`` without the extra ``study``."""
     return extra("distributed", "study", "a study with workers (--workers 0 has none)")
 
 
 @dataclass(frozen=True)
 class Where:
-    """The workers that a study uses: processes on this machine, or the user's Dask cluster."""
+    """Where the runs of a study are executed: on this machine or on a Dask cluster."""
 
     workers: int | None = None
     """Number of local processes. ``None`` means one per CPU that this process may use."""
@@ -68,10 +68,9 @@ class Where:
             raise ScenarioError(f"workers is {self.workers}; give a whole number >= 0")
 
     def check_reachable(self) -> None:
-        """Raise :class:`ScenarioError` if the study cannot use the workers.
+        """Raise ``ScenarioError`` if the workers cannot be used.
 
-        Possible reasons: Dask is not installed, the scheduler of the cluster does not answer, or
-        the cluster has no workers.
+        For example, Dask is missing, the cluster does not answer, or it has no workers.
         """
         self.check()
         if self.in_process:
@@ -82,7 +81,7 @@ class Where:
                 joined(self).close()
 
     def check_limit(self, limit: float | None) -> None:
-        """Raise :class:`ScenarioError` if these workers cannot stop a run after ``limit`` s."""
+        """Raise ``ScenarioError`` if these workers cannot stop a run after ``limit`` s."""
         if limit is not None and self.in_process:
             raise ScenarioError(
                 f"the limit of {limit:g} s needs worker processes, because a run in this process "
@@ -94,9 +93,9 @@ LOCAL = Where()
 
 
 def dask_setup(worker: Any) -> None:  # noqa: ARG001
-    """Make a worker ignore Ctrl-C, which a terminal sends to all processes.
+    """Make a worker ignore Ctrl-C, which a terminal sends to all its processes.
 
-    Dask calls this function when a worker starts.
+    Dask calls this function at the start of a worker.
     """
     with suppress(ValueError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -107,10 +106,6 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _end_with_client() -> None:
-    """Ensure that Linux ends the worker process when the process of the study ends.
-
-    Dask itself ends the worker from a Python thread, but compiled code can block this thread.
-    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -122,7 +117,7 @@ def has_dashboard() -> bool:
 
 
 def settings() -> Any:
-    """Return a context with Dask's settings for a study, and disable Dask's log."""
+    """Return a context with Dask's settings for a study."""
     distributed()
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     import dask
@@ -173,7 +168,6 @@ def joined(where: Where) -> Any:
 
 
 def _check_open(address: str) -> None:
-    """Raise :class:`OSError` at once if nothing listens at ``address``."""
     if not address:
         return
     addressing = distributed().comm.addressing
@@ -183,10 +177,6 @@ def _check_open(address: str) -> None:
 
 
 def _check_certificates(address: str) -> None:
-    """Raise :class:`ScenarioError` if Dask lacks usable certificates for the address.
-
-    Dask reads the certificates from its environment variables and configuration files.
-    """
     try:
         context = distributed().Security().get_connection_args("client").get("ssl_context")
     except OSError as error:
@@ -216,11 +206,6 @@ def started(where: Where, stack: ExitStack) -> Any:
 
 
 def _folder() -> str | None:
-    """Return the folder for the files of local workers, or ``None`` for Dask's default.
-
-    Workers import modules from this folder. Dask's default folder is shared by all users and
-    therefore unsafe. Dask removes the files of killed workers from the folder.
-    """
     folder = cache_folder() / "workers"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -233,7 +218,7 @@ _PATIENCE_NS = 5_000_000_000
 
 
 class LocalWorkers:
-    """Watchdog that keeps the number of workers of a local Dask cluster at ``count``."""
+    """Keep the number of workers of a local Dask cluster at ``count``."""
 
     def __init__(self, cluster: Any, count: int) -> None:
         self._cluster, self._count = cluster, count
@@ -254,7 +239,6 @@ class LocalWorkers:
             self._cluster.loop.add_callback(self._replace, lost)
 
     async def _replace(self, lost: set[Any]) -> None:
-        """Replace lost workers. Call this method in the thread of the cluster's event loop."""
         for name, nanny in list(self._cluster.workers.items()):
             if nanny in lost and not nanny.is_alive():
                 del self._cluster.workers[name]
@@ -285,15 +269,10 @@ NO_WORKER_TEXT = (
 
 
 class ClusterLost(RtsimError):
-    """Raised if the connection to Dask's scheduler is lost or the cluster has no workers left."""
+    """The connection to Dask's scheduler is lost, or the cluster has no workers."""
 
 
 def _in_worker(job_text: str, orders: str, alone: bool, key: str) -> tuple[str, list[Row]]:
-    """Execute a batch in a Dask worker, and report the start of its first run.
-
-    ``orders`` is the text of the runs, because Dask's scheduler keeps the last 1000 messages to
-    each worker. ``alone`` is :attr:`Batch.alone`. Returns the worker's address and the rows.
-    """
     worker = distributed().get_worker()
 
     def began() -> None:
@@ -307,10 +286,10 @@ def _in_worker(job_text: str, orders: str, alone: bool, key: str) -> tuple[str, 
 
 
 class DaskPool:
-    """Pool that executes batches on the workers of a Dask cluster."""
+    """Execute batches of runs on the workers of a Dask cluster."""
 
     def __init__(self, job_text: str, where: Where) -> None:
-        """Start or join the cluster, or raise :class:`ScenarioError` if that fails."""
+        """Start or join the cluster; raise ``ScenarioError`` on failure."""
         self._job_text, self._where = job_text, where
         self._ended: queue.SimpleQueue[tuple[Any, Batch, str]] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
@@ -360,10 +339,6 @@ class DaskPool:
                 raise ScenarioError(f"the worker {address} cannot run the scenario: {problem}")
 
     def _answer(self, address: str, task: Any) -> str:
-        """Wait for the check of one worker.
-
-        Dask would wait forever for a worker that has left the cluster.
-        """
         while True:
             try:
                 return str(task.result(timeout=_WAIT_S))
@@ -415,10 +390,6 @@ class DaskPool:
             raise ClusterLost(NO_WORKER_TEXT)
 
     def _outcome(self, future: Any, batch: Batch, key: str) -> Outcome | None:
-        """Return the outcome of a batch, or ``None`` if Dask executes the batch again.
-
-        Dask executes a batch again if its worker ends before the rows are fetched.
-        """
         try:
             if future.status == "finished":
                 address, rows = future.result(timeout=_FETCH_S)

@@ -1,4 +1,4 @@
-"""Conformance checks and test doubles for your own components.
+"""Conformance checks and test doubles for users' components.
 
 No module of this package imports pytest.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rtsim.testing.faults import check_fault_kind
     from rtsim.testing.frames import check_frame_codec
     from rtsim.testing.latency import check_latency
+    from rtsim.testing.media import check_medium
     from rtsim.testing.policies import check_overrun_policy
     from rtsim.testing.scheduling import check_scheduling_policy
     from rtsim.testing.solvers import check_solver, convergence
@@ -53,6 +54,7 @@ __all__ = [
     "check_latency",
     "check_limit",
     "check_mean",
+    "check_medium",
     "check_order",
     "check_overrun_policy",
     "check_scheduling_policy",

@@ -19,7 +19,7 @@ FAKE_START = 1_152_921_504_606_846_976  # 2**60, far from any simulated time.
 class Wait:
     """A wait until the simulated time ``ns``.
 
-    The start, the due time and the end of the wait are in ns of the clock's own time.
+    The start, the due time and the end of the wait are in ns of this clock.
     """
 
     ns: int
@@ -30,15 +30,15 @@ class Wait:
 
 
 class FakeClock:
-    """Clock for tests, whose time advances only in waits and by :meth:`advance`.
+    """Clock for tests, whose time advances only in waits and in ``advance``.
 
-    - ``late`` contains wake-up latencies in ns, one for each wait that does not return at once.
-      Further waits have a latency of 0.
+    - ``late`` contains wake-up latencies (ns) for the next waits. Further waits have a latency of
+      0.
     - :meth:`advance` simulates computing time.
-    - :meth:`call_at` runs an action, such as ``wake.set``, at a given time.
+    - ``call_at`` calls a function, such as ``wake.set``, at a given time.
     - ``waits`` lists all waits.
-    - With ``autojump=False``, a wait blocks until another thread advances the clock. After
-      ``patience`` s of wall-clock time, the wait raises ``TimeoutError``.
+    - With ``autojump=False``, a wait blocks until another thread advances the clock. A wait raises
+      ``TimeoutError`` after ``patience`` s of wall-clock time.
     """
 
     paced = True
@@ -83,7 +83,7 @@ class FakeClock:
         self.anchor(ns, own)
 
     def advance(self, ns: int) -> None:
-        """Advance the clock's own time by ``ns``, as if the program computed or paused."""
+        """Advance the clock by ``ns``, as if the program computed."""
         if ns < 0:
             raise ValueError(f"cannot advance a clock by {ns} ns; give a number >= 0")
         with self._moved:
@@ -94,13 +94,13 @@ class FakeClock:
             self.advance(ns)
 
     def call_at(self, own: int, action: Callable[[], object]) -> None:
-        """Call the function ``action`` when the clock's own time reaches ``own`` (ns)."""
+        """Call ``action`` when the clock reaches the time ``own`` (ns)."""
         with self._moved:
             self._agenda.append((own, next(self._order), action))
             self._agenda.sort(key=lambda entry: entry[:2])
 
     def wake_late(self, *late: int) -> None:
-        """Append wake-up latencies (ns) for further waits, which are used in order."""
+        """Add wake-up latencies (ns) for further waits."""
         self._late.extend(late)
 
     def wait_until(self, ns: int, wake: Wake | None = None) -> bool:
@@ -140,7 +140,7 @@ class FakeClock:
 def check_clock(make_clock: Callable[[], Clock]) -> None:
     """Assert the contract of :class:`rtsim.core.clock.Clock`.
 
-    ``make_clock()`` must return a new clock at rate 1. All waits together take a few milliseconds.
+    ``make_clock`` must return a new clock at rate 1. All waits together take a few milliseconds.
     """
     _check_map(make_clock())
     _check_rates(make_clock())

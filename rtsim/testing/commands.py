@@ -9,11 +9,11 @@ WITHIN_S = 60
 
 
 def check_command(name: str) -> None:
-    """Assert the contract of a command of ``rtsim``, with a new process for each call.
+    """Check that a command obeys the rules for commands of ``rtsim``.
 
-    - ``rtsim --help`` lists the name of the command with a description.
-    - ``rtsim NAME --help`` exits with 0 and shows the usage.
-    - With an unknown option, the command exits with 2 and without a traceback.
+    - ``rtsim --help`` must list the command with a description.
+    - ``rtsim NAME --help`` must exit with 0 and show the usage.
+    - With an unknown option, the command must exit with 2 and without a traceback.
     """
     listed = _rtsim("--help").stdout
     rows = [line.split() for line in listed.splitlines()]

@@ -33,10 +33,10 @@ def check_component(
     """Assert the contract of :class:`rtsim.scenario.Component`.
 
     Args:
-        make: Function that returns a new component at each call.
-        beside: Function that adds the other components of the scenario, connected to ``name``.
+        make: Function that returns a new component.
+        beside: Function that adds other components, which are connected to ``name``.
         until: Duration of each run, s.
-        name: Name of the checked component in the scenario.
+        name: Name of the checked component.
 
     Raises:
         AssertionError: The component violates the contract. The message describes the necessary

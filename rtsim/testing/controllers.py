@@ -36,12 +36,11 @@ def check_controller(
     inputs: NDArray[np.float64] | None = None,
     period_s: float = 0.01,
 ) -> None:
-    """Assert the contract of a controller, and of each protocol that it implements.
+    """Check a controller, and each protocol that the controller implements.
 
-    ``make`` returns a new controller at each call. ``inputs`` (k, m) are the sampled inputs of k
-    steps, ``period_s`` s apart. The default is 20 steps near the declared initial values. A
-    violation raises AssertionError or :class:`ScenarioError`, whose message describes the necessary
-    change.
+    ``make`` returns a new controller. ``inputs`` (k, m) contains the sampled inputs of k steps,
+    which are ``period_s`` s apart. By default, the check uses 20 steps near the initial values. The
+    message of an error describes the necessary change.
     """
     prototype = make()
     check_members(NAME, prototype)

@@ -1,4 +1,4 @@
-"""A check that a scenario is deterministic, and statistics of replicated runs."""
+"""Check that a scenario is deterministic, and repeat runs with different seeds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Run = Scenario | Plant | Controller | Processes
 
 
 def trace_of(scenario: Run, **options: Any) -> Recording:
-    """Run ``scenario`` once, and return the recording, which is kept in memory.
+    """Run ``scenario`` once, and return the recording in memory.
 
     ``options`` are passed to :func:`rtsim.runs.simulation.simulate`.
     """
@@ -39,10 +39,10 @@ def _made(make: Callable[[], Run] | Processes) -> Run:
 
 
 def check_determinism(make: Callable[[], Run] | Processes, runs: int = 2, **options: Any) -> str:
-    """Assert that all runs have the same trace, bit for bit, and return the digest of the trace.
+    """Assert that several runs are equal bit for bit, and return the digest of a run.
 
-    The check fails, for example, if ``derivative`` draws random numbers or reads a clock. Fewer
-    than two runs, or runs without rows, raise :class:`ScenarioError`.
+    The check fails, for example, if ``derivative`` draws random numbers or reads a clock. Raises
+    ``ScenarioError`` for fewer than two runs, or for runs without rows.
     """
     if runs < 2:
         raise ScenarioError(f"runs = {runs} is too few for a comparison; give 2 or more")
@@ -73,7 +73,7 @@ Measure = Callable[[Recording], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Replications:
-    """Measures of several runs, with an array (n,) for each name and one value per run."""
+    """Measures of several runs: by name, an array (n,) with one value for each run."""
 
     values: Mapping[str, Vector]
     seeds: tuple[int, ...]
@@ -84,7 +84,7 @@ class Replications:
         return self.values[name]
 
     def estimate(self, name: str, level: float = LEVEL) -> Estimate:
-        """Return an estimate of the mean of ``name``, with Student's confidence interval."""
+        """Return an estimate of the mean of a measure, with Student's confidence interval."""
         return interval(self[name], level)
 
     def __str__(self) -> str:
@@ -100,9 +100,8 @@ def replicate(
 ) -> Replications:
     """Simulate ``count`` runs with the seeds ``seed``, ``seed + 1``, …, and return their measures.
 
-    ``make`` is a function or class that returns a scenario or a component. Processes are passed
-    directly. Each run draws different random numbers from every named stream. ``options`` are
-    passed to :func:`rtsim.runs.simulation.simulate`.
+    ``make`` returns a scenario or a component. Processes are passed directly. Each run has
+    different random numbers. ``options`` are passed to :func:`rtsim.runs.simulation.simulate`.
     """
     if count < 2:
         raise ScenarioError(
@@ -118,10 +117,9 @@ def held_average(
 ) -> float:
     """Return the time average of ``"track.column"`` from ``after`` s to the end of the run.
 
-    A signal that comes from messages (``"messages/component.signal"``) keeps its value until the
-    next arrival. ``before`` is the value of the signal before the first message. The default is the
-    declared initial value. The signal of a plant (``"plant.signal"``) is interpolated linearly
-    between rows, and may jump.
+    A signal of messages (``"messages/component.signal"``) keeps its value until the next message
+    arrives. ``before`` is the value before the first message. The default is the declared initial
+    value. A signal of a plant (``"plant.signal"``) is interpolated linearly between rows.
     """
     track, column = _track_of(recording, name)
     if "side" in track.integers:
@@ -132,7 +130,7 @@ def held_average(
 
 
 def mean_after(recording: Recording, name: str, after: Duration = 0) -> float:
-    """Return the mean of a signal over all messages that were initiated later than ``after`` (s).
+    """Return the mean of a signal over all messages that were initiated after ``after`` (s).
 
     ``name`` is ``"messages/topic.signal"``.
     """

@@ -1,4 +1,4 @@
-"""Conformance checks for kinds of faults of rtsim and of other packages."""
+"""Conformance checks for kinds of faults."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _PLACES = {
 
 
 def check_fault_kind(name: str, **parameters: float) -> None:
-    """Assert the contract of :class:`rtsim.engine.faults.kind.FaultKind` for one kind.
+    """Check that a kind of fault obeys the rules of ``rtsim.engine.faults.kind.FaultKind``.
 
-    ``name`` is the registered name. ``parameters`` contains the entries that a fault file needs for
-    a fault of this kind. The checks are:
+    ``name`` is the registered name. ``parameters`` contains the entries for a fault of this kind in
+    a fault file. The checks are:
 
-    - A description can be read, written and read again.
-    - A missing or unknown entry is an error.
-    - The recording of a run with the fault contains an event for the fault.
-    - A second run, a replay, and a run from a checkpoint are equal to the first run.
+    - The description of a fault must survive writing and reading.
+    - A missing or unknown entry must raise an error.
+    - The recording of a run with the fault must contain an event for the fault.
+    - A second run, a replay, and a run from a checkpoint must equal the first run.
 
-    For a fault of a line, the function checks the changed bytes instead of a run. For a fault of a
-    board, the function checks the calls of the link instead.
+    For a fault of a line, the check covers the changed bytes instead of a run. For a fault of a
+    board, the check covers the calls of the link instead of a run.
     """
     assert name in KINDS, f"fault kind {name!r} is not registered; see docs/extending.md"
     kind = KINDS[name]

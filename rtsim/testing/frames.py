@@ -1,4 +1,4 @@
-"""Conformance checks for frame codecs of rtsim and of other packages."""
+"""Conformance checks for codecs of frames."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rtsim.core.signals import Vector
 def check_frame_codec(codec: FrameCodec, samples: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.frames.FrameCodec`.
 
-    - A frame that encodes the signals' initial values has the declared length.
-    - Encoding the values of a frame and decoding them again gives the same values, bit for bit.
-    - A frame of another length, or a value that is not finite, raises :class:`FrameError`.
-    - A malformed frame changes no value; any other frame gives finite values.
+    - A frame with the initial values must have the declared length.
+    - Values must survive encoding and decoding bit for bit.
+    - A frame of a wrong length, and a value that is not finite, must raise ``FrameError``.
+    - A malformed frame must not change any value.
 
     ``samples`` is the number of random frames.
     """
@@ -75,7 +75,6 @@ def _encodes(codec: FrameCodec, values: Vector) -> bool:
 
 
 def _left_out(codec: FrameCodec, k: int) -> bool:
-    """Return whether element ``k`` of the signals is missing in a frame of the initial values."""
     into = np.full(codec.signals.size, np.nan)
     codec.decode(codec.encode(codec.signals.initial()), into)
     return bool(np.isnan(into[k]))

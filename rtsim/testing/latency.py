@@ -17,9 +17,9 @@ SIZES = (0, 8, 64)
 def check_latency(model: LatencyModel, draws: int = 200) -> None:
     """Assert the contract of :class:`rtsim.components.latency.LatencyModel`.
 
-    Like a run, each check uses a copy of ``model``. ``draws`` is the number of delays that a check
-    draws for each size of message. A model may keep state, but all copies must draw the same
-    delays. A copy that is restored from a checkpoint must also draw the same delays.
+    Like a run, each check uses a copy of ``model``. ``draws`` is the number of delays that are
+    drawn for each message size. Copies of a model must draw the same delays. A copy that is
+    restored from a checkpoint must also draw the same delays.
     """
     assert isinstance(model.ordered, bool), "ordered must be True or False"
     assert " at 0x" not in repr(model), (
@@ -55,11 +55,6 @@ def check_latency(model: LatencyModel, draws: int = 200) -> None:
 def _drawn(
     model: LatencyModel, draws: int, sizes: tuple[int, ...] = SIZES, resumed: tuple[int, ...] = ()
 ) -> tuple[list[tuple[int, ...]], object]:
-    """Return the delays of one run, and the final position of its random stream.
-
-    Before each draw whose number is in ``resumed``, the model is replaced by a copy restored from a
-    checkpoint.
-    """
     own, stream = for_one_run(model, "the check"), RandomStreams(11).stream("x")
     out: list[tuple[int, ...]] = []
     for size in sizes:

@@ -1,4 +1,4 @@
-"""Conformance checks for overrun policies of rtsim and of other packages."""
+"""Conformance checks for overrun policies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ CAUSES: tuple[Cause, ...] = ("compute", "wake")
 
 
 def check_overrun_policy(policy: Policy) -> None:
-    """Assert the contract of :class:`rtsim.timing.policy.Policy` for one registered policy.
+    """Check that a registered policy obeys the rules of ``rtsim.timing.policy.Policy``.
 
     The checks are:
 
     - Parsing ``str(policy)`` returns an equal policy.
-    - The result of ``answer`` is one of the loop's actions and depends only on the late tag.
-    - A permanent overload ends the run within 100,000 late frames, or freezes it.
+    - The answer of a policy must be an action of the loop, and must depend only on the late tag.
+    - A permanent overload must end or freeze the run within 100,000 late frames.
     - The final message contains the policy's remedy.
     """
     name = type(policy).name
@@ -47,7 +47,6 @@ def _check_answers(policy: Policy) -> None:
 
 
 def _check_in_a_loop(policy: Policy) -> None:
-    """Check how ``policy`` ends a run in which each frame takes twice its period."""
     clock = FakeClock()
     pacer = Pacer(clock, policy, frame_ns=FRAME_NS)
     ended = _end_of(pacer, clock)

@@ -26,11 +26,11 @@ FEW, MANY = 11, 51
 
 
 def allocations(solver: Solver, model: Model) -> float | None:
-    """Return the number of memory allocations per compiled step of 10 ms with ``model``.
+    """Return the number of memory allocations in a compiled step of 10 ms.
 
-    The function compares a call with few steps to a call with many steps, because each call from
-    Python also allocates memory for its array arguments. Allocations of numpy outside compiled code
-    do not count. The result is ``None`` if the solver cannot take several steps at once.
+    The function compares calls with few and many steps, because the call itself also allocates
+    memory. Allocations in numpy do not count. The result is ``None`` for a solver without compiled
+    steps.
     """
     signals = (model.states, model.discrete, model.inputs, model.parameters)
     x, z, u, p = (s.initial() for s in signals)
@@ -71,7 +71,7 @@ NONE = np.zeros(0)
 def exact(t: float, from_s: float = 0.0, x: Vector | None = None) -> Vector:
     """Return the exact solution (2,) of ``FORCED`` at ``t`` s.
 
-    ``x`` (2,) is the state at ``from_s`` s. By default, the motion begins at rest at 0 s.
+    ``x`` (2,) is the state at ``from_s`` s. By default, the motion begins at rest.
     """
     now = np.array([t * math.sin(t), math.sin(t) + t * math.cos(t)])
     if x is None:
@@ -100,14 +100,14 @@ def without_budget(pair: Pair) -> Pair:
 
 
 def one_step(pair: Pair) -> Pair:
-    """Return a copy of ``pair`` with tolerances so large that each ``advance`` takes one step."""
+    """Return a copy of ``pair`` that takes one step in each ``advance``."""
     limits: dict[str, float] = {"least": 0.0, "most": math.inf, "safety": 0.9}
     out: Pair = replace(without_budget(pair), rtol=1e9, atol=1e9, first=1e9, **limits)  # type: ignore[arg-type]
     return out
 
 
 def check_pair(pair: Pair) -> None:
-    """Assert that the method ``pair`` has the properties that its tableau declares."""
+    """Assert that a method has the properties that its tableau declares."""
     table = pair.tableau
     observed = exponent(lambda h: off(_step(pair, h)[1], h))
     assert abs(observed - table.order - 1) < _PAIR_OFF, (
@@ -127,7 +127,7 @@ def check_pair(pair: Pair) -> None:
 def exponent(error: Callable[[float], float]) -> float:
     """Return the exponent p for which ``error(h)`` is proportional to ``h**p``.
 
-    The exponent is measured at the smallest h whose error exceeds rounding errors.
+    The smallest h whose error exceeds rounding errors is used.
     """
     found: list[float] = []
     for k in range(8):
@@ -142,16 +142,11 @@ def exponent(error: Callable[[float], float]) -> float:
 
 
 def off(y: Vector, h: float) -> float:
-    """Return the distance between ``y`` (2,) and the exact solution at ``h`` s after the start."""
+    """Return the distance of ``y`` (2,) from the exact solution at ``h`` s."""
     return float(np.linalg.norm(y - exact(FROM_S + h, FROM_S, START)))
 
 
 def _step(pair: Pair, h: float) -> tuple[Vector, Vector, NDArray[np.float64]]:
-    """Take one step of ``h`` s.
-
-    The result contains the stages (s, n), the state (n,) at the end, and the weights (s, d) of the
-    dense output.
-    """
     stepper: Any = one_step(pair).stepper(bind(FORCED, compile=False))
     out, p = np.zeros(2), FORCED.parameters.initial()
     internal = stepper.internal_steps(START, NONE, NONE, p, out)
@@ -234,7 +229,7 @@ PER_TOLERANCE = 500
 
 
 def propagate(solver: Solver, steps: int, compile: bool = True) -> Vector:
-    """Solve ``FORCED`` over 10 s in equal steps, and return x and v at the end (2,)."""
+    """Solve ``FORCED`` over 10 s in equal steps, and return the final x and v."""
     return _propagate(solver.stepper(bind(FORCED, compile=compile)), steps)
 
 
@@ -250,7 +245,7 @@ def _propagate(stepper: Stepper, steps: int) -> Vector:
 
 
 def convergence(solver: Solver, steps: tuple[int, int], compile: bool = True) -> float:
-    """Return the observed order, from the final errors with two different numbers of ``steps``."""
+    """Return the observed order of convergence, from two different numbers of ``steps``."""
     coarse, fine = (_off(solver, n, compile) for n in steps)
     return math.log(coarse / fine) / math.log(steps[1] / steps[0])
 
@@ -260,11 +255,12 @@ def _off(solver: Solver, steps: int, compile: bool) -> float:
 
 
 def check_solver(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the contract of :class:`rtsim.solve.base.Stepper` and the solver's declarations.
+    """Check that a solver obeys the rules of ``rtsim.solve.base.Stepper``.
 
-    The function checks the declared order with steps of equal length. For an :class:`Adaptive` or
-    :class:`Rosenbrock` solver, the embedded method and the tolerance are checked too. For other
-    solvers with a :class:`StepTolerance`, the tolerance is checked instead of the order.
+    The observed order, with steps of equal length, must be the declared order. For an
+    :class:`Adaptive` or :class:`Rosenbrock` solver, the embedded method and the tolerance are
+    checked too. For other solvers with a :class:`StepTolerance`, the tolerance is checked instead
+    of the order.
     """
     check_contract(solver, compile=compile)
     check_memory(solver, compile=compile)
@@ -282,7 +278,7 @@ def check_solver(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_order(solver: Solver, *, compile: bool = True) -> None:
-    """Assert the declared order for ``FORCED``, with steps whose errors exceed rounding errors."""
+    """Assert the declared order of convergence for ``FORCED``."""
     found, steps = [_off(solver, 10, compile)], 10
     while steps < (5120 if compile else 1280):
         error = _off(solver, 2 * steps, compile)
@@ -327,7 +323,7 @@ WATCHED = replace(FORCED, guards=(Guard("far"),), guard=_never, reset=_nothing)
 
 
 def check_allocations(solver: Solver) -> None:
-    """Assert that compiled steps allocate no memory, with and without guards."""
+    """Assert that compiled steps allocate no memory."""
     for model in (FORCED, WATCHED):
         found = allocations(solver, model)
         assert not found, f"{solver.name}: {found} allocations per step of {model.name}; expected 0"
@@ -368,7 +364,7 @@ STATELESS = Model("stateless")
 
 
 def check_still(solver: Solver, *, compile: bool = True) -> None:
-    """Assert that states without a derivative are constant, and that a model may have no states."""
+    """Assert that states without a derivative stay constant."""
     for model in (STILL, STATELESS):
         stepper = solver.stepper(bind(model, compile=compile))
         x, frame = model.states.initial(), getattr(stepper, "new_frame", None)
@@ -383,7 +379,7 @@ def check_still(solver: Solver, *, compile: bool = True) -> None:
 
 
 def check_memory(solver: Solver, *, compile: bool = True) -> None:
-    """Assert that the memory of a stepper can be saved, and that ``forget`` discards it."""
+    """Assert that a stepper's memory can be saved, and that ``forget`` clears it."""
     stepper = solver.stepper(bind(FORCED, compile=compile))
     frame = getattr(stepper, "new_frame", None)
     p, x = FORCED.parameters.initial(), np.array([0.5, -0.25])

@@ -15,14 +15,14 @@ from rtsim.scenario.scenario import Scenario
 
 
 def check_task(kind: type[Task], data: dict[str, Any] | None = None, seconds: float = 2.0) -> None:
-    """Assert that the class ``kind`` fulfils the contract of pilot tasks.
+    """Check that a class obeys the rules for pilot tasks.
 
-    ``data`` contains the entries from which a task is created. The kind must be registered by an
-    entry point or by ``KINDS.add``. The checks are:
+    ``data`` contains the entries of a task. The kind must be registered, by an entry point or by
+    ``KINDS.add``. The checks are:
 
     - An unknown entry is rejected.
-    - The task works in a run whose aircraft stands still.
-    - Both engines, and a replay, record the same rows.
+    - The task must work in a run whose aircraft does not move.
+    - Both engines and a replay must record the same rows.
     - After ``seconds`` s, findings can be computed.
     """
     task = kind.from_data(dict(data or {}), "the check")

@@ -1,4 +1,4 @@
-"""Search for the solver tolerance that suffices for an allowed error of the final state."""
+"""Find the solver tolerance for an allowed error of the final state."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ FINEST = 2.3e-14
 
 @dataclass(frozen=True)
 class Sufficient:
-    """Result of :func:`sufficient_tolerance`: the largest ``tolerance`` with a small enough error.
+    """The largest tolerance with a sufficiently small error, and the results with it.
 
-    ``end`` (n,) is the final state with the tolerance ``tolerance``. ``off`` (n,) is the estimated
-    error of this final state, in the units of the states. ``tried`` contains all tolerances that
-    were tried; the last two are smaller than ``tolerance``.
+    ``end`` (n,) is the final state with this tolerance. ``off`` (n,) is the estimated error of the
+    final state, in the units of the states. ``tried`` contains all tolerances of the search.
     """
 
     tolerance: float
@@ -45,11 +44,11 @@ def sufficient_tolerance(
 ) -> Sufficient:
     """Return the largest tolerance whose estimated final error is small enough.
 
-    The allowed error is ``atol + rtol * abs(end)``. A solver tolerance bounds the error of each
-    step, and the final error is about proportional to it. The function therefore estimates the
-    final error from solutions with smaller tolerances. If c, b and a are the final states with
-    three successive tolerances, the estimate for c is ``abs(c - a) + abs(b - a)``. An effect that
-    is missing in all solutions, such as a short pulse between two steps, is not detected.
+    The allowed error is ``atol + rtol * abs(end)``. A tolerance limits the error of each step; the
+    final error is about proportional to it. The function estimates the final error from solutions
+    with smaller tolerances. For final states c, b and a with three successive tolerances, the
+    estimated error of c is ``abs(c - a) + abs(b - a)``. An effect that all solutions miss, such as
+    a short pulse, remains undetected.
 
     The source of the estimate (reintegration) is Shampine, Error Estimation and Control for ODEs,
     J. Sci. Comput. 25, 2005, p. 3. The source of the proportionality of error and tolerance is
@@ -121,7 +120,6 @@ def _check_sizes(ends: list[Vector], absolute: Vector) -> None:
 
 
 def _solved(end: Callable[[float], ArrayLike], tolerance: float, finer: float) -> Vector:
-    """Return a copy of the final state, because the next run may overwrite the original."""
     out = np.array(end(tolerance), dtype=np.float64, ndmin=1)
     if out.ndim != 1 or not out.size:
         raise ShapeError(f"the final state has shape {out.shape}; return a vector (n,)")

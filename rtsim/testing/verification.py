@@ -1,7 +1,7 @@
 """Checks with which users verify their own models.
 
-A failed check raises :class:`AssertionError` with the found and the allowed value. Checks of random
-outputs have an argument ``chance``, the probability that the check fails for a correct model.
+A failed check raises ``AssertionError`` with the found and the allowed value. ``chance`` is the
+probability that a check of random outputs fails for a correct model.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ CHANCE = 1e-4
 def check_mean(
     samples: ArrayLike, expected: float, *, chance: float = CHANCE, what: str = "the mean"
 ) -> Estimate:
-    """Check that independent ``samples`` (n,) have the mean ``expected``; return the estimate.
+    """Check that independent ``samples`` (n,) have the mean ``expected``.
 
-    The check is Student's t-test. A correct model fails this check with the probability ``chance``.
-    If you make k checks of the same runs, divide ``chance`` by k for each check. ``what`` describes
-    the value in the message.
+    Return the estimated mean.
+
+    The check is Student's t-test. For a correct model, the check fails with the probability
+    ``chance``. For k checks of the same runs, divide ``chance`` by k. ``what`` describes the value
+    in the message.
     """
     if not math.isfinite(expected):
         raise ScenarioError(
@@ -57,11 +59,11 @@ def check_analytic(
     atol: float = 0.0,
     rtol: float = 0.0,
 ) -> float:
-    """Check that a signal equals ``exact(t)`` at every row, and return the largest difference.
+    """Check that a signal equals ``exact(t)`` in each row, and return the largest difference.
 
     ``name`` is ``"plant.signal"``. ``exact`` receives the times (n,) in s and returns the values
-    (n,). :class:`ScenarioError` is raised if the recording has no rows, or if ``exact`` returns a
-    value that is not finite.
+    (n,). Raises ``ScenarioError`` for a recording without rows, and if ``exact`` returns a value
+    that is not finite.
     """
     _check_allowed(atol, rtol)
     owner, _, signal = name.rpartition(".")
@@ -109,7 +111,7 @@ def _apart(full: ArrayLike, simple: ArrayLike) -> Vector:
 
 
 def order_of(errors: Sequence[float], steps: Sequence[float]) -> float:
-    """Return the observed order: the least-squares slope of log error over log step."""
+    """Return the observed order of convergence, by a fit of log error over log step."""
     if len(errors) < 2 or len(errors) != len(steps):
         raise ScenarioError(
             f"got {len(errors)} errors for {len(steps)} steps; give one error for each step, and "
@@ -143,9 +145,9 @@ def check_order(
     within: float = 0.2,
     **options: Any,
 ) -> float:
-    """Check the order of convergence of a signal's final value, and return the observed order.
+    """Check the order of convergence of a signal's final value; return the observed order.
 
-    ``name`` is ``"plant.signal"``. ``make(step)`` returns the scenario with the given step in s.
+    ``name`` is ``"plant.signal"``. ``make(step)`` returns the scenario with the step ``step`` (s).
     ``exact`` is the exact final value. The observed order must be ``order`` ± ``within``.
     ``options`` are passed to :func:`rtsim.runs.simulation.simulate`.
     """
@@ -163,10 +165,9 @@ def check_order(
 def check_degenerate(
     measure: Callable[..., float], cases: Sequence[tuple[Mapping[str, Any], float]], *, atol: float
 ) -> None:
-    """Check that ``measure`` returns known outputs for extreme inputs, for example for no input.
+    """Check that ``measure`` returns known outputs for extreme inputs.
 
-    Each of the ``cases`` is a pair: the inputs by parameter name, and the expected output. ``atol``
-    is the allowed difference.
+    A case consists of inputs by name and the expected output. ``atol`` is the allowed difference.
     """
     _check_allowed(atol)
     if not cases:
@@ -183,10 +184,10 @@ def check_degenerate(
 def check_limit(
     full: ArrayLike, simple: ArrayLike, *, atol: float = 0.0, rtol: float = 0.0, what: str = "value"
 ) -> float:
-    """Check that a model under limiting conditions equals a simpler model.
+    """Check that a model equals a simpler model under limiting conditions.
 
-    ``full`` and ``simple`` (n,) are the outputs of the two models. Random models must use the same
-    random numbers, from streams with the same names. The largest difference is returned.
+    ``full`` and ``simple`` (n,) are the outputs of both models. Random models must use the same
+    random numbers. The largest difference is returned.
     """
     a, b = np.asarray(full, dtype=np.float64), np.asarray(simple, dtype=np.float64)
     if a.shape != b.shape:

@@ -1,1 +1,1 @@
-"""Real time: pacing, overrun policies, scheduling requests, and the timing certificate."""
+"""Real time: pacing, overrun policies, scheduling and the timing certificate."""

@@ -1,4 +1,4 @@
-"""Scheduling of the processes beside the real-time loop: lower priority, and other CPUs."""
+"""Scheduling of processes beside a real-time loop."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PROCESSOR = 36
 
 
 def step_back(nicer: int = _NICER) -> None:
-    """Give this process the default scheduling, a higher nice value and all CPUs.
+    """Give this process the default scheduling, a low priority and all CPUs.
 
-    A child process inherits the scheduling of the loop; this function resets it. Changes that the
-    system does not permit are ignored.
+    A child process inherits the real-time scheduling of the loop, which it does not need. Changes
+    that the system does not permit are ignored.
     """
     with contextlib.suppress(OSError, AttributeError):
         if os.sched_getscheduler(0) != os.SCHED_OTHER:
@@ -39,10 +39,10 @@ def step_back(nicer: int = _NICER) -> None:
 
 
 def keep_off(process: int) -> None:
-    """Allow ``process`` to run on every CPU except the current CPU of the calling thread.
+    """Allow ``process`` to run on every CPU except the present CPU of the calling thread.
 
-    Linux tends to wake a process on the CPU of the process that sends data to it. A loop that never
-    sleeps would share its CPU with ``process`` for some 10 ms, although other CPUs are idle.
+    Linux tends to wake a process on the CPU of the process that sends data to it. A loop without
+    sleep would then share its CPU for some 10 ms, although other CPUs are idle.
     """
     with contextlib.suppress(OSError, AttributeError, ValueError, IndexError):
         others = set(range(os.cpu_count() or 1)) - {_used("thread-self")}
@@ -56,12 +56,11 @@ def _used(thread: str) -> int:
 
 
 class OffTheLoop:
-    """Moves the threads of this process away from the CPU of the real-time loop.
+    """Keep the threads of this process away from the CPU of the real-time loop.
 
-    The loop is a thread of ``process``. A process that receives the loop's data computes for about
-    1 ms at a time. A loop that wakes on the same CPU waits for this millisecond, even with a better
-    nice value. If the user assigned the loop to several CPUs, but not to all, no thread is moved
-    away.
+    The loop is a thread of ``process``. This process computes for about 1 ms at a time. A loop that
+    wakes on the same CPU would wait for this time, even with a higher priority. If the user
+    assigned several CPUs to the loop, no thread is moved.
     """
 
     def __init__(self, process: int) -> None:
@@ -72,11 +71,11 @@ class OffTheLoop:
         self._thread = process
 
     def follow(self, thread: int) -> None:
-        """Set the thread of the loop. The default is the main thread of ``process``."""
+        """Set the thread of the loop. By default, the loop is the main thread of ``process``."""
         self._thread = thread
 
     def look(self) -> None:
-        """Move the threads of this process away from the loop's CPU, at most once per second."""
+        """Move the threads of this process, at most once per second."""
         now = stopwatch()
         if now < self._due:
             return
@@ -90,7 +89,6 @@ class OffTheLoop:
                         os.sched_setaffinity(thread, wanted)
 
     def _loops(self) -> set[int]:
-        """Return the loop's CPU, or an empty set if several CPUs but not all are allowed."""
         mask = os.sched_getaffinity(self._thread)
         if len(mask) == 1:
             return mask

@@ -1,4 +1,4 @@
-"""The timing certificate: a report of a run's timing, its machine and its scheduling."""
+"""The timing certificate: a report on a run's timing, machine and scheduling."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Report of a run's timing, computed from measured samples only.
+    """Report on the timing of a run, from measured times.
 
-    Times are wall-clock ns, except ``tag_ns``, which is simulated time. ``lateness`` is the wake-up
-    latency, and ``compute`` is the compute time of each frame. ``margin`` is the additional time
-    that a frame could have computed without an overrun; positive is good. ``not_waited`` is the
-    number of frames that began without a wait. For a run that was not paced, ``rate`` is ``max``,
-    and lateness and margin are empty. ``scheduling`` is empty if no scheduling was requested.
+    Times are wall-clock ns; only ``tag_ns`` is simulated time. ``lateness`` is the wake-up latency,
+    and ``compute`` the computing time of a frame. ``margin`` is the time that a frame could have
+    taken longer without an overrun. ``not_waited`` is the number of frames that began without a
+    wait. For a run as fast as possible, ``rate`` is ``max``, and lateness and margin are empty.
+    ``scheduling`` is empty if no scheduling was requested.
     """
 
     machine: Machine
@@ -75,7 +75,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Certificate:
-        """Return the certificate from the plain data that :meth:`to_json` returned.
+        """Return the certificate from the data of ``to_json``.
 
         Raises :class:`RecordingError` for other data.
         """
@@ -111,7 +111,7 @@ class Certificate:
 
     @property
     def paced(self) -> bool:
-        """Return whether the run, or at least a part of it, was paced."""
+        """Return whether a part of the run was in real time."""
         return self.rate != "max" or self.lateness.count > 0
 
     @property
@@ -138,10 +138,6 @@ class Certificate:
         return "\n".join(lines)
 
     def _distribution(self) -> Table:
-        """Return a table of percentiles, from best to worst.
-
-        99 % of the frames had a margin of at least the p99 of the margin.
-        """
         from rich.table import Table
 
         # the table must fit into 60 columns without cutting off labels
@@ -180,10 +176,9 @@ class Certificate:
 def certify(
     pacer: Pacer, granted: Granted | None = None, machine: Machine | None = None
 ) -> Certificate:
-    """Return the timing certificate of the run so far.
+    """Return the timing certificate of a run.
 
-    To include the last frame of the loop, stop ``pacer`` first. ``machine`` is a description of
-    this machine; without it, the machine is examined.
+    To include the last frame, stop ``pacer`` first. ``machine`` describes this machine, if known.
     """
     log, clock = pacer.log, pacer.clock
     log.count()

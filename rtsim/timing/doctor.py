@@ -1,11 +1,10 @@
-"""Measurement of the rates that this machine sustains, for ``rtsim doctor``, with advice.
+"""Measure the rates that this machine can sustain, for ``rtsim doctor``.
 
-The machine sustains a rate if 99.9 % of the loop's wakes are late by at most a tenth of the period.
-With fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used. With
-fewer than 100 wakes, rtsim gives no verdict, because any program can make the loop wake late once.
+The machine sustains a rate if 99.9 % of the wake-ups are late by at most a tenth of the period.
+With fewer than 1000 wakes, the criterion is 99 %. The verdict states which criterion was used.
+Fewer than 100 wake-ups are too few for a verdict.
 
-Only wakes are measured. The timing certificate of a run shows how much of the period remains after
-the run's computations.
+Only wakes are measured.
 """
 
 from __future__ import annotations
@@ -83,12 +82,12 @@ class Measurement:
 
     @property
     def late(self) -> bool:
-        """Return whether the measured latencies show that the machine does not sustain the rate."""
+        """Return whether the machine does not sustain the rate."""
         return self.enough and self.judged_ns > self.allowed_ns
 
     @property
     def held(self) -> bool:
-        """Return whether the measured latencies show that the machine sustains the rate."""
+        """Return whether the machine sustains the rate."""
         return self.enough and self.judged_ns <= self.allowed_ns
 
     @property
@@ -110,9 +109,8 @@ class Diagnosis:
     """The result of :func:`examine`.
 
     ``scheduling`` is the scheduling during the measurement. ``possible`` is the scheduling that
-    this machine would grant to ``--realtime``. ``load`` is the load average of the minute before,
-    or None if the system does not report it. ``seconds`` is the duration of the whole measurement,
-    s.
+    this machine permits for ``--realtime``. ``load`` is the load average of the minute before, or
+    ``None``. ``seconds`` is the duration of the whole measurement, s.
     """
 
     machine: Machine
@@ -124,12 +122,12 @@ class Diagnosis:
 
     @property
     def realtime(self) -> bool:
-        """True if the measurement used the scheduling that ``--realtime`` requests."""
+        """True if the measurement used real-time scheduling."""
         return any(i.name == "class" and i.asked != "no" for i in self.scheduling.items)
 
     @property
     def busy(self) -> bool:
-        """True if other processes used the CPUs before the measurement began."""
+        """True if other processes used the CPUs before the measurement."""
         return self.load is not None and self.load >= BUSY * self.machine.cpus_usable
 
     @property
@@ -138,15 +136,15 @@ class Diagnosis:
 
     @property
     def holds_hz(self) -> int | None:
-        """The greatest rate (Hz) that the machine sustained with busy-waiting, or ``None``."""
+        """Greatest rate (Hz) that the machine sustained with busy-waiting, or ``None``."""
         return max((m.rate_hz for m in self.spun if m.held), default=None)
 
     @property
     def estimate_hz(self) -> int:
-        """Estimate of the greatest rate that this machine sustains, Hz.
+        """Estimated greatest rate (Hz) that this machine can sustain.
 
-        The estimate is computed from the lateness at the greatest measured rate, and is at most
-        this rate. The result is rounded down to 1, 2 or 5 times a power of ten.
+        The estimate is at most the greatest measured rate. The estimate is rounded down to 1, 2 or
+        5 times a power of ten.
         """
         fastest = max(self.spun, key=lambda m: m.rate_hz)
         allowed = 10**9 / SHARE / max(1, fastest.judged_ns)
@@ -158,7 +156,7 @@ class Diagnosis:
 
     @property
     def decided(self) -> bool:
-        """Return whether the measured wakes suffice for a verdict on at least one rate."""
+        """Return whether the measurement suffices for a verdict on a rate."""
         return any(m.held or m.late for m in self.spun)
 
     @property
@@ -292,10 +290,10 @@ def examine(
     make_clock: MakeClock | None = None,
     asked: SchedulingRequest | None = None,
 ) -> Diagnosis:
-    """Measure the wake-up latency of this machine, and return the diagnosis.
+    """Measure the wake-up latency of this machine.
 
-    The rates 100 Hz and 1 kHz are measured, each with a plain sleep and with a tuned busy-wait
-    window. Each of the four measurements takes a quarter of the time.
+    The rates 100 Hz and 1 kHz are measured, with sleeping and with busy-waiting. Each of the four
+    measurements takes a quarter of the time.
 
     Args:
         seconds: Duration of the whole measurement, 0.1 to 3600 s.

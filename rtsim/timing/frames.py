@@ -1,4 +1,4 @@
-"""Timing records of all frames, which the loop buffers; the statistics are updated later."""
+"""Timing of all frames of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ The statistics of a run use the first three columns.
 
 @dataclass(frozen=True)
 class WorstFrame:
-    """One of the frames with the longest times from due time to end of work."""
+    """One of the frames that took longest."""
 
     tag_ns: int
     late_ns: int
@@ -50,16 +50,16 @@ class WorstFrame:
 
     @property
     def shares(self) -> list[tuple[str, int]]:
-        """Durations (ns) of the jobs and of the :data:`UNACCOUNTED` rest, the longest first."""
+        """Durations (ns) of the jobs and of the remaining time, the longest first."""
         parts = [*self.jobs.items(), (UNACCOUNTED, self.unaccounted_ns)]
         return sorted(((job, ns) for job, ns in parts if ns), key=lambda part: -part[1])
 
 
 class FrameLog:
-    """Statistics of all frames in constant memory, and the worst frames with their jobs.
+    """Statistics of all frames, and the worst frames with their jobs.
 
-    A frame is added to the log when the frame ends, before the wait for the next frame. If the wait
-    ends early, ``reopen`` removes the frame from the log, and the frame continues.
+    A frame is added at its end, before the wait for the next frame. If the wait ends early,
+    ``reopen`` removes the frame, which then continues.
     """
 
     def __init__(self, keep_worst: int = 10) -> None:
@@ -88,21 +88,21 @@ class FrameLog:
 
     @property
     def worst(self) -> list[WorstFrame]:
-        """The frames with the longest times from due time to end of work, in descending order."""
+        """The frames that took longest, in descending order."""
         latest = [] if self._latest is None else [self._latest]
         frames = sorted(self._worst + latest, key=lambda f: -f.response_ns)
         return frames[: self.keeps_worst]
 
     @property
     def least(self) -> int:
-        """The value of ``response_ns`` (ns) above which a frame is one of the worst."""
+        """Least duration (ns) of a frame that counts as one of the worst."""
         self._settle_latest()
         return self._least
 
     def returned(self, frames: int, last: tuple[int, ...], worst: Iterable[WorstFrame]) -> None:
-        """Add frames that compiled code has already included in the statistics.
+        """Add frames whose statistics compiled code has already updated.
 
-        ``frames`` is the number of frames. ``last`` contains the :data:`FRAME_COLUMNS` of the last
+        ``frames`` is the number of frames. ``last`` contains the ``FRAME_COLUMNS`` of the last
         frame. ``worst`` contains candidates for the worst frames, the oldest first.
         """
         self.frames += frames
@@ -121,8 +121,8 @@ class FrameLog:
     def add(self, woke_late_ns: int, compute_ns: int, margin_ns: int) -> None:
         """Add a frame to the buffer.
 
-        If the loop did not wait for the frame, ``woke_late_ns`` is :data:`NO_SAMPLE`. If there is
-        no next deadline, ``margin_ns`` is :data:`NO_SAMPLE`.
+        ``woke_late_ns`` is ``NO_SAMPLE`` if the loop did not wait before the frame. ``margin_ns``
+        is ``NO_SAMPLE`` without a next deadline.
         """
         if self._row == BLOCK:
             self.count()
@@ -137,18 +137,17 @@ class FrameLog:
         return response_ns > self._least
 
     def keep(self, frame: WorstFrame) -> None:
-        """Add ``frame``, which must be the latest frame, to the worst frames."""
         self._latest = frame
 
     def reopen(self) -> int:
-        """Remove the latest frame, which continues, from the log; return its ``woke_late_ns``."""
+        """Remove the latest frame, which continues; return its ``woke_late_ns``."""
         self._latest = None
         self.frames -= 1
         self._row -= 1
         return self._late[self._row]
 
     def add_wake(self, late_ns: int) -> None:
-        """Add the lateness (ns) of a wake-up that is not followed by a frame."""
+        """Add the lateness (ns) of a wake-up without a frame."""
         if late_ns != NO_SAMPLE:
             self.lateness.add(np.array([late_ns], dtype=np.int64))
 
@@ -172,10 +171,9 @@ RECORDING = "recording"
 
 
 class Frame:
-    """The current frame of a :class:`rtsim.timing.pacing.Pacer`; all times are wall-clock ns.
+    """The present frame of a ``rtsim.timing.pacing.Pacer``; all times are wall-clock ns.
 
-    The compiled engine and the pacer share this object, because each can continue a frame that the
-    other began.
+    The compiled engine and the pacer can each continue a frame that the other has begun.
     """
 
     __slots__ = (
@@ -189,7 +187,7 @@ class Frame:
         self.reset(0, 0)
 
     def reset(self, ns: int, now: int) -> None:
-        """Start at the tag at simulated time ``ns``, with no lateness and no compute time."""
+        """Begin at the simulated time ``ns``, without lateness."""
         self.tag_ns = ns
         self.resumed = self.lap_at = now  # start of the present period of computing
         self.spent = 0  # compute time of this frame before `resumed`
@@ -206,7 +204,7 @@ class Frame:
         self.jobs.clear()
 
     def begin(self, ns: int, now: int) -> None:
-        """Begin the frame of the tag at simulated time ``ns``."""
+        """Begin the frame of the tag at the simulated time ``ns``."""
         self.tag_ns = ns
         self.resumed = self.lap_at = now
         self.spent = 0
@@ -220,7 +218,7 @@ class Frame:
         self.closed = False
 
     def note_compute(self, now: int) -> None:
-        """Add the time since the loop last began to compute to the frame's compute time."""
+        """Add the time since the last call to the frame's computing time."""
         self.spent += now - self.resumed
         self.resumed = now
         if self.next:
@@ -228,12 +226,12 @@ class Frame:
             self.lap_at = now
 
     def lap(self, name: str, now: int) -> None:
-        """Assign the time since the previous call to the job ``name``."""
+        """Count the time since the last call as time of the job ``name``."""
         self.jobs[name] = self.jobs.get(name, 0) + now - self.lap_at
         self.lap_at = now
 
     def close(self, log: FrameLog, margin: int) -> None:
-        """Add the frame to the log. If the wait ends early, :meth:`go_back` restores the frame."""
+        """Add the frame to the log. If the wait ends early, ``go_back`` restores the frame."""
         if self.closed:  # a freeze has closed the frame
             return
         self.closed, self.margin = True, margin
@@ -246,14 +244,14 @@ class Frame:
         self.woke_late = NO_SAMPLE
 
     def accuse(self) -> None:
-        """Store the longest job of the longest frame since the last frame without lateness."""
+        """Store the longest job of the longest late frame."""
         if self.spent > self.culprit_ns:
             self.culprit, self.culprit_ns = self.longest_job(), self.spent
 
     def longest_job(self) -> str:
         """Return the longest job of the frame.
 
-        The result is :data:`REST` if the time that belongs to no job exceeds the time of each job.
+        The result is ``REST`` if the time outside all jobs is longer than each job.
         """
         if not self.jobs:
             return ""
@@ -273,10 +271,10 @@ STAMPS = 3
 
 
 class Tally:
-    """For each link: a histogram of durations, and the time stamps of the latest message.
+    """For each link, a histogram of durations and the times of the latest message.
 
-    The histograms ``counts`` have the shape (links, :data:`CLASSES`). ``latest`` has the shape
-    (links, :data:`STAMPS`), in simulated ns. A link without a message has -1.
+    The histograms ``counts`` have the shape (links, ``CLASSES``). ``latest`` has the shape (links,
+    :data:`STAMPS`), in simulated ns. A link without a message has -1.
     """
 
     def __init__(self, links: list[str]) -> None:
@@ -287,19 +285,19 @@ class Tally:
         self._stamps = dict(zip(self.links, self.latest, strict=True))
 
     def stamp(self, link: str, initiated: int, completed: int, arrival: int) -> None:
-        """Store the time stamps (ns) of the latest message of ``link``; ignore unknown links."""
+        """Store the times (ns) of the latest message of a link."""
         row = self._stamps.get(link)
         if row is not None:
             row[0], row[1], row[2] = initiated, completed, arrival
 
     def add(self, link: str, ns: int) -> None:
-        """Add a duration (ns) to the histogram of ``link``. Unknown links are ignored."""
+        """Add a duration (ns) to the histogram of a link. Unknown links are ignored."""
         row = self._rows.get(link)
         if row is not None:
             row[min((max(ns, 0) // 1000).bit_length(), CLASSES - 1)] += 1
 
     def add_many(self, link: str, ns: NDArray[np.int64]) -> None:
-        """Add the durations ``ns`` (k,) to the histogram of ``link``."""
+        """Add durations ``ns`` (k,) to the histogram of a link."""
         row = self._rows.get(link)
         if row is not None:
             classes = np.frexp(np.maximum(ns, 0) // 1000)[1]  # the number of bits
@@ -307,12 +305,12 @@ class Tally:
 
 
 def upper_us(index: int) -> int:
-    """Return the upper limit (us) of the histogram's class ``index``."""
+    """Return the upper limit (us) of a class of the histogram."""
     return 1 << index
 
 
 def quantile_us(counts: list[int], p: float) -> int | None:
-    """Return the upper limit (us) of the class with the p-quantile; ``None`` for no counts."""
+    """Return the upper limit (us) of the class with the p-quantile, or ``None``."""
     rank = sum(counts) * p
     seen = 0
     for index, count in enumerate(counts):

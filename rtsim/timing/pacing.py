@@ -1,4 +1,4 @@
-"""The pacer, which waits for each tag, measures timing, and applies the overrun policy.
+"""The pacer, which waits for each tag, measures the timing, and applies the overrun policy.
 
 The executive uses the pacer in this loop (see ``docs/realtime.md``)::
 
@@ -17,11 +17,10 @@ The executive uses the pacer in this loop (see ``docs/realtime.md``)::
         pacer.ready(ns)
     pacer.stop()
 
-A *frame* lasts from the beginning of one tag until the loop is ready to wait for the next. The
-duration of a frame is its compute time. A tag that begins more than ``tolerance_ns`` after its due
-time is an overrun. The cause of an overrun is ``compute`` or ``wake``, whichever contributed more
-to the lateness. The *margin* of a frame is how much longer the frame could have computed without an
-overrun of the next tag. A positive margin is good.
+A *frame* begins with a tag and ends when the loop is ready to wait for the next tag. The duration
+of a frame is its compute time. A tag that begins more than ``tolerance_ns`` late is an overrun. The
+cause of an overrun is ``compute`` or ``wake``, whichever was longer. The *margin* of a frame is the
+time that it could have taken longer without an overrun. A positive margin is good.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ from rtsim.timing.policy import (
 class Ledger:
     """Counts of the overruns of one run.
 
-    For the limit of the overrun policy, late tags within ``frame_ns`` of each other count as one
-    late frame.
+    For the limit of the overrun policy, late tags within ``frame_ns`` count as one late frame.
     """
 
     def __init__(self, policy: Policy, frame_ns: int) -> None:
@@ -71,16 +69,16 @@ class Ledger:
         self.on_time()
 
     def on_time(self) -> None:
-        """Reset the number of consecutive late frames, because the loop was ready in time."""
+        """Set the number of consecutive late frames to 0."""
         self._consecutive, self._counted_ns = 0, 0
 
     @property
     def in_a_row(self) -> tuple[int, int, int]:
-        """The number of consecutive late frames, the tag (ns) of the last one, and ``frame_ns``."""
+        """Number of consecutive late frames, tag (ns) of the last one, and ``frame_ns``."""
         return self._consecutive, self._counted_ns, self._frame_ns
 
     def caught_up(self, overruns: CaughtUp, consecutive: int, counted_ns: int) -> None:
-        """Add the overruns that compiled code recorded, and update :attr:`in_a_row`."""
+        """Add the overruns that compiled code has recorded."""
         for _, late, by_wake, job, stood, _ in overruns.rows.tolist():
             self.overruns["wake" if by_wake else "compute"] += 1
             if overruns.jobs[job]:
@@ -95,7 +93,7 @@ class Ledger:
         """Count and return the overrun of the tag at ``ns``.
 
         ``late`` is the lateness of the tag (ns). ``job`` is the longest job of the frame.
-        ``stood_ns`` is the time for which the loop waited for a CPU.
+        ``stood_ns`` is the time for which the loop waited for a CPU (ns).
         """
         if self._consecutive == 0 or ns - self._counted_ns >= self._frame_ns:
             self._consecutive += 1
@@ -117,7 +115,7 @@ class Ledger:
         )
 
     def limit(self, overrun: Overrun) -> OverrunError:
-        """Return the error that ends the run after ``overrun``, if its action is ``abort``."""
+        """Return the error that ends the run if the action of ``overrun`` is ``abort``."""
         return OverrunError(f"{overrun}; {advice(self._policy, overrun.consecutive)}")
 
     def _action(self, ns: int, late: int, cause: Cause) -> Action:
@@ -138,7 +136,7 @@ _LONG = 96  # three numbers of 64 bits, and the spaces between them
 
 
 class RunQueue:
-    """Measures how long the calling thread waits for a CPU (run delay), until :meth:`close`.
+    """Measure how long the calling thread waits for a CPU.
 
     In tests, ``read`` replaces the system's counter.
     """
@@ -152,14 +150,14 @@ class RunQueue:
                 self._file = os.open(_FILE, os.O_RDONLY)
 
     def note(self) -> None:
-        """Start to measure the run delay (the wait for a CPU). The call takes about 1 us."""
+        """Begin to measure the wait for a CPU. The call takes about 1 us."""
         try:
             self._before = self._read()
         except (OSError, ValueError):  # this system does not report the run delay
             self._before = None
 
     def stood_ns(self) -> int | None:
-        """Return the wait for a CPU (ns) since :meth:`note` was called; ``None`` if unknown."""
+        """Return the wait for a CPU (ns) since the last call of ``note``, or ``None``."""
         before = self._before
         if before is None:
             return None
@@ -168,7 +166,7 @@ class RunQueue:
 
     @property
     def file(self) -> int:
-        """Descriptor of the open counter file, or -1 if no file is open."""
+        """Descriptor of the open counter file, or -1."""
         return self._file
 
     def close(self) -> None:
@@ -199,10 +197,10 @@ DEFAULT_TOLERANCE_NS = 1_000_000
 
 
 def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int:
-    """Return the tolerance of a loop (wall-clock ns) from the simulated time ``ns`` on.
+    """Return the tolerance (wall-clock ns) of a loop from the simulated time ``ns`` on.
 
-    ``period_ns`` is the loop's shortest period in simulated ns, or 0 without a period. ``wall``,
-    such as :meth:`Clock.wall`, converts simulated ns to wall-clock ns at the rate of the loop.
+    ``period_ns`` is the shortest period in simulated ns, or 0. ``wall`` converts simulated ns to
+    wall-clock ns.
     """
     if period_ns == 0:
         return DEFAULT_TOLERANCE_NS
@@ -210,18 +208,17 @@ def tolerance_ns(period_ns: int, wall: Callable[[int], int], ns: int = 0) -> int
 
 
 class Pacer:
-    """The pacing of one run. The pacer needs a few us per frame and creates no lasting objects.
+    """The pacing of one run. The pacer needs a few us for each frame.
 
-    With a clock that is not paced, no tag is late and only compute time is measured.
+    With a clock that does not wait, only computing times are measured.
 
     Args:
         clock: Clock of the run.
-        policy: Overrun policy; :class:`CatchUp` by default.
-        frame_ns: Shortest declared period of the loop, simulated ns. Several late tags within this
-            time count as one late frame for the overrun policy's limit.
+        policy: Overrun policy; ``CatchUp`` by default.
+        frame_ns: Shortest period of the loop, simulated ns. For the limit of the policy, late tags
+            within this time count as one late frame.
         tolerance_ns: Greatest lateness without an overrun, wall-clock ns. The default is a tenth of
-            the period at the clock's current rate, as in ``rtsim doctor``. If the loop has no
-            period, the default is 1 ms.
+            the period, as in ``rtsim doctor``. Without a period, the default is 1 ms.
         keep_worst: Number of worst frames to keep.
     """
 
@@ -295,7 +292,7 @@ class Pacer:
         self.frozen, self.overrun = False, None
 
     def start(self, ns: int) -> None:
-        """Start the pacing: simulated time ``ns`` is due at the current wall-clock time.
+        """Start the pacing: the simulated time ``ns`` is due now.
 
         The pacer is started at the beginning of a run, and after a pause or a restore.
         """
@@ -308,11 +305,11 @@ class Pacer:
         self._running = True
 
     def begin(self, ns: int) -> bool:
-        """Wait until the first tag of a run, at ``ns``, is due; return True to begin the tag.
+        """Wait for the first tag of a run, at ``ns``; return True to begin the tag.
 
-        A clock can delay the first tag after :meth:`start` (see ``until_quiet``). As for
-        :meth:`wait`, the result is False during a freeze, :attr:`overrun` is set if the loop wakes
-        too late, and :class:`OverrunError` is raised if the limit of the policy is exceeded.
+        The clock can delay the first tag (see ``until_quiet``). As for :meth:`wait`, the result is
+        False during a freeze, :attr:`overrun` is set if the loop wakes too late, and
+        :class:`OverrunError` is raised if the limit of the policy is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -330,7 +327,7 @@ class Pacer:
         """Greatest lateness that is not an overrun, wall-clock ns."""
 
     def stop(self) -> None:
-        """End the last frame, and add all buffered frames to the statistics."""
+        """End the last frame, and complete the statistics."""
         if self._running:
             self._running = False
             frame = self.frame
@@ -345,10 +342,9 @@ class Pacer:
         self.log.count()
 
     def set_rate(self, rate: float | Fraction | None, ns: int) -> None:
-        """Set the rate for simulated time after ``ns``. ``None`` means as fast as possible.
+        """Set the rate from the simulated time ``ns`` on. ``None`` means as fast as possible.
 
-        The due time of the tag at ``ns`` changes only if the tag is more than one frame late: the
-        lateness is then reduced to one frame.
+        If the tag at ``ns`` is more than one frame late, the lateness is reduced to one frame.
         """
         clock, now = self.clock, self.read()
         late = now - clock.wall(ns)  # negative before the first tag of a run is due
@@ -360,21 +356,20 @@ class Pacer:
             self._hand_on(ns, now, late)
 
     def _hand_on(self, ns: int, now: int, late: int) -> None:
-        """Reduce the lateness ``late`` (ns) of the tag at ``ns`` to at most one frame."""
         kept = min(late, self.clock.wall(ns + self.frame_ns) - self.clock.wall(ns))
         self.slipped_ns += late - kept
         self.frame.late_by_wake = min(self.frame.late_by_wake, kept)
         self.clock.anchor(ns, now - kept)
 
     def anchor(self, ns: int) -> None:
-        """Make the simulated time ``ns`` due now, after the loop waited for an answer."""
+        """Make the simulated time ``ns`` due now, after a wait for an answer."""
         self.clock.anchor(ns, self.read())
         self.frame.late_by_wake = 0
 
     def hold(self, ns: int | None = None) -> None:
         """Pause simulated time by a command. Such a pause is not an overrun.
 
-        Simulated time stops at the current tag, or at a time ``ns`` before the next tag.
+        Simulated time stops at the present tag, or at the time ``ns`` before the next tag.
         """
         self.stop()
         self._held, self._held_at = True, self.read()
@@ -382,10 +377,10 @@ class Pacer:
         self._used_ns = self._held_at - self.clock.wall(self._stands_ns) if self.clock.paced else 0
 
     def end_hold(self, ns: int) -> int:
-        """Continue after a pause that began after the tag at ``ns``, and return the duration (ns).
+        """Continue after a pause, and return its duration (ns).
 
-        The due times are delayed by the duration of the pause. If the pause began more than one
-        frame after the due time of its tag, the lateness is reduced to one frame.
+        The due times are later by the duration of the pause. A lateness at the beginning of the
+        pause is reduced to at most one frame.
         """
         now = self.read()
         stood = now - self._held_at
@@ -398,7 +393,10 @@ class Pacer:
         return stood
 
     def resume(self) -> None:
-        """End a freeze. The late tag becomes due now, and later tags are delayed as much."""
+        """End a freeze.
+
+        The late tag is due now, and all later tags are delayed by the same time.
+        """
         if self.frozen:
             now = self.read()
             self.frozen = False
@@ -407,37 +405,37 @@ class Pacer:
             self.frame.late_by_wake, self.frame.culprit_ns = 0, -1
 
     def patience_left_ns(self) -> int:
-        """Return the remaining time (ns) of a freeze; raise :class:`OverrunError` at its end."""
+        """Return the remaining time (ns) of a freeze; raise ``OverrunError`` at its end."""
         left = self._frozen_at + self.policy.patience_ns - self.read()
         if left <= 0:
             raise self._out_of_patience()
         return left
 
     def job(self, name: str, start_ns: int, end_ns: int) -> None:
-        """Record that the job ``name`` ran from ``start_ns`` to ``end_ns``, in ns of one clock."""
+        """Record that a job ran from ``start_ns`` to ``end_ns``, in ns of one clock."""
         jobs = self.frame.jobs
         jobs[name] = jobs.get(name, 0) + end_ns - start_ns
 
     def lap(self, name: str) -> None:
-        """Assign the time since the previous call, or since the tag began, to the job ``name``."""
+        """Count the time since the last call as time of the job ``name``."""
         self.frame.lap(name, self.read())
 
     def ready(self, ns: int) -> None:  # noqa: ARG002 - the tag whose work is done
         """End the work of the tag.
 
-        The time until the next call of :meth:`wait` is assigned to the job ``propagate``.
+        The time until the next call of ``wait`` belongs to the job ``propagate``.
         """
         self.frame.lap_at = self.read()
         self.frame.next = True
 
     def wait(self, ns: int, wake: Wake | None = None, commands: CommandsInWait = None) -> bool:
-        """Wait until simulated time ``ns`` is due; return True to begin the tag.
+        """Wait until the simulated time ``ns`` is due; return True to begin the tag.
 
         During a long wait, ``commands(ns)`` is called every 50 ms. If ``commands`` returns True,
-        the wait ends and ``wait`` returns False. ``wait`` also returns False after an event of an
-        event input, and during a freeze (:attr:`frozen`). During a freeze, each further call waits
-        again until :meth:`resume`. When ``wait`` returns, :attr:`overrun` describes the overrun of
-        the tag, or is None. Raises :class:`OverrunError` if the limit of the policy is exceeded.
+        ``wait`` returns False. ``wait`` also returns False after an event of an event input, and
+        during a freeze (``frozen``). During a freeze, each call waits again until ``resume``.
+        Afterwards, ``overrun`` describes the overrun of the tag, or is ``None``. Raises
+        :class:`OverrunError` if the limit of the policy is exceeded.
         """
         self.overrun = None
         if self.frozen:
@@ -489,10 +487,6 @@ class Pacer:
         return True
 
     def _woken(self, ns: int, due: int) -> bool:
-        """Finish a wait.
-
-        Each line of this method delays the tag, so all other work is done before the wait ends.
-        """
         frame = self.frame
         frame.resumed = frame.lap_at = now = self.read()
         frame.woke_late = frame.began_late = frame.late_by_wake = late = now - due
@@ -509,10 +503,6 @@ class Pacer:
         return True
 
     def _warm_up(self, left_ns: int) -> None:
-        """Execute ``_woken`` once during the wait, which loads its code into the CPU's caches.
-
-        ``left_ns`` is the time until the deadline.
-        """
         if self.warm_ups:
             self._warm_up_components(left_ns)
         frame = self.frame
@@ -528,7 +518,6 @@ class Pacer:
             warm_up()
 
     def _begin_late(self, ns: int, now: int, late: int) -> bool:
-        """Begin a tag that is already due, for example after a late wake-up."""
         frame = self.frame
         by_wake = min(frame.late_by_wake, late)
         frame.close(self.log, self.margin_ns)
@@ -548,11 +537,6 @@ class Pacer:
     # -- overruns
 
     def _apply(self, ns: int, late: int, cause: Cause) -> bool:
-        """Apply the overrun policy to a late tag, and return True to begin the tag now.
-
-        ``late`` is the lateness of the tag (ns). Raises :class:`OverrunError` if the limit of the
-        policy is exceeded.
-        """
         job, stood = (self.frame.culprit, None) if cause == "compute" else ("", self.frame.stood)
         self.overrun = overrun = self.ledger.judge(ns, late, cause, job, stood)
         if overrun.action == "abort":

@@ -1,4 +1,6 @@
-"""Overrun policies: the action when the loop falls behind. Each policy has a finite limit.
+"""Overrun policies, which determine what happens when the loop falls behind.
+
+Each policy has a finite limit.
 
 ======================  ==============================================================
 ``catch_up(max_frames)``  runs the late frames back to back, without waiting, until the loop is
@@ -10,12 +12,11 @@
 ``abort``               ends the run at the first overrun
 ======================  ==============================================================
 
-``max_frames`` counts *consecutive* late frames. The count restarts when the loop finishes a frame
-in time for the next tag. A late wake-up also makes a tag an overrun, although the loop has not
-fallen behind.
+``max_frames`` counts *consecutive* late frames. The count of late frames starts again when a frame
+is finished in time. A late wake-up also causes an overrun, although the loop has not fallen behind.
 
-To add a policy, write a subclass of :class:`Policy`. Register the subclass by the entry point
-``rtsim.overrun_policies`` or by :func:`add_policy` (docs/extending.md). :data:`OWN_POLICIES`
+To add a policy, derive a class from ``Policy``. Register the class through the entry point
+``rtsim.overrun_policies``, or with ``add_policy`` (docs/extending.md). :data:`OWN_POLICIES`
 contains rtsim's own policies.
 """
 
@@ -46,7 +47,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 
 @dataclass(frozen=True)
 class Overrun:
-    """A tag that began too late; the recording contains each overrun as an event."""
+    """A tag that began too late."""
 
     tag_ns: int
     cause: Cause
@@ -90,11 +91,11 @@ UNKNOWN_NS = -1
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """A series of consecutive overruns, after which the loop caught up.
+    """Consecutive overruns, after which the loop caught up.
 
-    Compiled code stores each overrun as one row of an array. A row costs the loop 0.3 us. An
-    :class:`Overrun` and its text cost 10 us, which at 10 kHz would cause the next overruns. The
-    process that writes the recording therefore converts the rows to :class:`Overrun` objects.
+    The loop stores each overrun as a row of numbers, in 0.3 us. An :class:`Overrun` object and its
+    text would take 10 us and cause further overruns at 10 kHz. The process that writes the
+    recording therefore converts the rows to :class:`Overrun` objects.
     """
 
     rows: NDArray[np.int64]
@@ -118,7 +119,7 @@ class CaughtUp:
             )  # fmt: skip
 
     def pack(self) -> bytes:
-        """Return the overruns as bytes for another process: a line of JSON, then ``rows``."""
+        """Return the overruns as bytes, for another process."""
         return _head(self.allowed, self.jobs) + self.rows.tobytes()
 
     @classmethod
@@ -139,7 +140,7 @@ _MOST_FRAMES = 10**9
 
 @dataclass(frozen=True)
 class LateTag:
-    """A tag that begins too late, for which a policy chooses an action."""
+    """A tag that begins too late, and for which a policy chooses an action."""
 
     tag_ns: int
     """Simulated time of the tag, ns."""
@@ -155,9 +156,8 @@ class LateTag:
 class Policy(ABC):
     """Abstract base class of overrun policies.
 
-    A subclass is an immutable dataclass. Several runs can share one object, even at the same time.
-    A policy must therefore store nothing about a run: its answer depends only on the
-    :class:`LateTag`.
+    A subclass is an immutable dataclass. Several runs may use one object at the same time. A policy
+    must therefore store nothing about a run: its answer depends only on the :class:`LateTag`.
     """
 
     name: ClassVar[str]
@@ -167,7 +167,7 @@ class Policy(ABC):
 
     @classmethod
     def parse(cls, argument: str) -> Self:
-        """Return the policy for ``argument``, the text after the colon (``""`` without a colon).
+        """Return a policy for ``argument``, the text after the colon.
 
         Raises :class:`ValueError` if the text is malformed.
         """
@@ -177,7 +177,7 @@ class Policy(ABC):
 
     @property
     def allowed(self) -> int:
-        """Limit on the number of consecutive late frames, shown in messages and recordings."""
+        """Limit of consecutive late frames, for messages."""
         return 0
 
     @property
@@ -187,22 +187,22 @@ class Policy(ABC):
 
     @property
     def catches_up(self) -> int:
-        """Number of consecutive late frames up to which this policy always catches up.
+        """Number of consecutive late frames for which the policy certainly chooses to catch up.
 
-        Compiled code handles these late frames without calling the method :meth:`answer`.
+        Compiled code handles these frames without asking the policy.
         """
         return 0
 
     @abstractmethod
     def answer(self, late: LateTag) -> Action:
-        """Return what the loop does after a late tag."""
+        """Return what the loop must do at a late tag."""
 
     @abstractmethod
     def remedy(self, consecutive: int) -> str:
-        """Return advice for a run that this policy ended after ``consecutive`` late frames."""
+        """Return advice to the user after the policy has ended a run."""
 
     def __str__(self) -> str:
-        """Return the text from which :func:`parse_policy` creates this policy."""
+        """Return a text from which ``parse_policy`` makes this policy."""
         return self.name
 
 
@@ -234,10 +234,10 @@ class _FramesInARow(Policy):
 
 @dataclass(frozen=True)
 class CatchUp(_FramesInARow):
-    """Executes late frames without waiting; more than ``max_frames`` in a row end the run.
+    """Execute late frames without waiting; end the run after more than ``max_frames`` in a row.
 
-    The default limit tolerates a stall of half a second at 200 Hz, which sometimes occurs on a
-    desktop. A lasting overload ends the run within seconds.
+    The default tolerates a stall of half a second at 200 Hz, as occurs on a desktop computer. A
+    lasting overload ends the run within seconds.
     """
 
     max_frames: int = 100
@@ -277,7 +277,7 @@ class Slip(_FramesInARow):
 
 @dataclass(frozen=True)
 class Freeze(Policy):
-    """Pauses the run before the late tag until the run is resumed, for at most ``patience_s`` s."""
+    """Pause the run before a late tag, for at most ``patience_s`` s."""
 
     patience_s: float = 30.0
     name: ClassVar[Action] = "freeze"
@@ -326,7 +326,6 @@ P = TypeVar("P", bound=Policy)
 
 
 def _checked(name: str, made: object) -> type[Policy]:
-    """Return the class ``made``; raise an error if it is no complete policy named ``name``."""
     if not (isinstance(made, type) and issubclass(made, Policy)):
         raise ScenarioError(
             f"overrun policy {name!r} is {made!r}; expected a subclass of "
@@ -356,7 +355,7 @@ POLICIES: ExtensionPoint[type[Policy]] = ExtensionPoint(
 
 
 def add_policy(policy: type[P]) -> type[P]:
-    """Register a policy class for this process. The function can be used as a class decorator."""
+    """Register a policy class for this process. This function is also a class decorator."""
     POLICIES.add(policy.name, policy)
     return policy
 
@@ -388,7 +387,7 @@ def _usages() -> str:
 
 
 def advice(policy: Policy, consecutive: int) -> str:
-    """Return advice for a run that the overrun policy ended after ``consecutive`` late frames."""
+    """Return advice to the user after an overrun policy has ended a run."""
     return (
         f"type `rtsim doctor` to see which rates this machine holds; {policy.remedy(consecutive)}, "
         "--pace 0.5 gives each frame twice the time"

@@ -1,17 +1,17 @@
-"""Requests for the scheduling that a real-time loop needs, and a report of their success.
+"""Requests for the scheduling of a real-time loop, and a report on their success.
 
-For a plain paced run, rtsim requests a small timer slack, a short time slice and an inactive
-garbage collector. These requests need no privileges and do not slow other processes. If a
-loop has a window and exactly two CPUs are usable, rtsim also requests a CPU for each of them.
+For each run in real time, rtsim requests precise timers and a short time slice, and stops the
+garbage collector. These requests need no privileges and do not slow other processes. On a machine
+with two usable CPUs, rtsim also requests one CPU for the loop and one for its window.
 
-Only ``--realtime`` requests ``SCHED_FIFO``, locked memory and, on every machine, a separate CPU.
-FIFO and locked memory need privileges. An overloaded FIFO loop takes its CPU from all other
-processes, so rtsim does not use FIFO if only one CPU is usable.
+With ``--realtime``, rtsim requests ``SCHED_FIFO``, locked memory and a separate CPU. FIFO and
+locked memory need privileges. An overloaded FIFO loop stops all other processes on its CPU, so
+rtsim does not use FIFO with only one CPU.
 
-Requests for scheduling and CPUs apply to the calling thread. Requests for locked memory and an
-inactive garbage collector apply to the whole process. All requests are undone at the end. Make
-requests before :meth:`rtsim.core.clock.WallClock.calibrate`. Start helper processes first, because
-child processes inherit the CPU affinity. FIFO is not inherited.
+Requests for scheduling and CPUs are valid for the calling thread. Requests for locked memory and
+the garbage collector are valid for the whole process. All requests are undone at the end. Make
+requests before :meth:`rtsim.core.clock.WallClock.calibrate`. Other processes must start first,
+because child processes inherit the CPU. FIFO is not inherited.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Attributes(ctypes.Structure):
 
 
 def slice_ns() -> int:
-    """Return the time slice of the calling thread, ns; 0 for the system default.
+    """Return the time slice of the calling thread (ns); 0 means the default.
 
-    The function also returns 0 on Linux before version 6.12, and in other scheduling classes.
-    Raises :class:`OSError` if the system has no time slices.
+    The result is also 0 on Linux before version 6.12. Raises :class:`OSError` if the system has no
+    time slices.
     """
     return int(_attributes().runtime)
 
 
 def set_slice(ns: int) -> None:
-    """Request time slices of ``ns`` ns, or the system default for 0.
+    """Request time slices of ``ns`` ns; 0 means the default.
 
     Linux accepts 100 us to 100 ms unchanged. Raises :class:`OSError` if the system or the thread's
     scheduling class has no time slices.
@@ -107,7 +107,7 @@ _MOST = 65_536  # bytes of a /proc file that are read
 
 @dataclass(frozen=True)
 class Machine:
-    """Description of a machine without host name and user name, so that it can be published."""
+    """Description of a machine, without host name and user name."""
 
     system: str
     kernel: str
@@ -142,7 +142,7 @@ def examine_machine(root: Path = Path("/")) -> Machine:
 
 
 def usable_cpus() -> tuple[int, ...]:
-    """Return the CPUs on which this thread may run, in ascending order."""
+    """Return the CPUs that this thread may use, in ascending order."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
@@ -218,22 +218,22 @@ class SchedulingRequest:
 
     @classmethod
     def watched(cls) -> SchedulingRequest:
-        """Return the request for a loop that has a window on the same machine."""
+        """Return the request of a loop with a window on the same machine."""
         return cls(cpus=_one_each()[0])
 
     @classmethod
     def beside(cls) -> SchedulingRequest:
-        """Return the request for a paced thread other than the loop, such as a window thread.
+        """Return the request of another thread in real time, such as the thread of a window.
 
-        Because the requested time slice is long, the thread gives up the CPU when the loop wakes.
+        The requested time slice is long, so that the loop can interrupt the thread.
         """
         return cls(slice_ns=BESIDE_SLICE_NS)
 
     @classmethod
     def window(cls) -> SchedulingRequest:
-        """Return the request for the window of a loop with the request :meth:`watched`.
+        """Return the request of the window beside a loop with the request ``watched``.
 
-        Make this request before the window starts threads.
+        Request this scheduling before the window starts threads.
         """
         cpus = _one_each()[1]
         return cls(timer_slack=False, slice_ns=BESIDE_SLICE_NS, quiet_gc=False, cpus=cpus)
@@ -244,7 +244,7 @@ class SchedulingRequest:
     ) -> SchedulingRequest:
         """Return the request of ``--realtime``: FIFO priority, locked memory and a separate CPU.
 
-        The default CPU is the last usable one, because CPU 0 handles most interrupts.
+        By default, the CPU is the last one, because CPU 0 handles most interrupts.
         """
         usable = usable_cpus()
         chosen = cpus or (usable[-1:] if len(usable) > 1 else ())
@@ -252,12 +252,6 @@ class SchedulingRequest:
 
 
 def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the CPU of the loop and the CPU of its window, if exactly two CPUs are usable.
-
-    Otherwise, the tuples are empty. Without separate CPUs, the loop sometimes wakes on the CPU on
-    which the window runs, although the other CPU is idle. With more than two CPUs, an idle CPU is
-    always available.
-    """
     usable = usable_cpus()
     two = len(usable) == 2 and hasattr(os, "sched_setaffinity")
     return (usable[1:], usable[:1]) if two else ((), ())
@@ -265,9 +259,9 @@ def _one_each() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Item:
-    """One request, with the requested and the granted value.
+    """A request, with the requested and the granted value.
 
-    ``reason`` and ``remedy`` are set if the values differ.
+    If the values differ, ``reason`` and ``remedy`` explain the difference.
     """
 
     name: str
@@ -311,11 +305,11 @@ class Granted:
 def request(
     asked: SchedulingRequest | None = None, beside: Iterable[int] = ()
 ) -> Iterator[Granted]:
-    """Change the scheduling within the context, and yield a report on each request.
+    """Context manager that changes the scheduling, and yields a report on each request.
 
-    The function undoes the changes at the end of the context. A request that fails is reported and
-    raises no error. ``beside`` contains the ids of processes, such as the recorder, that are moved
-    away from the requested CPUs.
+    At the end of the context, the original scheduling is restored. A failed request is part of the
+    report and raises no error. ``beside`` contains the ids of processes that must not use the
+    requested CPUs.
 
     ::
 
@@ -344,17 +338,15 @@ def request(
 
 
 def probe() -> Granted:
-    """Return the scheduling that this machine would grant to ``--realtime``.
+    """Return the scheduling that this machine permits for ``--realtime``.
 
-    The function requests this scheduling briefly, and then restores the original scheduling.
+    The function requests the scheduling for a moment.
     """
     with request(SchedulingRequest.realtime()) as granted:
         return granted
 
 
 class _Refused(Exception):
-    """Raised if a request fails, with the current state, the reason and a remedy."""
-
     def __init__(self, instead: str, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
         self.instead, self.reason, self.remedy = instead, reason, remedy

@@ -1,8 +1,8 @@
-"""Statistics of any number of samples in constant memory.
+"""Statistics of any number of samples, in constant memory.
 
-A histogram with logarithmic bins, 1 % wide, is stored with the exact minimum and maximum. A
-percentile is the middle of its bin, and accurate to 0.5 %. A percentile needs at least one sample
-beyond it.
+A histogram has logarithmic bins with a width of 1 %, and the exact minimum and maximum. A
+percentile is the middle of its bin, and therefore accurate to 0.5 %. A percentile is only computed
+if at least one sample lies beyond it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Summary:
 
 
 class Spread:
-    """A histogram of positive and negative samples, ns, which always takes about 70 kB."""
+    """A histogram of samples (ns), which takes about 70 kB."""
 
     def __init__(self) -> None:
         self.bins = np.zeros(2 * SIDE + 1, dtype=np.int64)
@@ -62,7 +62,7 @@ class Spread:
         return int(self.totals[2]) if self.totals[0] else None
 
     def add(self, samples: Samples) -> None:
-        """Add samples (n,). 256 samples take about 20 us, so call this method outside the frame."""
+        """Add samples (n,); 256 samples take about 20 us."""
         if samples.size == 0:
             return
         size = np.abs(samples).astype(np.float64)
@@ -73,7 +73,7 @@ class Spread:
         totals[1], totals[2] = min(totals[1], samples.min()), max(totals[2], samples.max())
 
     def quantile(self, p: float) -> int | None:
-        """Return the p-quantile, ns, 0 <= p <= 1; None if too few samples are beyond this value."""
+        """Return a quantile (ns), or ``None`` if too few samples lie beyond it."""
         if self.count == 0 or self.min is None or self.max is None:
             return None
         beyond = min(p, 1.0 - p)

@@ -30,7 +30,8 @@ from rtsim.components.latency import (
     TruncatedNormal,
     Uniform,
 )
-from rtsim.components.medium import Carrier, Transmission
+from rtsim.components.lines import Lines
+from rtsim.components.medium import Carrier, Hop, Transmission
 from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals
@@ -600,10 +601,11 @@ class OfWire(NamedTuple):
 
     @property
     def medium(self) -> Any:
-        return SimpleNamespace(name="wire", check=lambda topics: None)  # noqa: ARG005
+        start = lambda streams: Lines("wire")  # noqa: ARG005, E731
+        return SimpleNamespace(name="wire", check=lambda topics: None, start=start)  # noqa: ARG005
 
     def carrier(self, signals: Signals, topic: str) -> Carrier:  # noqa: ARG002
-        return lambda values: Transmission((0,), 1, 0, 1, values)
+        return lambda values: Transmission((0,), (Hop(1),), values)
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
         return (self.wait_ns,)

@@ -37,7 +37,8 @@ from rtsim.components.controller import PythonController
 from rtsim.components.frames import Frame, FrameCodec, FrameError, read_frames
 from rtsim.components.frames.dbc import DbcCodec
 from rtsim.components.latency import Fixed, Loss
-from rtsim.components.medium import MOST_WAITING, MediumQueue, Parcel
+from rtsim.components.lines import Lines
+from rtsim.components.medium import MOST_WAITING, Parcel
 from rtsim.core.errors import LatencyError, ModelError, ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
@@ -256,14 +257,14 @@ def test_a_bus_that_cannot_carry_its_load_ends_the_run() -> None:
 
 
 def test_a_frame_that_is_not_ready_yet_does_not_wait() -> None:
-    frame, queue = CanBus(500_000).frame(0x100), MediumQueue("can")
+    frame, queue = CanBus(500_000).frame(0x100), Lines("can")
     signals = Signals("x [1]")
     queue.add("a", frame.carrier(signals, "a"), signals.initial())
     for ready in (10, 20, 30):
         parcel = Parcel("a", 0, Tag(0), Tag(ready), np.zeros(1), 0, 0)
         queue.put(ready, parcel)
     assert [queue.waiting(ns) for ns in (9, 10, 30)] == [{}, {"a": 1}, {"a": 3}]
-    assert queue.decide(20) is not None
+    assert len(queue.decide(20)) == 1
     assert [queue.waiting(ns) for ns in (20, 30)] == [{"a": 1}, {"a": 2}]
 
 
@@ -283,7 +284,7 @@ def test_an_error_frame_costs_a_transmission_and_the_recovery() -> None:
     assert arrivals(recording, "b")[1] == 10_000_000 + lost + (135 + 132) * BIT
     told = [e for e in recording.events if e.kind == "Fault"]
     assert [(e.source, e.text) for e in told] == [
-        ("e", "error_frame at a: message 1 is destroyed on the bus and sent again")
+        ("e", "error_frame at a: message 1 is destroyed on its medium")
     ]
 
 
@@ -292,7 +293,8 @@ def test_an_error_frame_needs_a_bus() -> None:
     scenario.faults({**ERRORS, "where": "controller"})
     idle = [e for e in trace_of(scenario).events if e.kind == "FaultIdle"]
     assert [e.text for e in idle] == [
-        "messages of controller travel on no bus: error_frame acts on frames of a CanBus"
+        "messages of controller travel on no medium: error_frame acts on frames of a medium such "
+        "as a CanBus"
     ]
 
 
@@ -504,7 +506,7 @@ def test_a_file_says_what_is_wrong_with_it(tmp_path: Path) -> None:
         ),
         ('[a]\nperiod=-0.1\n[a.fields]\nx = {type="int8"}', "frame a has a period of -100 ms"),
         ("", "describes no frames"),
-        ("[a]", r"a.toml:1: a: no fields; add \[a.fields\] with lines such as"),
+        ("[a]", r"a.toml:1: a: the frame has no fields; add \[a.fields\] with lines such as"),
         (
             '[a]\nendian = "middle"\n[a.fields]\nx = {type="int8"}',
             "a.toml:2: a: unknown endian 'middle'; did you mean little",
@@ -594,7 +596,7 @@ def test_a_run_tells_the_messages_that_waited_for_a_bus_at_its_end(tmp_path: Pat
     done = rtsim(*slow)
     assert done.exit_code == 0
     assert "chassis: 133 messages waited at the end of the run and cannot be" in done.output
-    assert "; rtsim bus load SCENARIO prints the load of a CAN bus" in done.output
+    assert "; rtsim bus load SCENARIO prints the load of each medium" in done.output
     told = json.loads(rtsim(*slow, "--json").output)
     assert sum(told["waiting"]["chassis"].values()) == 133
     done = rtsim(*slow, "--strict")
@@ -619,7 +621,10 @@ def test_load_says_who_loads_a_bus_and_fails_if_it_is_too_much(tmp_path: Path) -
     assert "no limit" in done.output
     done = rtsim("bus", "load", str(path), "--set", "buses=0")
     assert done.exit_code == 2
-    assert "has no CAN bus; give components transport=CanBus(...).frame(...)" in done.output
+    assert (
+        "has no bus and no network; give components a transport such as CanBus(...).frame(...)"
+        in done.output
+    )
 
 
 def test_the_printed_latencies_are_those_of_the_published_example() -> None:

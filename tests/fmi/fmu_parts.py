@@ -22,15 +22,27 @@ def folder() -> Path:
     return Path(mkdtemp(prefix="rtsim-fmu-"))
 
 
-def description(fmi: int, *, saves: bool = True, variable: bool = True, more: int = 0) -> str:
-    """Return the modelDescription.xml of the tank, with ``more`` additional constants."""
+def description(
+    fmi: int, *, saves: bool = True, variable: bool = True, more: int = 0, whole: bool = False
+) -> str:
+    """Return the modelDescription.xml of the tank, with ``more`` additional constants.
+
+    With ``whole``, the valve is a whole number.
+    """
     flags = f'canGetAndSetFMUstate="{str(saves).lower()}" '
     serial = "canSerializeFMUstate" if fmi == 2 else "canSerializeFMUState"
     if fmi == 3:
         flags = flags.replace("FMUstate", "FMUState")
     flags += f'{serial}="{str(saves).lower()}"'
     steps = f'canHandleVariableCommunicationStepSize="{str(variable).lower()}"'
-    return (_two if fmi == 2 else _three)(flags, steps, more)
+    text = (_two if fmi == 2 else _three)(flags, steps, more)
+    if whole and fmi == 2:
+        return text.replace('<Boolean start="true"/>', '<Integer start="1"/>')
+    if whole:
+        return text.replace('<Boolean name="valve"', '<Int64 name="valve"').replace(
+            'start="true"', 'start="1"'
+        )
+    return text
 
 
 def _two(flags: str, steps: str, more: int) -> str:
@@ -130,23 +142,26 @@ def tank(
     variable: bool = True,
     more: int = 0,
     system: str = "",
+    whole: bool = False,
 ) -> Path:
     """Return an FMU of the tank, compiled with the macros ``flags``."""
-    name = f"tank{fmi}{''.join(flags)}{saves:d}{variable:d}{more}{system}.fmu"
+    name = f"tank{fmi}{''.join(flags)}{saves:d}{variable:d}{more}{system}{whole:d}.fmu"
     here = system or (HERE2 if fmi == 2 else HERE3)
     return packed(
         name,
         {
-            "modelDescription.xml": description(fmi, saves=saves, variable=variable, more=more),
+            "modelDescription.xml": description(
+                fmi, saves=saves, variable=variable, more=more, whole=whole
+            ),
             f"binaries/{here}/tank.so": binary(fmi, *flags).read_bytes(),
         },
     )
 
 
-def packed(name: str, files: dict[str, str | bytes]) -> Path:
+def packed(name: str, files: dict[str, str | bytes], compress: bool = False) -> Path:
     """Return a ZIP file with these files."""
     path = folder() / name
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if compress else 0) as archive:
         for inner, data in files.items():
             archive.writestr(inner, data)
     return path

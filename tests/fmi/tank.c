@@ -4,7 +4,9 @@
  *   level' = inflow - k level,  level(0) = 1,  y = gain level (gain: see the enumeration "mode")
  *
  * An event occurs when the level crosses 2 (count + 1), and at 0.5 s (timed = 1).  With DRAIN, the
- * level is then 1 again.
+ * level is then 1 again.  A step after 0.45 s: CRASH, HANG and DISCARD do what they say; ENDS ends
+ * the simulation, and EARLY returns before the end of the step (FMI 3.0).  With FROM_INPUT, the first
+ * level is the inflow.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -52,6 +54,13 @@ static int events(Tank *m) {
     above = m->level > 2;
     m->above = above;
     if (m->t >= 0.5 - 1e-12) m->timed = 1;
+    return 0;
+}
+static int begin(Tank *m) {
+#ifdef FROM_INPUT
+    m->level = m->inflow;
+#endif
+    m->above = m->level > 2;
     return 0;
 }
 static double real_of(const Tank *m, unsigned vr, int i) {
@@ -137,7 +146,7 @@ int fmi2SetupExperiment(Tank *m, int d, double tol, double t, int e, double stop
     (void)d; (void)tol; (void)e; (void)stop; m->t = t; return 0;
 }
 int fmi2EnterInitializationMode(void *m) { (void)m; return 0; }
-int fmi2ExitInitializationMode(Tank *m) { m->above = m->level > 2; return 0; }
+int fmi2ExitInitializationMode(Tank *m) { return begin(m); }
 int fmi2GetDerivatives(Tank *m, double *dx, size_t n) { (void)n; dx[0] = slope(m); return 0; }
 int fmi2NewDiscreteStates(Tank *m, void *info) {
     struct { int needed, terminate, nominals, values, defined; double at; } *i = info;
@@ -169,7 +178,7 @@ const char *fmi3GetVersion(void) { return "3.0"; }
 int fmi3EnterInitializationMode(Tank *m, bool d, double tol, double t, bool e, double stop) {
     (void)d; (void)tol; (void)e; (void)stop; m->t = t; return 0;
 }
-int fmi3ExitInitializationMode(Tank *m) { m->above = m->level > 2; return 0; }
+int fmi3ExitInitializationMode(Tank *m) { return begin(m); }
 int fmi3GetContinuousStateDerivatives(Tank *m, double *dx, size_t n) { (void)n; dx[0] = slope(m); return 0; }
 int fmi3UpdateDiscreteStates(Tank *m, bool *needed, bool *end, bool *nominals, bool *values,
                              bool *defined, double *at) {
@@ -181,6 +190,13 @@ int fmi3UpdateDiscreteStates(Tank *m, bool *needed, bool *end, bool *nominals, b
 }
 int fmi3DoStep(Tank *m, double t, double h, bool no, bool *event, bool *end, bool *early, double *last) {
     (void)no; *event = *end = *early = false; *last = t + h;
+#ifdef ENDS
+    *end = t > 0.45;
+#endif
+#ifdef EARLY
+    *early = t > 0.45;
+    if (*early) *last = t + h / 2;
+#endif
     return advance(m, t, h);
 }
 #define REALS Float64
@@ -221,8 +237,9 @@ int CAT(F(Get), WHOLES, )(Tank *m, const unsigned *vr, size_t n, whole *v N) {
 }
 int CAT(F(Set), WHOLES, )(Tank *m, const unsigned *vr, size_t n, const whole *v N) {
     for (size_t j = 0; j < n; j++) {
-        if (vr[j] != MODE) return 3;
-        m->mode = v[j];
+        if (vr[j] == VALVE) m->valve = v[j] != 0;
+        else if (vr[j] == MODE) m->mode = v[j];
+        else return 3;
     }
     return 0;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,14 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exported_models import LOOPS, PLANTS, Lander, Room, alone
+from exported_models import LOOPS, PLANTS, Crasher, Lander, Room, alone
 from numpy.typing import NDArray
 
 import rtsim as rt
 from rtsim.blocks import Diagram, Gain, TransportDelay
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
 from rtsim.fmi import export_c, export_fmu
-from rtsim.fmi.description import base_unit
+from rtsim.fmi.description import Description, Kind, Variable, base_unit
+from rtsim.fmi.exporting import plain_header
+from rtsim.fmi.frozen import frozen
 from rtsim.fmi.object_code import TARGETS, this_system, universal
 from rtsim.models.ball import scenario as ball
 from rtsim.models.f16.scenario import scenario as f16
@@ -237,9 +240,12 @@ def test_an_input_acts_like_a_scheduled_change(
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["2.0", "3.0"])
 @pytest.mark.parametrize("kind", ["CoSimulation", "ModelExchange"])
-def test_a_terminal_guard_ends_the_simulation(version: str, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lander", [Lander, Crasher])
+def test_a_terminal_guard_ends_the_simulation(
+    version: str, kind: str, lander: type[rt.Plant], tmp_path: Path
+) -> None:
     path = tmp_path / "lander.fmu"
-    made = alone(Lander(), 5)
+    made = alone(lander(), 5)
     export_fmu(made, path, plant="plant", version=version, systems=[HERE])
     found = fmpy.simulate_fmu(
         str(path), fmi_type=kind, stop_time=5, step_size=0.01, output_interval=0.01,
@@ -278,6 +284,8 @@ def test_a_saved_state_continues_with_the_same_bits(
             found += slave.getReal(height)
         return found
 
+    with pytest.raises(fmpy.fmi1.FMICallException):
+        slave.deserializeFMUState(b"?" + data[1:])  # of another model
     first = onwards()
     slave.setFMUState(saved)
     assert onwards() == first
@@ -305,6 +313,7 @@ int main(void) {
     if (ball_run(model, i / 100.0) != 0) return 2;
     printf("%a\n", ball_get(model, ball_ball_height));
   }
+  if (ball_run(model, 0.0 / 0.0) != -1 || ball_run(model, 1e11) != -1) return 3;
   ball_free(model);
   return 0;
 }
@@ -325,6 +334,32 @@ def test_a_c_program_needs_no_python(tmp_path: Path) -> None:
     run = rt.simulate(ball(until=3))
     rows = np.searchsorted(run.time_ns, np.arange(1, 301) * 10_000_000)
     assert [float.fromhex(one) for one in done.stdout.split()] == run.ball.height[rows].tolist()
+
+
+def test_a_signal_called_time_leaves_the_name_to_the_signal() -> None:
+    class Clock(rt.Plant):
+        time = rt.state("s")
+
+        def derivative(self, d: Any) -> None:
+            d.time = 2.0
+
+    made = frozen(alone(Clock(), 1), "plant")
+    assert [one.name for one in made.variables] == ["time_2", "time", "der(time)"]
+
+
+def test_names_in_the_header_are_different() -> None:
+    names = ("time", "reset", "a[1]", "a_1", "run", "loop.a", "set")
+    kinds = [Kind.TIME, *[Kind.INPUT] * 6]
+    variables = [
+        Variable(name, kind, "input", "continuous") for name, kind in zip(names, kinds, strict=True)
+    ]
+    text = plain_header(Description("m", "m", "", variables, True, 0.1, 1.0))
+    values = re.findall(r"^  (\w+) = (\d+),", text, re.M)
+    assert [int(value) for _, value in values] == list(range(7))
+    functions = re.findall(r"(\w+)\(", text.partition("struct instance;")[2])
+    listed = [name for name, _ in values] + functions
+    assert len(set(listed)) == len(listed) == 13
+    assert ("m_reset_2", "1") in values
 
 
 # Libraries for other systems

@@ -9,7 +9,11 @@ import pytest
 from click.testing import CliRunner
 from fmu_parts import LINUX, tank
 
+import rtsim as rt
 from rtsim.cli.fmu_files import check, info, run
+from rtsim.fmi.scenario import maker
+from rtsim.record.reading import Recording
+from rtsim.studies import fit
 
 pytestmark = [
     pytest.mark.system("gcc"),
@@ -41,6 +45,19 @@ def test_check_says_why_it_failed() -> None:
     assert "SIGSEGV" in said.output
 
 
+def test_check_names_what_it_cannot_check() -> None:
+    said = CliRunner().invoke(check, [str(tank(2, saves=False)), "--json"])
+    assert said.exit_code == 0
+    found = json.loads(said.output)
+    assert len(found["checks"]) == 4
+    assert found["not_checked"] == [
+        f"{kind}: the same from a saved state: the FMU cannot save its state"
+        for kind in ("co-simulation", "model-exchange")
+    ]
+    said = CliRunner().invoke(check, [str(tank(2, saves=False))])
+    assert said.output.count("not checked  ") == 2
+
+
 def test_check_reports_a_crash_as_failed_and_another_system_as_no_verdict() -> None:
     said = CliRunner().invoke(check, [str(tank(2, "CRASH_AT_START")), "--json"])
     assert said.exit_code == 1
@@ -56,7 +73,15 @@ def test_run_takes_the_options_of_rtsim_run_and_its_recording_replays(tmp_path: 
                  "--until", "0.2", "-o", str(out)]  # fmt: skip
     said = CliRunner().invoke(run, arguments)
     assert said.exit_code == 0, said.output
-    from rtsim.record.reading import Recording
-
     recording = Recording.open(out)
     assert recording["tank.level"][-1] == pytest.approx(2.718281828 ** (-0.4), rel=1e-6)
+
+
+def test_a_parameter_of_an_fmu_is_fitted_to_a_recording() -> None:
+    path = tank(2)
+    made = maker(path)(until=1.0, step=0.05)
+    made.set("tank.k", 0.8)
+    run = rt.simulate(made)
+    found = fit(str(path), run.recording(), ["tank.k"], settings={"until": 1.0, "step": 0.05})
+    assert found["tank.k"].value == pytest.approx(0.8, rel=1e-9)
+    assert found.determined

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import fmpy
 import numpy as np
 import pytest
-from fmu_parts import LINUX, description, packed, tank
+from fmu_parts import HERE2, HERE3, LINUX, binary, description, folder, packed, tank
 
 import rtsim as rt
 from rtsim.core.cache import cache_folder
 from rtsim.core.errors import CheckpointError, ModelError, ScenarioError, UnknownName
 from rtsim.fmi import Fmu
+from rtsim.fmi.instance import FmuInstance
+from rtsim.fmi.reading import Description
 from rtsim.runs import prepare
 from rtsim.testing import trace_of
 
@@ -92,6 +97,20 @@ def test_model_exchange_has_its_events_at_the_exact_times(fmi: int) -> None:
     timed = run["tank.timed"]
     assert run.time[int(np.argmax(timed))] == 0.5, "the time event is a tag of its own"
     assert run["tank.events"][-1] == 2
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_a_model_exchange_is_initialised_once(fmi: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[Any] = []
+    start = FmuInstance.start
+
+    def noted(one: FmuInstance, numbers: Any) -> Any:
+        starts.append(numbers)
+        return start(one, numbers)
+
+    monkeypatch.setattr(FmuInstance, "start", noted)
+    rt.simulate(plain(Fmu(tank(fmi), kind=ME, in_process=True), until=0.3, solver="dp54"))
+    assert [list(numbers[-3:-1]) for numbers in starts] == [[1.0, 2.0]]  # level and inflow
 
 
 def test_an_event_that_moves_its_own_indicator_back_happens_once() -> None:
@@ -258,9 +277,89 @@ def test_nothing_is_unpacked_outside_of_the_folder(inner: str) -> None:
     before("evil.fmu", files, "outside of the FMU's own folder")
 
 
-def test_an_xml_bomb_is_not_read() -> None:
+@pytest.mark.parametrize("name", ["modelDescription.xml", "sources/buildDescription.xml"])
+def test_an_xml_bomb_is_not_read(name: str) -> None:
     bomb = '<?xml version="1.0"?><!DOCTYPE b [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><b>&b;</b>'
-    before("bomb.fmu", {"modelDescription.xml": bomb}, "declares a document type")
+    files: dict[str, str | bytes] = {"modelDescription.xml": description(3), name: bomb}
+    before("bomb.fmu", files, f"{name} of .* declares a document type")
+
+
+def test_a_binary_outside_of_the_folder_is_not_loaded() -> None:
+    inside = 'modelIdentifier="tank"'
+    text = description(2).replace(inside, 'modelIdentifier="../../../evil"')
+    with pytest.raises(ScenarioError, match=r"'\.\./\.\./\.\./evil' is not an identifier of C"):
+        Fmu(packed("outside.fmu", {"modelDescription.xml": text}))
+
+
+def test_sizes_that_fill_the_memory_are_refused_before_use() -> None:
+    array = description(3).replace('<Dimension start="3"/>', '<Dimension start="100000000000"/>')
+    with pytest.raises(ScenarioError, match="largest variable is factors with 100000000000"):
+        Fmu(packed("array.fmu", {"modelDescription.xml": array}))
+    indicators = 'numberOfEventIndicators="{}"'
+    text = description(2).replace(indicators.format(1), indicators.format(4_000_000_000))
+    with pytest.raises(ScenarioError, match="4000000000 values are event indicators"):
+        Fmu(packed("indicators.fmu", {"modelDescription.xml": text}), kind=ME)
+
+
+def test_a_damaged_archive_is_named() -> None:
+    files: dict[str, str | bytes] = {"modelDescription.xml": description(2), "twice": ""}
+    with zipfile.ZipFile(packed("twice.fmu", files), "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        archive.writestr("twice", "")
+    with pytest.raises(ScenarioError, match="contains two files with the name twice"):
+        Fmu(folder() / "twice.fmu")
+    sound = packed("sound.fmu", {"modelDescription.xml": description(2)}, compress=True)
+    data = bytearray(sound.read_bytes())
+    for i in range(200, 260):
+        data[i] ^= 0x5A
+    damaged = sound.with_name("damaged.fmu")
+    damaged.write_bytes(data)
+    with pytest.raises(
+        ScenarioError, match=r"damaged\.fmu, because a file in the archive is damaged"
+    ):
+        Fmu(damaged)
+
+
+def test_an_incomplete_folder_of_the_cache_is_replaced() -> None:
+    path = tank(2, more=1)
+    unpacked = Description(path).folder
+    (unpacked / "modelDescription.xml").unlink()
+    assert Description(path).folder == unpacked
+    assert (unpacked / "modelDescription.xml").is_file()
+
+
+@pytest.mark.parametrize("kind", [CS, ME])
+def test_an_alias_does_not_overwrite_its_variable(kind: str) -> None:
+    text = description(3).replace(
+        'unit="m/s" start="0"/>', 'unit="m/s" start="0"><Alias name="flow"/></Float64>'
+    )
+    text = text.replace('min="0"/>', 'min="0"><Alias name="loss"/></Float64>')
+    library = f"binaries/{HERE3}/tank.so"
+    path = packed("alias.fmu", {"modelDescription.xml": text, library: binary(3).read_bytes()})
+    fmu = Fmu(path, kind=kind, observe=["flow"], in_process=True)
+    assert fmu.interface.inputs.names == ("inflow", "valve")
+    loop = plain(fmu, flow=1.0, until=1.0)
+    loop.at(0.5, "tank.k", 0.0)
+    run = rt.simulate(loop)
+    assert run["tank.flow"][-1] == 1.0
+    assert run["tank.out_y"][-1] == pytest.approx(exact(0.5, flow=1.0) + 0.5, rel=1e-3)
+
+
+def test_an_fmu_of_fmi_2_is_asked_after_each_step_only_if_it_wants_that() -> None:
+    assert not Fmu(tank(2), kind=ME).interface.completes
+    wants = description(2).replace(' completedIntegratorStepNotNeeded="true"', "")
+    library = f"binaries/{HERE2}/tank.so"
+    files: dict[str, str | bytes] = {
+        "modelDescription.xml": wants,
+        library: binary(2).read_bytes(),
+    }
+    assert Fmu(packed("wants.fmu", files), kind=ME).interface.completes
+
+
+@pytest.mark.parametrize("patience", [0.0, math.nan, math.inf])
+def test_the_timeout_is_a_positive_finite_time(patience: float) -> None:
+    with pytest.raises(ScenarioError, match="give a time > 0 s"):
+        Fmu(tank(2), patience=patience)
 
 
 def test_files_that_are_no_fmu_say_why(tmp_path: Path) -> None:
@@ -277,3 +376,20 @@ def test_files_that_are_no_fmu_say_why(tmp_path: Path) -> None:
         Fmu(tank(2, system="win64"))
     with pytest.raises(UnknownName, match="unknown kind"):
         Fmu(tank(2), kind="cosim")
+
+
+def test_a_binary_that_does_not_load_leaves_the_working_folder() -> None:
+    files: dict[str, str | bytes] = {
+        "modelDescription.xml": description(2),
+        f"binaries/{HERE2}/tank.so": b"text",
+    }
+    here = os.getcwd()
+    with pytest.raises(ModelError, match="cannot load the FMU's binary"):
+        rt.simulate(plain(Fmu(packed("text.fmu", files), in_process=True)))
+    assert os.getcwd() == here
+
+
+@pytest.mark.parametrize("value", [None, "0.5", [], ["a"], -1, math.nan])
+def test_a_value_that_is_no_number_or_out_of_bounds_is_named(value: object) -> None:
+    with pytest.raises(ScenarioError, match="k"):
+        plain(Fmu(tank(2), parameters={"k": value})).build()

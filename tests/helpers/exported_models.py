@@ -102,6 +102,34 @@ class Lander(rt.Plant):
         self.height = 0.0
 
 
+class Crasher(rt.Plant):
+    """A body whose run ends when it reaches the ground; the guard has no reset."""
+
+    height = rt.state("m", 10.0)
+
+    def derivative(self, d: Self) -> None:
+        d.height = -3.0
+
+    @rt.falling(terminal=True)
+    def ground(self) -> float:
+        return self.height
+
+
+class Watched(rt.Plant):
+    """An oscillator whose guard has no reset."""
+
+    place = rt.state("m", 1.0)
+    speed = rt.state("m/s")
+
+    def derivative(self, d: Self) -> None:
+        d.place = self.speed
+        d.speed = -4.0 * self.place
+
+    @rt.rising
+    def upward(self) -> float:
+        return self.place
+
+
 class Rubber(rt.Plant):
     """A ball whose reset leaves the height where it is, slightly under the floor."""
 
@@ -220,6 +248,7 @@ PLANTS: dict[str, tuple[Callable[[], rt.Scenario], str]] = {
     "adaptive": (lambda: alone(Lorenz(), 5, solver="dp54"), "plant"),
     "cradle": (lambda: alone(Cradle(), 3), "plant"),
     "rubber": (lambda: alone(Rubber(), 3), "plant"),
+    "watched": (lambda: alone(Watched(), 4), "plant"),
     "timers": (lambda: alone(Sampled(), 2), "plant"),
     "pid": (lambda: alone(pid(), 5), "plant"),
     "sampled_pid": (lambda: alone(sampled_pid(), 5), "plant"),

@@ -160,7 +160,7 @@ def test_a_result_is_never_overwritten_and_a_changed_file_is_refused(tmp_path: P
             {"conditions": {"latency": 0.1}},
             "latency = 0.1 is not valid; write a list, such as [0.0, 0.1]",
         ),
-        ({"conditions": {"latency": [0.1, 0.1]}}, "has a value twice"),
+        ({"conditions": {"latency": [0.1, 0.1]}}, "contains a value twice"),
         ({"conditions": {"gain": [1.0]}, "settings": {"gain": 2.0}}, "gain is given twice"),
         ({"repetitions": 0}, "whole number >= 1"),
         ({"scenario": ""}, "write the name of a scenario"),

@@ -131,6 +131,18 @@ def test_runs_are_repeatable_and_initial_conditions_vary_in_prepared_runs() -> N
     assert prepared.run().recording().digest() == first
 
 
+def test_a_constant_input_moves_its_control() -> None:
+    def pitch(**inputs: float) -> float:
+        model = plane(FALCON, in_process=True)
+        given = {name: model.trimmed[name] + more for name, more in inputs.items()}
+        out = rt.Scenario("free", until=0.5)
+        out.plant("plane", model, step=0.02, inputs=given)
+        return float(rt.simulate(out)["plane.pitch"][-1])
+
+    assert pitch(elevator=0.0) == pitch()
+    assert pitch(elevator=-0.2) > pitch() + 0.01
+
+
 def test_a_flight_has_no_checkpoints_and_says_so() -> None:
     model = plane(FALCON, in_process=True)
     assert "no checkpoints" in model.interface.limits[0]
@@ -151,6 +163,9 @@ def test_wrong_arguments_are_errors_with_near_names() -> None:
         JsbSim("f16", inputs=["fcs/elevator-cmd-nrom"])
     with pytest.raises(ModelError, match=r"cannot trim c172p at ic/h-sl-ft = 80000"):
         JsbSim("c172p", initial={"ic/h-sl-ft": 80000.0, "ic/vc-kts": 100.0})
+    for wrong in (float("nan"), "fast"):
+        with pytest.raises(ScenarioError, match="of ic/vc-kts is not a finite number"):
+            JsbSim("f16", initial={"ic/vc-kts": wrong})  # type: ignore[dict-item]
     with pytest.raises(UnknownName, match="unknown trim 'best'"):
         JsbSim("f16", trim="best")
     with pytest.raises(ScenarioError, match="alpha is both an input and an output"):

@@ -19,8 +19,8 @@ import rtsim
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "tests/helpers/extension_wheel"
 CHECKS = (
-    "policy", "fault", "latency", "solver", "command", "column", "component", "controller",
-    "together",
+    "policy", "fault", "latency", "medium", "solver", "command", "column", "component",
+    "controller", "together",
 )  # fmt: skip
 
 

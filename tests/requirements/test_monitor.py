@@ -218,6 +218,15 @@ def test_a_condition_that_may_never_be_true_is_not_a_pass() -> None:
     }  # fmt: skip
 
 
+def test_a_formula_without_a_compared_value_is_not_a_pass() -> None:
+    """Before the start of the run is no value, so that the formula is true without a comparison."""
+    monitor = monitor_of("historically[5ns,9ns] a.x < 3", "historically[0ns,9ns] a.x < 3")
+    monitor.track("a", words_of([(0, 0, 0.0), (9, 0, 0.0)]))
+    empty, compared = monitor.look(9)
+    assert (empty.low, empty.outcome) == (np.inf, Outcome.UNDECIDED)
+    assert (compared.low, compared.outcome) == (3.0, Outcome.PASSED)
+
+
 def test_a_violation_has_the_first_time_at_which_the_condition_is_false() -> None:
     monitor = monitor_of("always a.x < 3 and always a.x < 9", "eventually[0ns,5ns] a.x > 9")
     monitor.track("a", words_of([(0, 0, 0.0), (2, 0, 4.0), (4, 0, 0.0), (7, 0, 8.0)]))
@@ -341,7 +350,7 @@ def test_a_monitor_that_fails_does_not_disturb_the_recording(
 def test_a_requirement_that_is_not_evaluated_is_reported_once() -> None:
     said = watched(started("overshoot(a.x, 1) < 3 %", "always a.x < 3"), MARK, MARK)
     assert [one for one in said if "unwatched" in one] == [
-        {"unwatched": {"R0": "a measure needs the whole run"}}
+        {"unwatched": {"R0": "a step measure, such as rise_time, needs the whole run"}}
     ]
     assert [one["name"] for one in said[-1]["watched"]] == ["R1"]
 
@@ -443,8 +452,8 @@ def test_a_requirement_that_is_not_evaluated_is_named_once(stop: bool, tmp_path:
     words += ["--require", "PEAK: max_error(rising.x, 0 m) < 1 m"]
     done = executed(*words, *(["--stop-on-violation"] if stop else ["--pace", "1"]))
     said = (
-        "requirement PEAK is not evaluated during the run, but at its end: a measure needs the "
-        "whole run"
+        "requirement PEAK is not evaluated during the run, but at its end: a step measure, such as "
+        "rise_time, needs the whole run"
     )
     assert done.output.count(said) == 1, done.output
     assert ("; --stop-on-violation does not end the run" in done.output) == stop

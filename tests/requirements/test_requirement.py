@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,19 @@ def test_messages_of_a_copy_are_unknown(recording: Recording) -> None:
     """A message that was sent before the copy begins can arrive at any time."""
     found = verdict(recording.between(1, 4), "always[0, 1] slow.half < 9 m")
     assert found.outcome is Outcome.UNDECIDED
+    later = verdict(recording.between(1, 4), "always[0.3, 1] slow.half < 9 m")
+    assert later.outcome is Outcome.UNDECIDED  # although the copy has messages before 1.3 s
+    assert later.reason.startswith("slow.half is unknown at ")
+
+
+def test_rows_that_a_cut_recording_lost_are_unknown(recording: Recording) -> None:
+    """The file ends with rows of the controller up to 4 s, but has the plant up to 1.5 s only."""
+    plant = recording.up_to(3 * S // 2).tracks["ramp"]
+    cut = replace(recording, tracks={**recording.tracks, "ramp": plant}, truncated="cut off")
+    found = verdict(cut, "always[0, 3] ramp.x < 2 m")
+    assert found.outcome is Outcome.UNDECIDED
+    assert "the recording is incomplete (cut off)" in found.reason
+    assert verdict(cut, "always[0, 1] ramp.x < 2 m").ok
 
 
 class Breaks(Ramp):
@@ -245,7 +259,9 @@ def test_a_replay_keeps_requirements_that_no_longer_fit() -> None:
 
 @pytest.mark.parametrize("given", [3, "x", None, [3], [{"name": "A"}]])
 def test_a_malformed_header_is_an_error_of_the_recording(given: Any) -> None:
-    with pytest.raises(RecordingError, match="the requirements in the header are not valid"):
+    with pytest.raises(
+        RecordingError, match="the requirements in the header of the recording are not valid"
+    ):
         required_by({"requirements": given})
 
 
@@ -265,6 +281,17 @@ def test_a_malformed_header_is_an_error_of_the_recording(given: Any) -> None:
 def test_a_formula_of_any_size_has_an_answer(formula: str, recording: Recording) -> None:
     with suppress(ScenarioError):
         assert isinstance(verdict(recording, formula), RequirementResult)
+
+
+def test_a_formula_that_is_too_deep_for_its_evaluation_is_refused(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("rtsim.requirements.verdict.Evaluation.__call__", deep)
+    with pytest.raises(ScenarioError, match="requirement R: the formula has too many"):
+        verdict(recording, "always ramp.x < 2 m")
 
 
 # -- in a scenario
@@ -332,6 +359,9 @@ def test_names_of_requirements_are_unique() -> None:
         scenario.require("A", "always ramp.x < 3 m")
     scenario.require("A", "always  ramp.x < 2 m", "The same formula.")  # is one requirement
     assert scenario.requirements == (Requirement("A", "always ramp.x < 2 m", "The same formula."),)
+    for wrong in ((3, "a.x < 1"), ("A", None), ("A", "a.x < 1", 3)):
+        with pytest.raises(ScenarioError, match="is not a text; a requirement is NAME: FORMULA"):
+            Requirement(*wrong)
     with pytest.raises(ScenarioError, match="has no name"):
         scenario.require(" ", "always ramp.x < 3 m")
     with pytest.raises(ScenarioError, match="requirement B has no formula; write NAME: FORMULA"):

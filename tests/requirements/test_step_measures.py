@@ -318,6 +318,32 @@ def test_what_the_run_leaves_open_is_an_interval(
     assert bool(found.undecided) == (found.truth[2] < found.truth[3])
 
 
+def test_a_measure_of_the_whole_run_names_the_end_of_the_run() -> None:
+    formula = "max_error(a.x, b.w, before=11) < 9"
+    found = measure(formula, ((0.0, 0.0),), W)
+    assert found.undecided == f"the run ended at 10 s, before {formula} was decided"
+    found = measure("rise_time(a.x, b.w) < 20 s", ((0.0, 0.0),), W)
+    assert found.undecided.startswith("the run ended 9 s after the step at 1 s, before rise_time(")
+
+
+def test_the_verdict_has_the_reason_of_the_measure(recording: Recording) -> None:
+    late = verdict(recording, f"settling_time({STEP}, 5 %, after=5) < 3 s")
+    assert late.reason == "not exercised, because command.wanted has no step"
+    longer = verdict(recording, f"max_error({STEP}, before=20 s) < 9 m")
+    assert longer.reason.startswith("the run ended at 12 s, before max_error(")
+
+
+def test_a_signal_that_was_cut_off_is_measured_up_to_its_last_value() -> None:
+    """The response takes 1 s at least, whatever the missing part contains."""
+    x = ((0.0, 0.0), (2.0, 1.0), (6.0, math.nan))
+    found = measure("settling_time(a.x, b.w, 0.25) < 0.5 s", x, W, complete=False)
+    assert found.truth.tolist() == [-math.inf, -0.5, -1.0, -1.0]
+    found = measure("settling_time(a.x, b.w, 0.25) < 3 s", x, W, complete=False)
+    assert found.truth[2:].tolist() == [-1.0, 1.0]
+    whole = measure("settling_time(a.x, b.w, 0.25) < 0.5 s", x, W)
+    assert whole.truth[2:].tolist() == [-1.0, 1.0]
+
+
 def test_an_unknown_reference_hides_no_step() -> None:
     wanted = ((0.0, 0.0), (1.0, 1.0), (4.0, math.nan), (5.0, 3.0))
     found = measure("rise_time(a.x, b.w) < 9 s", ((0.0, 0.0), (2.0, 1.0)), wanted)
@@ -355,7 +381,7 @@ def test_a_measure_at_its_limit(sign: str, truth: float) -> None:
         ("rise_time(a.x, 3 ft) < 3 s", "cannot compare a.x in m and 3 ft in ft"),
         ("rise_time(a.x, b.w) < 3 m", "3 m must be in s, as rise_time is"),
         ("rise_time(3 m, b.w) < 3 s", "3 m has no signal"),
-        ("rise_time(a.x, b.w) < a.x", "the limit of rise_time is a number"),
+        ("rise_time(a.x, b.w) < a.x", "compare rise_time with a number"),
         ("rise_time(a.x, b.w) == 3 s", "compare rise_time with <, <=, > or >="),
         ("rise_time(a.x, b.w, from=3) < 3 s", "unknown argument from; known: after, before,"),
         ("rise_time(a.x, b.w, min_step=3 ft) < 3 s", "3 ft must be in m"),
@@ -364,7 +390,10 @@ def test_a_measure_at_its_limit(sign: str, truth: float) -> None:
         ("max_error(a.x, b.w, min_step=1 m) < 3 m", "min_step is for rise_time, overshoot and"),
         ("rise_time(a.x, b.w, after=2, after=3) < 3 s", "after is given twice"),
         ("rise_time(a.x, b.w, after=1e300) < 3 s", "1e300 is not below 146 years"),
-        ("rise_time(a.x, b.w, before=2, after=3 s) < 3 s", "before= is before the time after="),
+        (
+            "rise_time(a.x, b.w, before=2, after=3 s) < 3 s",
+            "before= is earlier than the time after=",
+        ),
         ("overshoot(a.x, b.w) < 0.2", "the limit of overshoot is in percent; write % after"),
         ("2 * overshoot(a.x, b.w) < 9 %", "overshoot is a step measure; compare it with a number"),
         ("always overshoot(a.x, b.w) < 9 %", "is about the whole run; write it outside of always"),

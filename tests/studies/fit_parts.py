@@ -69,6 +69,51 @@ class Decay(rt.Plant):
         d.x = -((self.rate) ** 0.5) * self.x
 
 
+class Sensor(rt.Plant):
+    """A signal with an offset and a slow drift."""
+
+    x = rt.state("s")
+    offset = rt.parameter("1", 1)
+    drift = rt.parameter("1", 1)
+    y = rt.output("1")
+    root = rt.output("1")
+
+    def derivative(self, d) -> None:  # type: ignore[no-untyped-def]
+        d.x = 1.0
+
+    def outputs(self) -> None:
+        self.y = self.offset + 1e-7 * self.drift * self.x
+        self.root = self.drift**0.5
+
+
+class Pair(rt.Plant):
+    """An array of two decays."""
+
+    x = rt.state("m", (1, 2))
+    rate = rt.parameter("1/s", 0.5)
+
+    def derivative(self, d) -> None:  # type: ignore[no-untyped-def]
+        for i in range(2):
+            d.x[i] = -self.rate * self.x[i]
+
+
+class Late(rt.Controller):
+    """Reads a signal for the first time after the start."""
+
+    period = 0.1
+    y = rt.input("1")
+    out = rt.output("1")
+
+    def step(self) -> None:
+        self.out = self.y
+
+
+def sensor() -> rt.Scenario:
+    out = rt.Scenario("sensor", until=2)
+    out.plant(Sensor(), step=0.01)
+    return out
+
+
 def decay() -> rt.Scenario:
     out = rt.Scenario("decay", until=2)
     out.plant(Decay(), step=0.02)

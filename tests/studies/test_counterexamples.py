@@ -164,6 +164,9 @@ def test_only_counterexamples_are_overwritten(reference: str, tmp_path: Path) ->
     assert path.read_text() == "mine = 1\n"
     with pytest.raises(ScenarioError, match="cannot write"):
         one.save(tmp_path / "none" / "one.toml")
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(ScenarioError, match=r"cannot read .*folder\.toml"):
+        one.save(tmp_path / "folder.toml")
 
 
 TWICE = """[[input]]

@@ -91,25 +91,61 @@ def test_a_search_without_a_violation_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requirement", "why"),
+    ("requirement", "idle", "why"),
     [
-        ("FAR", "not exercised, because cart.x > 5 m was never true"),
-        ("LATER", "the run ended at 2 s, before the formula was decided"),
+        ("FAR", 20, "20 runs do not exercise it: cart.x > 5 m was never true"),
+        ("LATER", 0, "20 runs leave it undecided: the run ended at 2 s, before the formula was"),
     ],
 )
-def test_runs_that_decide_nothing_are_no_search(requirement: str, why: str) -> None:
+def test_runs_that_decide_nothing_are_no_search(requirement: str, idle: int, why: str) -> None:
     found = search(requirement, inputs={"push": "pieces:2,-0.1,0.1"}, runs=20)
-    assert (found.runs, found.undecided, found.status) == (20, 20, 2)
-    assert f"the search could not decide {requirement}; 20 runs leave it undecided: {why}" in (
-        found.in_words
-    )
+    assert (found.runs, found.undecided, found.not_exercised) == (20, 20, idle)
+    assert found.status == 2
+    assert f"the search could not decide {requirement}; {why}" in found.in_words
+    assert found.to_json()["not_exercised"] == idle
 
 
 def test_one_undecided_run_and_a_formula_without_a_name_in_words() -> None:
     found = search("LATER", inputs={"push": "pieces:2,-0.1,0.1"}, runs=1)
     assert "; 1 run leaves it undecided: " in found.in_words
+    found = search("FAR", inputs={"push": "pieces:2,-0.1,0.1"}, runs=1)
+    assert "; 1 run does not exercise it: " in found.in_words
     with pytest.raises(ScenarioError, match="a formula with a name, such as 'SPEED: always"):
         Study({"cart.x": (0.0, 1.0)}, requirements=["always cart.x < 1 m"])
+
+
+LIGHT = {"cart.mass": [1.0, 10.0]}
+"""With 1 kg, the cart reaches 2.5 m within 2 s; with 10 kg, it reaches 0.25 m."""
+
+
+def test_runs_that_do_not_exercise_the_requirement_leave_the_search_decided() -> None:
+    wanted = "AWAY: always (cart.x > 1 m implies cart.v > 0 m/s)"
+    found = search("AWAY", requirements=[wanted], inputs=None, factors=LIGHT, runs=30, stop=False)
+    assert 0 < found.not_exercised == found.undecided < found.runs
+    assert (found.status, found.outcome) == (0, Outcome.UNDECIDED)
+    assert found.in_words.startswith("no violation of AWAY found in ")
+    assert f"{found.not_exercised} run" in found.problem
+    assert "not exercise it: cart.x > 1 m was never true" in found.problem
+
+
+def test_a_run_that_exercises_the_requirement_and_leaves_it_undecided_is_not_searched() -> None:
+    """The run of the light cart ends too early: its cart is beyond 1 m, and could still turn."""
+    wanted = "TURN: always[0, 1.9] (cart.x < 1 m or eventually[0, 1] cart.v < -9 m/s)"
+    found = search("TURN", requirements=[wanted], inputs=None, factors=LIGHT, runs=30, stop=False)
+    assert 0 < found.undecided < found.runs
+    assert found.not_exercised == 0
+    assert (found.status, found.outcome) == (2, Outcome.UNDECIDED)
+    assert "the search could not decide TURN in each of " in found.in_words
+    assert "leave it undecided: the run ended at 2 s" in found.in_words.replace("leaves", "leave")
+
+
+def test_the_reason_of_an_open_run_comes_before_that_of_idle_runs() -> None:
+    wanted = "TURN: always[0, 1.9] (cart.x > 1 m implies eventually[0, 1] cart.v < -9 m/s)"
+    found = search("TURN", requirements=[wanted], inputs=None, factors=LIGHT, runs=30, stop=False)
+    assert 0 < found.not_exercised < found.undecided == found.runs
+    assert found.status == 2
+    assert "leave it undecided: the run ended at 2 s" in found.problem.replace("leaves", "leave")
+    assert "not exercise it" in found.problem
 
 
 def test_the_condition_of_an_implication_guides_the_search() -> None:
@@ -193,8 +229,8 @@ def test_another_search_does_not_continue_in_the_folder() -> None:
 
 
 def test_the_search_ends_when_its_time_is_over() -> None:
-    design = Search("NEAR", runs=10_000, method="random", seconds=4)
-    study = Study(design=design, requirements=["NEAR: always cart.x < 9 m"], inputs=PUSH_FORCE)
+    design = Search("WIDE", runs=10_000, method="random", seconds=4)
+    study = Study(design=design, requirements=["WIDE: always cart.x < 9 m"], inputs=PUSH_FORCE)
     folder = begin("cart.py", study, Path("runs"))
     pool, times = InProcess(folder.plan.job.to_text()), count(0, 1_000_000_000)
     campaign = Campaign(folder, pool, Tally.of(folder), clock=lambda: next(times))
@@ -237,6 +273,10 @@ def test_a_method_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"settings": {"push.force": 1}}, r"push\.force has an input signal and also a value"),
         ({"inputs": {**PUSH, **PUSH_FORCE}}, r"two input signals drive push\.force"),
         ({"requirements": ["NEAR: always cart.x < 9 m"]}, "two requirements have the name NEAR"),
+        (
+            {"requirements": ["NEAR: always cart.x < 9 m"], "requirement": "NEAR"},
+            "two requirements have the name NEAR",
+        ),
         ({"seconds": math.inf}, r"time of the search 'inf' is not a number"),
         ({"seconds": 1e300}, "time of the search .* exceeds the largest time"),
     ],
@@ -276,6 +316,35 @@ def test_a_study_judges_its_runs_by_the_requirements_of_the_scenario() -> None:
 def test_a_formula_that_is_given_twice_is_one_requirement() -> None:
     formulas = ["NEAR: always abs(cart.x) < 1 m", "NEAR: always  abs(cart.x) < 1 m"]
     assert [one.name for one in Study(requirements=formulas).required] == ["NEAR"]
+
+
+@pytest.mark.parametrize("command", ["start", "search"])
+def test_a_study_does_not_replace_a_requirement_of_the_scenario(command: str) -> None:
+    words = ["study", command, "cart.py", "--factor", "cart.x=range:0,1", "--runs", "5"]
+    words += ["--require", "NEAR: always cart.x < 9 m", "--workers", "0", "-o", "study"]
+    words += ["--requirement", "NEAR"] if command == "search" else []
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert (
+        "declares NEAR as 'always abs(cart.x) < 1.2 m', but the runs are judged by" in done.stderr
+    )
+    assert "give one of the two requirements another name" in done.stderr
+    assert not Path("study").exists()
+
+
+def test_a_run_whose_scenario_declares_another_formula_is_an_error() -> None:
+    """A run judged by the formula of another run would have a false verdict."""
+    formula = '"always abs(cart.x) < 1.2 m"'
+    assert CART.count(formula) == 1
+    Path("cart.py").write_text(CART.replace(formula, 'f"always abs(cart.x) < {1 + friction} m"'))
+    study = Study({"friction": [0.0, 1.0]}, "grid:levels=2")
+    found = summarise(start("cart.py", "study", study))
+    assert found["states"]["error"] == 1
+    assert found.outcome is Outcome.FAILED
+    causes = Folder.open(Path("study")).table("cause").to_pylist()
+    assert any(
+        "or declare a formula that is the same in all runs" in one["cause"] for one in causes
+    )
 
 
 def test_a_requirement_that_no_run_decides_is_not_passed() -> None:
@@ -322,6 +391,11 @@ def test_the_command_without_a_violation(parsed: Any) -> None:
     done = rtsim(*words[2:], "--requirement", "LATER", "--time", "100s")
     assert done.exit_code == 2
     assert "20 runs leave it undecided" in done.stdout
+    words_of = ["--require", "AWAY: always (cart.x > 1 m implies cart.v > 0 m/s)"]
+    words_of += ["--requirement", "AWAY", "--factor", "cart.mass=values:1,10", "--runs", "20"]
+    done = rtsim(*words_of, "--all")
+    assert done.exit_code == 0, done.output
+    assert "not exercise it: cart.x > 1 m was never true" in done.stdout
     done = rtsim(*words, "--time", "soon")
     assert done.exit_code == 2
     assert "write --time 60s" in done.stderr
@@ -336,6 +410,31 @@ def test_force_spares_a_file_that_is_no_counterexample(name: str) -> None:
     assert f"{name} exists and contains no counterexample" in done.stderr
     assert Path(name).read_text() == "# mine\n"
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [
+        ((), "interrupted"),
+        (("-o", "runs"), "interrupted; to continue, type the same command again"),
+    ],
+)
+def test_an_interrupted_command_says_how_to_continue(
+    folder: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Campaign, "_store", interrupted)
+    done = rtsim("--requirement", "NEAR", "--input", "push=pieces:3,-1,1", *folder)
+    assert done.exit_code == 130
+    assert done.stderr.splitlines()[-1].endswith(says)
+
+
+def test_the_runs_of_a_search_are_not_known_in_advance() -> None:
+    study = Study({"cart.x": (0.0, 1.0)}, Search("NEAR"), requirements=["NEAR: always cart.x < 1"])
+    with pytest.raises(ScenarioError, match="a search chooses each run from the results"):
+        study.sampled.points(study.space, 0, 1)
 
 
 def test_an_option_that_is_given_twice_is_refused() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fit_parts import decay, falling, mass, motor, noisy
+from fit_parts import Late, Mass, Pair, decay, falling, mass, motor, noisy, sensor
 from scipy.stats import binom
 
 import rtsim as rt
@@ -24,6 +25,15 @@ MOTOR = (motor, {"motor.gain": 4.2, "motor.lag": 0.4}, {"motor.speed": 0.3})
 FALLING = (falling, {"falling.drag": 0.35, "falling.height": 2.1}, {"falling.height": 0.01})
 Case = tuple[Callable[[], rt.Scenario], dict[str, float], dict[str, float]]
 HERE = str(Path(__file__).with_name("fit_parts.py"))
+
+
+def written(folder: Path, columns: dict[str, Any], time: Any) -> Path:
+    """Write a CSV file; NaN gives an empty cell."""
+    path = folder / "bench.csv"
+    rows = zip(time, *columns.values(), strict=True)
+    cells = (",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in rows)
+    path.write_text("\n".join([",".join(["time", *columns]), *cells, ""]))
+    return path
 
 
 def hits(case: Case, tries: int) -> dict[str, int]:
@@ -89,6 +99,9 @@ def test_a_value_without_effect_is_named_beside_a_determined_one() -> None:
 def test_a_wrong_model_and_a_bound_are_reported() -> None:
     data = noisy(motor(), {"motor.gain": 4.2, "motor.lag": 0.4}, {"motor.speed": 0.05}, 1)
     found = fit(motor(), data, {"motor.gain": "range:3,3.4"})
+    assert (found.status, found.result) == (0, "at a bound")
+    assert found["motor.gain"].at_bound
+    assert np.isnan([found["motor.gain"].low, found["motor.gain"].error]).all()
     said = "; ".join(found.warnings)
     assert "motor.gain is at the bound 3.4 of its range" in said
     assert "the residuals of motor.speed are not independent" in said
@@ -106,6 +119,133 @@ def test_a_value_that_the_data_hardly_determine_is_named() -> None:
     found = fit(motor(), data, ["motor.lag"])
     assert found.status == 1
     assert "the data hardly determine motor.lag" in found.warnings[0]
+
+
+def test_a_start_far_from_the_value_does_not_make_the_value_undetermined() -> None:
+    made = sensor()
+    made.set("sensor.offset", 1e-3)
+    found = fit(made, noisy(sensor(), {}, {"sensor.y": 1.0}, 1), ["sensor.offset"])
+    assert (found.result, found.warnings) == ("determined", ())
+    assert found["sensor.offset"].low < 1.0 < found["sensor.offset"].high
+
+
+def test_a_parameter_with_a_small_effect_has_an_interval() -> None:
+    noise = 1e-9
+    data = noisy(sensor(), {"sensor.offset": 1.2, "sensor.drift": 1.5}, {"sensor.y": noise}, 1)
+    found = fit(sensor(), data, ["sensor.offset", "sensor.drift"])
+    n, t = data.time.size, data.time
+    exact = noise / 1e-7 / np.sqrt(n * np.var(t))  # of a straight line
+    assert found["sensor.drift"].error == pytest.approx(exact, rel=0.2)
+
+
+def test_a_signal_without_a_value_at_a_measured_time_is_named() -> None:
+    made = sensor()
+    made.controller("reader", Late(), offset=0.1, inputs={"y": "sensor.y"})
+    data = noisy(made, {}, {"sensor.y": 0.1}, 1)
+    data = Measurements("data", data.time, {"reader.y": data.signals["sensor.y"]})
+    with pytest.raises(ModelError, match=r"reader\.y is not finite at 0 s .* sensor\.offset = 1"):
+        fit(made, data, ["sensor.offset"], signals=["reader.y"])
+
+
+def test_arrays_are_compared_by_element(tmp_path: Path) -> None:
+    def pair() -> rt.Scenario:
+        out = rt.Scenario("pair", until=1)
+        out.plant(Pair(), step=0.05)
+        return out
+
+    made = pair()
+    made.set("pair.rate", 0.8)
+    run = rt.simulate(made)
+    assert set(fit(pair(), run.recording(), ["pair.rate"]).noise) == {"pair.x_0", "pair.x_1"}
+    path = written(tmp_path, {"pair.x_1 [m]": run["pair.x"][:, 1]}, run.time)
+    assert fit(pair(), path, ["pair.rate"])["pair.rate"].value == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [("rpm", "in rpm in .* but in rad/s"), ("m/s", "in m/s"), ("-", ""), ("rad/s", "")],
+)
+def test_units_of_columns_are_those_of_the_signals(tmp_path: Path, unit: str, said: str) -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
+    path = written(tmp_path, {f"motor.speed [{unit}]": data.signals["motor.speed"]}, data.time)
+    if not said:
+        assert fit(motor(), path, ["motor.gain"]).parameters
+        return
+    with pytest.raises(ScenarioError, match=said):
+        fit(motor(), path, ["motor.gain"])
+
+
+def test_units_of_inputs_and_of_recordings_are_compared_too(tmp_path: Path) -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
+    columns = {"motor.speed": data.signals["motor.speed"], "drive.voltage [mV]": data.time}
+    with pytest.raises(ScenarioError, match=r"drive\.voltage is in mV .* but in V"):
+        fit(
+            motor(), written(tmp_path, columns, data.time), ["motor.gain"], inputs=["drive.voltage"]
+        )
+    other = rt.Scenario("other", until=1)
+    other.source("motor", rt.Signals("speed [rpm] = 1"))
+    other.plant(Mass(), step=0.1)
+    with pytest.raises(ScenarioError, match=r"motor\.speed is in rpm"):
+        fit(motor(), rt.simulate(other).recording(), ["motor.gain"])
+
+
+def test_missing_values_of_an_input_are_left_out(tmp_path: Path) -> None:
+    data = noisy(motor(), MOTOR[1], {"motor.speed": 0.1}, 2)
+    volts = np.select([data.time < 0.5, data.time < 1.2], [1.0, -2.0], 3.0)
+    volts[[10, 11, 80]] = np.nan
+    columns = {"motor.speed": data.signals["motor.speed"], "drive.voltage": volts}
+    path = written(tmp_path, columns, data.time)
+    found = fit(motor(), path, list(MOTOR[1]), inputs=["drive.voltage"])
+    assert found["motor.gain"].value == pytest.approx(4.2, rel=0.02)
+    columns["drive.voltage"] = np.full(volts.size, np.nan)
+    with pytest.raises(ScenarioError, match=r"no value of the input drive\.voltage"):
+        fit(
+            motor(), written(tmp_path, columns, data.time), ["motor.gain"], inputs=["drive.voltage"]
+        )
+
+
+def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
+    speed = data.signals["motor.speed"]
+    path = written(tmp_path, {"motor.speed": speed, "motor.sped": speed}, data.time)
+    assert fit(motor(), path, ["motor.gain"]).unused == ("motor.sped",)
+    arguments = [f"{HERE}:motor", "--to", str(path), "--vary", "motor.gain"]
+    assert "not used: motor.sped" in CliRunner().invoke(command, arguments).output
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("range:-2,-1", "is outside of the declared bounds, 0.001 to inf"),
+        ("range:2,1", "is empty or not finite"),
+        ("0.5", "needs a range: motor.lag=range:LOW,HIGH"),
+    ],
+)
+def test_wrong_ranges_are_errors(given: str, said: str) -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
+    with pytest.raises(ScenarioError, match=said):
+        fit(motor(), data, {"motor.lag": given})
+
+
+def test_an_end_before_the_last_measurement_is_an_error() -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
+    with pytest.raises(ScenarioError, match="until 1 s is before the last measurement at 2 s"):
+        fit(motor(), data, ["motor.gain"], until=1)
+
+
+def test_strict_makes_a_warning_an_exit_status(tmp_path: Path) -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 7)
+    path = written(tmp_path, {"motor.speed": data.signals["motor.speed"]}, data.time)
+    arguments = [f"{HERE}:motor", "--to", str(path), "--vary", "motor.gain=range:1,3",
+                 "--until", "2", "--json"]  # fmt: skip
+    plain = CliRunner().invoke(command, arguments)
+    assert (plain.exit_code, json.loads(plain.output)["result"]) == (0, "at a bound")
+    strict = CliRunner().invoke(command, [*arguments, "--strict"])
+    assert strict.exit_code == 1
+    found = json.loads(strict.output)
+    assert found["outcome"] == "failed"
+    assert "motor.gain is at the bound 3" in found["why"]
+    assert found["parameters"][0]["low"] is None
 
 
 def test_measured_inputs_drive_the_sources(tmp_path: Path) -> None:
@@ -131,7 +271,7 @@ def test_arguments_of_the_scenario_can_vary() -> None:
     data = noisy(late(2.3), {}, {"falling.height": 0.01}, 5)
     found = fit(late, data, {"start": (1.0, 3.0)})
     assert abs(found["start"].value - 2.3) < 4 * found["start"].error < 0.01
-    with pytest.raises(ScenarioError, match=r"start is an argument.*range:LOW,HIGH"):
+    with pytest.raises(ScenarioError, match=r"without a component is an argument.*range:LOW,HIGH$"):
         fit(late, data, ["start"])
 
 
@@ -140,11 +280,17 @@ def test_arguments_of_the_scenario_can_vary() -> None:
     [
         ("time,motor.speed\n0,1\n1\n", "line 3 has 1 values; the header has 2"),
         ("time,motor.speed\n0,1\n1,x\n", "line 3: 'x' is not a number"),
+        ("time,motor.speed\n\n0,1\n1,x\n", "line 4: 'x' is not a number"),
+        ("time,motor.speed\n0,1\n1,inf\n", "line 3: 'inf' is not finite"),
+        ("time,motor.speed,motor.speed\n0,1,1\n", "two columns with the name motor.speed"),
         ("time,motor.speed\n1,1\n0,2\n", "in ascending order"),
         ("when,motor.speed\n1,1\n", "needs one column with the times"),
         ("time [ms],motor.speed\n1,1\n2,2\n", "the times are in ms; give them in s"),
         ("time,motor.speed\n", "has no rows"),
         ("time,other\n0,1\n1,1\n", r"contains no signal of a plant.*motor\.speed"),
+        ("time,motor.speed\n0,\n1,nan\n", r"contains no value of motor\.speed"),
+        ("time;motor.speed [rad/s];x [m]\n0;1;1\n", "separate the titles by commas"),
+        ("time,motor.speed [rpm]\n0,1\n1,1\n", r"motor\.speed is in rpm in .*, but in rad/s"),
         ("time,motor.speed\n0,1\n1,1\n", "2 values of motor.speed, too few for 2"),
     ],
 )
@@ -161,6 +307,8 @@ def test_wrong_names_are_errors() -> None:
     data = noisy(motor(), {}, {"motor.speed": 0.1}, 1)
     with pytest.raises(UnknownName, match=r"gian.*gain"):
         fit(motor(), data, ["motor.gian"])
+    with pytest.raises(ScenarioError, match=r"or write --vary motor\.gain$"):
+        fit(motor(), data, ["gain"])
     with pytest.raises(UnknownName, match=r"motor\.current"):
         fit(motor(), data, ["motor.gain"], signals=["motor.current"])
 

@@ -89,7 +89,9 @@ def study():
 
 
 @pytest.fixture
-def file(empty_project: Path) -> str:
+def file(empty_project: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A scenario file.  On a slow machine as well, a study writes its rows at its end only."""
+    monkeypatch.setattr("rtsim.studies.folder._SHORTEST_NS", 3600 * 10**9)
     (empty_project / "modes.py").write_text(SCENARIO)
     return "modes.py"
 

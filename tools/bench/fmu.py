@@ -1,14 +1,18 @@
 """The F-16 as FMU at 200 Hz: a step of its plant, beside the native plant and FMPy's own step.
 
-All contenders take the same steps of RK4 from NASA's case 11.  A step of a plant is what the loop
-does in each tag: ``propagate`` and ``commit``.  FMPy's step sets the inputs, calls ``fmi3DoStep``
-and gets the outputs, as ``fmpy.simulate_fmu`` does.
+All contenders take the same steps of RK4 from NASA's case 11.  *In a run* is a run without a
+recording, divided by its number of steps: all that rtsim does in a step.  *A call* is what the
+interpreter does with the plant in each tag: ``propagate`` and ``commit``; in real time, the FMU
+also keeps its state before each step.  FMPy's step sets the inputs, calls ``fmi3DoStep`` and gets
+the outputs, as ``fmpy.simulate_fmu`` does.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from rtsim.fmi.exporting import export_fmu
 from rtsim.fmi.object_code import this_system
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import case
+from rtsim.runs import Simulation
 from rtsim.scenario.scenario import Scenario
 from tools.bench.results import Result, Row
 from tools.bench.turns import in_turns, median_ratio, spread
@@ -47,15 +52,28 @@ def _imported(path: Path, in_process: bool) -> Scenario:
     return out
 
 
+def _running(run: Simulation, count: int) -> Callable[[], float]:
+    """Part of a run: steps of the plant, without a recording."""
+
+    def contender() -> float:
+        began = stopwatch()
+        run.advance(count * STEP_S)
+        return (stopwatch() - began) / count
+
+    return contender
+
+
 def _stepping(plant: RunningPlant, count: int) -> Callable[[], float]:
-    def run() -> float:
+    """Single steps of a plant, as the interpreter takes them."""
+
+    def contender() -> float:
         began = stopwatch()
         for _ in range(count):
             plant.propagate(NEVER.ns)
             plant.commit()
         return (stopwatch() - began) / count
 
-    return run
+    return contender
 
 
 def _fmpy(path: Path, count: int) -> Callable[[], float]:
@@ -96,30 +114,49 @@ def run(quick: bool) -> Result:
             export_fmu(_native(), path, plant="f16", systems=[this_system()])
         except ScenarioError as error:
             return Result("fmu", title, skipped=str(error))
-        built = [_native().build(), _imported(path, True).build(), _imported(path, False).build()]
-        native, inside, beside = (system.plants[0] for system in built)
-        try:
-            ns = in_turns(
-                {
-                    "native": _stepping(native, count),
-                    "FMU": _stepping(inside, count),
-                    "FMPy": _fmpy(path, count),
-                    "process": _stepping(beside, count),
-                },
-                rounds,
-            )
-        finally:
-            for system in built:
-                system.close()
-    ratios = {name: median_ratio(ns["FMU"], ns[name]) for name in ("native", "FMPy")}
-    rows = (
-        Row("the native plant", spread(ns["native"])),
-        Row("the FMU in the process, against the native plant",
-            {**spread(ns["FMU"]), "ratio [x]": ratios["native"]},
-            f"<= {AGAINST_NATIVE:g} x", ratios["native"] <= AGAINST_NATIVE),
-        Row("the FMU in the process, against FMPy's own step", {"ratio [x]": ratios["FMPy"]},
-            f"<= {AGAINST_FMPY:g} x", ratios["FMPy"] <= AGAINST_FMPY),
+        with ExitStack() as stack:
+            ns = in_turns(_contenders(path, count, stack), rounds)
+    return Result("fmu", title, _rows(ns))
+
+
+def _contenders(path: Path, count: int, stack: ExitStack) -> dict[str, Callable[[], float]]:
+    found: dict[str, Callable[[], float]] = {}
+    for name, make in (
+        ("native", _native),
+        ("FMU", partial(_imported, path, True)),
+        ("process", partial(_imported, path, False)),
+    ):
+        run = stack.enter_context(Simulation(make(), record=False, engine="compiled"))
+        found[name] = _running(run, count)
+        system = make().build()
+        stack.callback(system.close)
+        found[f"{name} call"] = _stepping(system.plants[0], count)
+    system = _imported(path, True).build()
+    stack.callback(system.close)
+    system.plants[0].begin_run(lambda: None, paced=True)
+    found["kept call"] = _stepping(system.plants[0], count)
+    found["FMPy"] = _fmpy(path, count)
+    return found
+
+
+def _rows(ns: Mapping[str, Sequence[float]]) -> tuple[Row, ...]:
+    def against(name: str, other: str) -> dict[str, float | None]:
+        return {**spread(ns[name]), "ratio [x]": median_ratio(ns[name], ns[other])}
+
+    native, fmpy = (median_ratio(ns["FMU"], ns[name]) for name in ("native", "FMPy"))
+    return (
+        Row("in a run: the native plant", spread(ns["native"])),
+        Row("in a run: the FMU in the process, against the native plant", against("FMU", "native"),
+            f"<= {AGAINST_NATIVE:g} x", native <= AGAINST_NATIVE),
+        Row("in a run: the FMU in the process, against FMPy's own step", {"ratio [x]": fmpy},
+            f"<= {AGAINST_FMPY:g} x", fmpy <= AGAINST_FMPY),
         Row("FMPy's own step", spread(ns["FMPy"])),
-        Row("the FMU in a process of its own", spread(ns["process"])),
+        Row("in a run: the FMU in a process of its own, against FMPy's own step",
+            against("process", "FMPy")),
+        Row("a call: the native plant", spread(ns["native call"])),
+        Row("a call: the FMU in the process, against the native plant",
+            against("FMU call", "native call")),
+        Row("a call in real time: the FMU in the process, against the native plant",
+            against("kept call", "native call")),
+        Row("a call: the FMU in a process of its own", spread(ns["process call"])),
     )  # fmt: skip
-    return Result("fmu", title, rows)

@@ -1,4 +1,4 @@
-"""Five Arduino controllers, each with its reference controller and its plant or inputs.
+"""Five Arduino controllers, each with a reference controller and a plant.
 
 ``motor``: the class ``Regulator`` holds a speed.  ``room``: ``thermostat.ino`` heats a room.
 ``lamp``: ``button.ino`` switches a lamp.  ``knob``: ``dimmer.ino`` dims a lamp.  ``commands``:
@@ -13,7 +13,7 @@ import rtsim as rt
 
 
 class Motor(rt.Plant):
-    """The speed follows the voltage with a time constant."""
+    """A motor whose speed follows the voltage with a time constant."""
 
     speed = rt.state("rad/s")
     voltage = rt.input("V")
@@ -23,7 +23,7 @@ class Motor(rt.Plant):
 
 
 class Regulator(rt.Controller):
-    """Reference controller, which computes a command at each step and skips none."""
+    """Reference controller, which computes a command in each step."""
 
     setpoint = rt.input("rad/s")
     speed = rt.input("rad/s")
@@ -39,7 +39,7 @@ class Regulator(rt.Controller):
 
 
 def motor(setpoint: float = 100.0, until: float = 3.0) -> rt.Scenario:
-    """Return a scenario in which the wanted speed steps to ``setpoint`` (rad/s) at 0.1 s."""
+    """Return a scenario in which the wanted speed changes to ``setpoint`` (rad/s) at 0.1 s."""
     loop = rt.Scenario("motor", until=until)
     motor = loop.plant(Motor(), step=0.002)
     wanted = loop.source("wanted", rt.Signals("speed [rad/s]"))
@@ -52,7 +52,7 @@ def motor(setpoint: float = 100.0, until: float = 3.0) -> rt.Scenario:
 
 
 class Room(rt.Plant):
-    """A room that loses its heat to the outside, and a sensor of its temperature."""
+    """A room that loses heat to the outside, with a temperature sensor."""
 
     temperature = rt.state("degC", 15)
     heater = rt.input()
@@ -117,7 +117,7 @@ class Button(rt.Controller):
 
 
 def lamp(until: float = 1.0) -> rt.Scenario:
-    """Return a scenario in which a button is pressed twice, and bounces twice for 20 ms."""
+    """Return a scenario with two presses of a button that bounces for 20 ms."""
     out = rt.Scenario("lamp", until=until)
     finger = out.source("finger", rt.Signals(rt.Signal("level", "1", initial=1.0)))
     for time in (0.1, 0.2, 0.5, 0.7):
@@ -130,7 +130,7 @@ def lamp(until: float = 1.0) -> rt.Scenario:
 
 
 class Dimmer(rt.Controller):
-    """Computes the mean of eight counts, and maps it to the duty cycle of the lamp."""
+    """Controller that averages eight ADC counts, and maps the average to a duty cycle."""
 
     knob = rt.input("V")
     lamp = rt.output("V")
@@ -178,7 +178,7 @@ class Console(rt.Controller):
 
 
 def commands(until: float = 1.0) -> rt.Scenario:
-    """Return a scenario that sends four commands, one byte in each element of ``received``."""
+    """Return a scenario that sends four commands over the serial line."""
     out = rt.Scenario("commands", until=until)
     line = out.source("line", rt.Signals(rt.Signal("bytes", "1", shape=(5,))))
     for time, text in ((0.1, "s120\n"), (0.3, "?"), (0.5, "s999\n"), (0.7, "?")):

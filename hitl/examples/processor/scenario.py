@@ -1,8 +1,8 @@
-"""Four small controllers whose errors show only on the target processor.
+"""Four small controllers with errors that only the target processor shows.
 
 Each function returns a scenario with a reference controller.  ``level``: a ``double`` has only 32
-bits.  ``position``: a ``float32`` is too coarse for degrees.  ``busy``: a step takes longer than
-its period.  ``deep``: the stack overflows into the static data.
+bits. ``position``: a ``float32`` is too coarse for degrees. In ``busy``, a step takes longer than
+its period. In ``deep``, the stack overflows into the static data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Level(rt.Controller):
 
 
 def level(rate: float = 1e-5, until: float = 0.5) -> rt.Scenario:
-    """Return a scenario that integrates ``rate`` (1/s) in steps too small for a float32."""
+    """Return a scenario that integrates ``rate`` (1/s) in steps that are too small for float32."""
     out = rt.Scenario("level", until=until)
     level = out.controller(Level(), period="1/200")
     out.connect(rate, level.rate)
@@ -58,7 +58,7 @@ class Position(rt.Controller):
 
 
 def position(until: float = 0.2) -> rt.Scenario:
-    """Return a scenario that measures the distance of a runner, who moves 0.1 m north per step."""
+    """Return a scenario that measures the distance of a runner, who moves 0.1 m per step."""
     out = rt.Scenario("position", until=until)
     runner = out.plant(Runner(), step=0.01)
     position = out.controller(Position(), period="1/100")
@@ -98,7 +98,7 @@ class Deep(rt.Controller):
 
 
 def deep(deepest: int = 100, until: float = 0.24) -> rt.Scenario:
-    """Return a scenario whose recursion gets four calls deeper in each step, up to ``deepest``."""
+    """Return a scenario whose recursion becomes deeper in each step."""
     out = rt.Scenario("deep", until=until)
     wanted = out.source("wanted", rt.Signals("depth [1]"))
     for step in range(deepest // 4):

@@ -1,4 +1,4 @@
-"""A motor with a flywheel that turns in both directions, and its reference controller."""
+"""A motor with a flywheel that turns in both directions, with its reference controller."""
 
 from pathlib import Path
 from typing import Self
@@ -10,7 +10,7 @@ LIMIT = 12.0  # V
 
 
 class Motor(rt.Plant):
-    """The speed follows the voltage with a time constant."""
+    """A motor whose speed follows the voltage with a time constant."""
 
     speed = rt.state("rad/s")
     voltage = rt.input("V")
@@ -22,9 +22,9 @@ class Motor(rt.Plant):
 
 
 class Regulator(rt.Controller):
-    """PI controller with an integral for each direction.
+    """PI controller with one integral for each direction.
 
-    The controller does not integrate while its command is at the limit.
+    At the limit of the command, the controller does not integrate.
     """
 
     setpoint = rt.input("rad/s")
@@ -72,7 +72,7 @@ def scenario(setpoint: float = 100.0, until: float = 8.0) -> rt.Scenario:
 
 
 def in_c(setpoint: float = 100.0, until: float = 8.0) -> rt.Scenario:
-    """The same, with the controller in C in this process, for many runs."""
+    """The same scenario with the controller in C in this process, for many runs."""
     from hitl.controllers import InProcess
 
     loop = scenario(setpoint, until)

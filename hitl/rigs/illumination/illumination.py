@@ -1,4 +1,4 @@
-"""Plant and reference controller of a room whose lamp is switched on in the dark."""
+"""A room whose lamp is switched on in the dark, with its reference controller."""
 
 import math
 from typing import Self
@@ -34,7 +34,7 @@ class Room(rt.Plant):
 
 
 class Switch(rt.Controller):
-    """A controller that turns the lamp on below ``dark`` and off above ``bright``."""
+    """A controller that switches the lamp on below ``dark`` and off above ``bright``."""
 
     light = rt.input("lx")
     lamp = rt.output()
@@ -62,7 +62,7 @@ class Switch(rt.Controller):
 
 
 def scenario(until: float = 2.4) -> rt.Scenario:
-    """Return a scenario of one day, with the shutter nearly closed for 0.2 s before noon."""
+    """Return a scenario of one day, with the shutter almost closed for 0.2 s before noon."""
     loop = rt.Scenario("illumination", until=until)
     shutter = loop.source("shutter", rt.Signals(rt.Signal("open", "1", initial=1.0)))
     loop.at(0.6, shutter.open, 0.1)

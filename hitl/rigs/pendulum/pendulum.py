@@ -1,4 +1,4 @@
-"""An inverted pendulum with a motor at its pivot: the plant, and the reference controller."""
+"""An inverted pendulum with a motor at its pivot, and its reference controller."""
 
 import math
 from typing import Self
@@ -33,7 +33,7 @@ class Pendulum(rt.Plant):
 
 
 class Balance(rt.Controller):
-    """A controller that estimates the angle from rate and tilt, and drives it to 0."""
+    """A controller that estimates the angle from rate and tilt, and controls it to 0."""
 
     rate = rt.input("rad/s")
     tilt = rt.input("g")

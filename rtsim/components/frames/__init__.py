@@ -1,11 +1,10 @@
-"""Frames: the bytes of one message on a bus or a network, and their description.
+"""Frames on buses and networks, and their descriptions.
 
-A codec (:class:`FrameCodec`) turns signals into the bytes of a frame and back.  A DBC file
-describes the frames of a CAN bus (:mod:`rtsim.components.frames.dbc`). A TOML file describes
-datagrams (:mod:`rtsim.components.frames.struct_codec`).
+A codec (``FrameCodec``) converts signals to the bytes of a frame, and back. A DBC file describes
+frames of a CAN bus (``rtsim.components.frames.dbc``). A TOML file describes datagrams
+(:mod:`rtsim.components.frames.struct_codec`).
 
-The suffix of a file decides which reader describes its frames; other packages add a kind of file by
-the entry point ``rtsim.frame_files``.
+Other packages add kinds of files through the entry point ``rtsim.frame_files``.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ FRAME_FILES: ExtensionPoint[Reader] = ExtensionPoint(
 
 
 def read_frames(path: str | Path, overflow: str = OVERFLOW[0]) -> Frames:
-    """Return the codecs of all frames that the file ``path`` describes.
+    """Return the codecs of all frames in a file.
 
-    ``overflow``: action for a value outside the range of its raw type: ``"error"``, or
-    ``"saturate"`` to send the nearest value in the range. Raises :class:`ScenarioError`.
+    ``overflow`` determines the action for a value out of range: ``"error"``, or ``"saturate"`` to
+    send the nearest value. Raises :class:`ScenarioError`.
     """
     path = Path(path)
     if overflow not in OVERFLOW:
@@ -62,7 +61,7 @@ def read_frames(path: str | Path, overflow: str = OVERFLOW[0]) -> Frames:
 
 
 class Frames(Mapping[str, FrameCodec]):
-    """The codecs of one file, by the names of the frames; an unknown name is an error."""
+    """The codecs of a file, by the names of the frames."""
 
     def __init__(self, path: Path, codecs: Mapping[str, FrameCodec]) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The contract of frames and of their codecs; ``check_frame_codec`` checks a codec."""
+"""The interface of frames and codecs, which ``check_frame_codec`` checks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OVERFLOW = ("error", "saturate")
 
 
 class FrameError(RtsimError):
-    """A frame is malformed, or a value does not fit into a frame."""
+    """A frame is malformed, or a value cannot be sent in a frame."""
 
 
 class Frame(NamedTuple):
-    """One frame on a bus, or one datagram."""
+    """A frame on a bus, or a datagram."""
 
     data: bytes
     identifier: int = 0
@@ -31,14 +31,14 @@ class Frame(NamedTuple):
 
 
 class FrameCodec(Protocol):
-    """One kind of frame: its name, its identifier, its signals and its bytes."""
+    """A kind of frame, with name, identifier, signals and bytes."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def signals(self) -> Signals:
-        """The signals that frames of this kind can carry; each is a scalar or an array."""
+        """The signals in frames of this kind: scalars and arrays."""
         ...
 
     @property
@@ -54,35 +54,35 @@ class FrameCodec(Protocol):
 
     @property
     def period_ns(self) -> int:
-        """Period of the frame, ns; 0 if the description of the frame states none."""
+        """Period of the frame (ns), or 0 if unknown."""
         ...
 
     def encode(self, values: Vector) -> bytes:
-        """Return the bytes of the frame with ``values`` (n,), rounded to the nearest raw value.
+        """Return the bytes of a frame with ``values`` (n,), rounded to raw numbers.
 
-        Raises :class:`FrameError` for a value that is not finite or that the frame cannot hold.
+        Raises ``FrameError`` for a value that is not finite or out of range.
         """
         ...
 
     def decode(self, data: bytes, into: Vector) -> None:
-        """Write the frame's values to ``into`` (n,), and leave all other elements unchanged.
+        """Write the values in a frame to ``into`` (n,).
 
-        Raises :class:`FrameError` for a malformed frame; ``into`` is then unchanged.
+        After a ``FrameError`` for a malformed frame, ``into`` is unchanged.
         """
         ...
 
 
 @runtime_checkable
 class StampedCodec(FrameCodec, Protocol):
-    """A codec whose frames contain the simulated time at which they are sent."""
+    """A codec whose frames contain the simulated time."""
 
     def encode_at(self, ns: int, values: Vector) -> bytes:
-        """Return the bytes of a frame sent at ``ns``; see :meth:`FrameCodec.encode`."""
+        """Return the bytes of a frame that is sent at the time ``ns``."""
         ...
 
 
 def check_identifiers(path: Path, codecs: Iterable[FrameCodec]) -> None:
-    """Raise :class:`ScenarioError` if two frames of the file ``path`` have one identifier."""
+    """Raise ``ScenarioError`` for two frames with the same identifier."""
     known: dict[tuple[int, bool], str] = {}
     for codec in codecs:
         key = codec.identifier, codec.extended
@@ -95,7 +95,7 @@ def check_identifiers(path: Path, codecs: Iterable[FrameCodec]) -> None:
 
 
 def hexadecimal(identifier: int, extended: bool) -> str:
-    """Return an identifier as hexadecimal text: 8 digits if it has 29 bits, 3 digits otherwise."""
+    """Return an identifier as hexadecimal text with 3 or 8 digits."""
     return f"0x{identifier:08x}" if extended else f"0x{identifier:03x}"
 
 
@@ -107,7 +107,7 @@ EXACT_BITS = 53
 
 @dataclass(frozen=True)
 class RawType:
-    """The raw type of one number of a frame, and its scale.
+    """The raw type of a number in a frame, with its scale.
 
     ``float_bits`` is 32 or 64 for a raw float and 0 for a raw integer from ``low`` to ``high``.
     Raises :class:`ScenarioError` for a scale that is 0 or not finite.
@@ -135,7 +135,7 @@ class RawType:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the greatest possible value; both are infinite for a raw float."""
+        """The least and the greatest possible value."""
         if self.float_bits:
             return -math.inf, math.inf
         ends = self.value(self.low), self.value(self.high)
@@ -145,10 +145,10 @@ class RawType:
         return raw * self.scale + self.bias
 
     def raw(self, value: float) -> int | float:
-        """Return the raw number that is nearest to ``value``.
+        """Return the raw number nearest to ``value``.
 
-        Raises :class:`FrameError` if the value is not finite, or if the frame cannot hold the
-        value and ``overflow`` is ``"error"``.
+        Raises ``FrameError`` for a value that is not finite or, with ``overflow="error"``, out of
+        range.
         """
         if not math.isfinite(value):
             raise FrameError(f"{self.name} is {value}; a frame carries finite values only")

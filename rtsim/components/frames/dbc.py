@@ -1,7 +1,7 @@
 """Read descriptions of CAN frames from a DBC file, with the package cantools.
 
-Only this module uses cantools, which places the bits of raw numbers. rtsim applies the scales and
-limits, so that encoding and decoding do not change a value that a raw number represents exactly.
+cantools places the bits of raw numbers. rtsim applies scales and limits, so that exact values stay
+exact.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NOT_SENT = "VECTOR__INDEPENDENT_SIG_MSG"
 
 
 class DbcCodec:
-    """The codec of one message of a DBC file.
+    """The codec of a message in a DBC file.
 
-    Its signals are those of all multiplexers. The values of the multiplexers select the signals
-    that a frame carries. Signals that the sender does not set keep their initial value.
+    Its signals are those of all multiplexers. Multiplexers determine which signals a frame
+    contains. All other signals keep their values.
     """
 
     def __init__(self, message: Any, overflow: str, source: str) -> None:
@@ -70,7 +70,6 @@ class DbcCodec:
             raise FrameError(f"frame {self.name}: {error}") from None
 
     def _sent(self, at: int, values: Vector, known: dict[int, Any]) -> bool:
-        """Return whether the frame carries signal ``at``; ``known`` caches multiplexer values."""
         chosen = self._chosen_by[at]
         if chosen is None:
             return True
@@ -116,12 +115,12 @@ class DbcCodec:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        """Return a short text that identifies the message by its name and the file's hash."""
+        """Return a text with the name of the message and the hash of the file."""
         return f"DbcCodec({self.name}, {self._source})"
 
 
 def read_dbc(path: Path, overflow: str = "error") -> dict[str, DbcCodec]:
-    """Return the codecs of all messages of the DBC file ``path``, by their names.
+    """Return the codecs of all messages in a DBC file, by name.
 
     Raises :class:`ScenarioError` if the file is not a DBC file.
     """

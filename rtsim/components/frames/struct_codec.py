@@ -1,4 +1,4 @@
-"""Frames that a TOML file describes field by field, such as datagrams.
+"""Frames that a TOML file describes, such as datagrams.
 
 ::
 
@@ -80,8 +80,6 @@ _FILE = table(_FRAME, "a table [NAME] with a table [NAME.fields]")
 
 @dataclass(frozen=True)
 class _Field:
-    """A field of ``count`` numbers of one raw type, all equal to ``value`` if it is given."""
-
     raw: RawType | None
     """None for padding."""
     count: int
@@ -90,9 +88,9 @@ class _Field:
 
 
 class StructCodec:
-    """The codec of one frame of a TOML file.
+    """The codec of a frame in a TOML file.
 
-    A received frame must contain the constant values that the TOML file defines.
+    A received frame must contain the declared constants.
     """
 
     def __init__(self, name: str, frame: Entries, overflow: str, source: str) -> None:
@@ -101,7 +99,9 @@ class StructCodec:
         self.period_ns = frame["period"]
         rows = frame["fields"]
         if not rows:
-            raise frame.error("fields", f"no fields; add [{name}.fields] with {_EXAMPLE}")
+            raise frame.error(
+                "fields", f"the frame has no fields; add [{name}.fields] with {_EXAMPLE}"
+            )
         made = [self._field(field, row, overflow) for field, row in rows.items()]
         self._fields = [field for field, _ in made]
         self.signals = Signals(*(signal for _, signal in made if signal is not None))
@@ -115,7 +115,6 @@ class StructCodec:
         self._doubles = self._as_doubles(_ENDIAN[frame["endian"]])
 
     def _as_doubles(self, order: str) -> tuple[np.dtype[np.float64], Vector, Vector] | None:
-        """Return type, scales and biases of a frame that contains only float64, or None."""
         raws = [raw for field in self._fields for raw in [field.raw] * field.count]
         if any(f.code != "d" or f.value is not None for f in self._fields):
             return None
@@ -202,12 +201,12 @@ class StructCodec:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        """Return a short text that identifies the frame by its name and the file's hash."""
+        """Return a text with the name of the frame and the hash of the file."""
         return f"StructCodec({self.name}, {self._source})"
 
 
 def read_structs(path: Path, overflow: str = "error") -> dict[str, StructCodec]:
-    """Return the codecs of all frames of the TOML file ``path``, by their names.
+    """Return the codecs of all frames in a TOML file, by name.
 
     Raises :class:`ScenarioError` for a mistake in the file.
     """
@@ -219,7 +218,7 @@ def read_structs(path: Path, overflow: str = "error") -> dict[str, StructCodec]:
 def described_structs(
     data: Mapping[str, Any], source: str, overflow: str = "error", place: Place | None = None
 ) -> dict[str, StructCodec]:
-    """Return the codecs of all frames in ``data``, a table with the contents of a TOML file.
+    """Return the codecs of all frames in the contents of a TOML file.
 
     ``source`` identifies the table in recordings. Raises :class:`ScenarioError` for a mistake in
     ``data``.

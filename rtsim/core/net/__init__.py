@@ -8,7 +8,6 @@ LOOPBACK = "127.0.0.1"
 def known_host(host: str) -> str:
     """Return 127.0.0.1 for ``localhost``, and any other ``host`` unchanged.
 
-    ``localhost`` always denotes this machine (RFC 6761, section 6.3), but the system cannot resolve
-    the name if /etc/hosts has no entry, as on a minimal Linux.
+    A minimal Linux without an entry for ``localhost`` in /etc/hosts cannot resolve this name.
     """
     return LOOPBACK if host.lower() == "localhost" else host

@@ -15,10 +15,10 @@ CLIENT = ".client"
 
 @dataclass(frozen=True)
 class Keys:
-    """The CURVE keys of one side of a connection, and the public key of the server.
+    """The CURVE keys of one side of a connection.
 
-    Each key is a Z85 text of 40 characters.  ``client`` is the public key of the only client that
-    the server admits.
+    Each key is a Z85 text of 40 characters. ``client`` is the public key of the only client that
+    the server accepts.
     """
 
     public: str

@@ -48,7 +48,7 @@ class Limits:
 
 
 def pack(data: Any) -> bytes:
-    """Encode plain ``data``; raise :class:`EncodingError` for other data."""
+    """Encode plain ``data`` as MessagePack; raise ``EncodingError`` for data of other types."""
     try:
         return msgpack.packb(data, default=_vector)  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
@@ -56,7 +56,7 @@ def pack(data: Any) -> bytes:
 
 
 def unpack(data: bytes, limits: Limits | None = None) -> Any:
-    """Decode the output of :func:`pack`; vectors become arrays (n,).
+    """Decode MessagePack data; vectors become arrays (n,).
 
     Raises :class:`EncodingError` if ``data`` is invalid or exceeds ``limits``.  Lengths and nesting
     are checked before memory is allocated.
@@ -69,10 +69,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> Any:
 
 
 def check(data: bytes, limits: Limits) -> None:
-    """Raise :class:`EncodingError` unless ``data`` is one complete value within ``limits``.
-
-    The check reads only type bytes and lengths.
-    """
+    """Raise ``EncodingError`` unless ``data`` is exactly one value within the ``limits``."""
     at, seen = 0, 0
     left = [1]
     """Number of values still expected, for each incomplete nesting level."""
@@ -105,10 +102,6 @@ def check(data: bytes, limits: Limits) -> None:
 
 
 def _extent(data: bytes, at: int) -> tuple[int, int]:
-    """Return the length in bytes of the value at ``at``, and the number of values nested in it.
-
-    The length excludes the nested values.
-    """
     first = data[at]
     if first < 0x80 or first >= 0xE0:
         return 1, 0

@@ -1,6 +1,6 @@
 """ZeroMQ sockets for servers and clients, with common limits.
 
-Other machines can reach a socket only if the user requests this and gives keys.
+Other machines can connect only if the user enables this and provides keys.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class ListeningSocket:
-    """A server socket for any number of named peers, at ``tcp://HOST:PORT`` or :meth:`local`."""
+    """A server socket for any number of clients, at ``tcp://HOST:PORT`` or at a local file."""
 
     def __init__(
         self, endpoint: str, keys: Keys | None = None, most_bytes: int = MOST_BYTES
     ) -> None:
-        """Listen at ``endpoint``, encrypted if ``keys`` are given.
+        """Listen at the address ``endpoint``, with encryption if ``keys`` are given.
 
-        A peer that sends a message of more than ``most_bytes`` is disconnected.
+        A client that sends more than ``most_bytes`` in one message is disconnected.
         """
         check_address(endpoint, encrypted=keys is not None)
         self._open()
@@ -67,9 +67,9 @@ class ListeningSocket:
 
     @classmethod
     def local(cls) -> ListeningSocket:
-        """Listen at a socket file in a new folder that only this user can access.
+        """Listen at a socket file in a new folder that only the present user can access.
 
-        Users cannot select the path, because libzmq removes any file at that path.
+        Users cannot choose the path, because libzmq deletes an existing file at that path.
         """
         self = cls.__new__(cls)
         self._open()
@@ -85,7 +85,6 @@ class ListeningSocket:
         return self
 
     def _admit_only(self, keys: Keys) -> None:
-        """Admit only the client's key, not every holder of the server's public key."""
         if not keys.client:
             raise ScenarioError(
                 "the key file of the server contains no client key; make new keys: rtsim keys FILE"
@@ -97,12 +96,12 @@ class ListeningSocket:
     def receive(self) -> tuple[bytes, bytes] | None:
         """Return (peer, message), or ``None`` if no message has arrived.
 
-        For a message of several parts, the method returns an empty message.
+        A message of several parts is returned as an empty message.
         """
         return self._parts.receive()
 
     def send(self, who: bytes, data: bytes | memoryview) -> bool:
-        """Send to the peer ``who``; return False if the peer is gone or its queue is full."""
+        """Send a message to the client ``who``; return False if it cannot be queued."""
         try:
             self._socket.send_multipart((who, data), zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -111,11 +110,11 @@ class ListeningSocket:
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
-        """The ZeroMQ socket, for polling several sockets at once."""
+        """The ZeroMQ socket, with which programs can poll several sockets at once."""
         return self._socket
 
     def wait(self, milliseconds: int, *others: zmq.Socket[bytes] | int) -> None:
-        """Wait at most ``milliseconds`` for a message at this socket or at one of ``others``.
+        """Wait at most ``milliseconds`` for a message at this or one of the other sockets.
 
         ``others`` are sockets or file descriptors.
         """
@@ -156,7 +155,7 @@ class Caller:
             raise ScenarioError(f"cannot connect to {endpoint}: {error}") from None
 
     def send(self, data: bytes) -> bool:
-        """Send a message; return False if the server cannot accept a message at present."""
+        """Send a message; return False if the server's queue is full."""
         try:
             self._socket.send(data, zmq.NOBLOCK)
         except zmq.ZMQError:
@@ -164,9 +163,9 @@ class Caller:
         return True
 
     def receive(self, milliseconds: int) -> bytes | None:
-        """Return the next message within ``milliseconds``, or ``None``.
+        """Return the next message, or ``None`` if none arrives within ``milliseconds``.
 
-        For a message of several parts, the method returns an empty message.
+        A message of several parts is returned as an empty message.
         """
         try:
             if not self._socket.poll(milliseconds):
@@ -197,9 +196,10 @@ class Broadcast:
             raise ScenarioError(f"cannot listen at {endpoint}: {error}") from None
 
     def send(self, topic: str, data: bytes) -> bool:
-        """Publish a message to all subscribers.
+        """Send a message to all subscribers.
 
-        Returns False if the queue of a subscriber is full; then no subscriber gets the message.
+        If the queue of one subscriber is full, no subscriber gets the message, and the
+        method returns False.
         """
         try:
             self._socket.send_multipart((topic.encode(), data), zmq.NOBLOCK)
@@ -213,11 +213,10 @@ class Broadcast:
 
 
 class _Parts:
-    """Receiver of messages that consist of one part.
+    """Receiver of ZeroMQ messages, which must consist of one part.
 
-    If ``named`` is True, the sender's name precedes each message.  The library libzmq limits the
-    size of a part, but not the number of parts.  A message of several parts therefore becomes an
-    empty message. One call of :meth:`receive` reads at most :data:`_PARTS_AT_ONCE` parts.
+    With ``named=True``, the sender's name precedes each message. A message of several parts becomes
+    an empty message, because libzmq does not limit the number of parts.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], named: bool) -> None:
@@ -225,7 +224,6 @@ class _Parts:
         self._at, self._who, self._data = self._first, b"", b""
 
     def receive(self) -> tuple[bytes, bytes] | None:
-        """Return (sender, message), or ``None`` if no complete message has arrived."""
         for _ in range(_PARTS_AT_ONCE):
             try:
                 part = self._socket.recv(zmq.NOBLOCK)
@@ -259,10 +257,10 @@ def _bound(socket: zmq.Socket[bytes]) -> None:
 
 
 def feel(socket: zmq.Socket[bytes]) -> None:
-    """Enable TCP keep-alive, which detects a peer that vanished.
+    """Enable TCP keep-alive, which detects a vanished client.
 
-    ZeroMQ's heartbeats are unsuitable: with a full queue, libzmq 4.3 aborts the process at the
-    first heartbeat after the peer has gone.
+    ZeroMQ's own heartbeats are unsuitable, because libzmq 4.3 can abort the process at a heartbeat
+    to a vanished client.
     """
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _FEEL_S)
@@ -281,10 +279,10 @@ def key_pair() -> tuple[str, str]:
 
 
 def keys_of(path: Path) -> Keys:
-    """Return the server's keys from ``path``.
+    """Load the server's keys from ``path``.
 
-    If the file does not exist, the function creates new keys and writes the client's keys to a
-    second file beside ``path``.
+    If the file does not exist, the function creates the keys, and writes the client's keys to a
+    second file.
     """
     if not path.exists():
         (public, secret), (theirs, their_secret) = key_pair(), key_pair()
@@ -294,9 +292,9 @@ def keys_of(path: Path) -> Keys:
 
 
 def check_address(endpoint: str, encrypted: bool) -> None:
-    """Raise :class:`ScenarioError` unless ``endpoint`` is ``tcp://HOST:PORT``.
+    """Raise ``ScenarioError`` unless ``endpoint`` is ``tcp://HOST:PORT``.
 
-    An address other than loopback must be ``encrypted``.
+    An address on another machine must be encrypted.
     """
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
@@ -310,9 +308,9 @@ def check_address(endpoint: str, encrypted: bool) -> None:
 
 
 def check_served(endpoint: str, keys: Path | None, without: str) -> Path:
-    """Check the endpoint and key file of a server that accepts commands; return ``keys``.
+    """Check the address and key file of a server that accepts commands, and return the keys.
 
-    Keys are required even on loopback, and must name a client.  Without keys, raises
+    Even a loopback address needs keys, and the keys must name a client. Without keys, raises
     :class:`ScenarioError` with the message ``without``.
     """
     check_address(endpoint, encrypted=True)

@@ -1,1 +1,1 @@
-"""Take, store, write and read checkpoints, which contain the state of a run at a tag."""
+"""Take, write and read checkpoints, which contain the state of a run."""

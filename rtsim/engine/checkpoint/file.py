@@ -1,8 +1,8 @@
-"""Checkpoints, which contain the state of a run at a tag, and their files (docs/checkpoints.md).
+"""Checkpoints contain the state of a run at a tag (docs/checkpoints.md).
 
-A file begins with 8 bytes that identify the format. The next fields are the version of the format
-(2 bytes), the length of the body (8 bytes), and the SHA-256 of the body (32 bytes). The body is one
-MessagePack map. The body is decoded only if the other fields are correct.
+A checkpoint file begins with 8 bytes that identify the format. The next fields are the version of
+the format (2 bytes), the length of the body (8 bytes), and the SHA-256 of the body (32 bytes). The
+body is one MessagePack map. The body is decoded only if all other fields are correct.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Checkpoint:
 
     @cached_property
     def body(self) -> bytes:
-        """Contents of the checkpoint file after its head, as MessagePack."""
+        """Contents of the file after its head, as MessagePack."""
         return pack(
             {
                 "ns": self.ns,
@@ -70,7 +70,7 @@ class Checkpoint:
         return hashlib.sha256(self.body).hexdigest()
 
     def save(self, path: Path) -> Path:
-        """Write the file atomically; overwrite only a file that is a checkpoint."""
+        """Write the file; replace an existing file only if it is a checkpoint."""
         head = _HEAD.pack(MAGIC, VERSION, len(self.body), bytes.fromhex(self.digest))
         try:
             _refuse_to_overwrite(path)
@@ -88,7 +88,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Return the checkpoint in ``path``; raise :class:`CheckpointError` if it is invalid."""
+        """Read a checkpoint file; raise ``CheckpointError`` if invalid."""
         path = Path(path)
         body = _body(path)
         try:
@@ -116,7 +116,7 @@ class Checkpoint:
     def restore(self, system: System, inserted: Sequence[int] = ()) -> None:
         """Restore the state into ``system``.
 
-        After an exception, ``system`` must not be used. ``inserted`` is passed to
+        After an exception, ``system`` is unusable. ``inserted`` is passed to
         :meth:`System.restore`.
         """
         try:
@@ -134,7 +134,7 @@ class Checkpoint:
             )
 
     def reference(self) -> dict[str, Any]:
-        """Return the entry for the header of a recording that begins at this checkpoint."""
+        """Return the reference to this checkpoint for the header of a recording."""
         return {
             "checkpoint": self.source,
             "sha256": self.digest,
@@ -167,7 +167,6 @@ def _hint_to_other_checkpoints(path: Path) -> str:
 
 
 def _body(path: Path) -> bytes:
-    """Return the body of the checkpoint file; raise :class:`CheckpointError` if it is damaged."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD.size)
@@ -222,7 +221,7 @@ MOST_FILES = 100_000
 
 
 class Ring:
-    """Ring in memory with the checkpoints of the last ``seconds`` of a run."""
+    """Checkpoints in memory of the last ``seconds`` of a run."""
 
     most = None
 
@@ -238,8 +237,7 @@ class Ring:
         while len(kept) > 1 and kept[1].ns <= checkpoint.ns - self._span_ns:
             kept.popleft()
 
-    def finish(self) -> None:
-        """Do nothing, because the checkpoints stay in memory."""
+    def finish(self) -> None: ...
 
     def forget_after(self, ns: int) -> None:
         """Remove the checkpoints after ``ns``, because the run went back to ``ns``."""
@@ -250,7 +248,7 @@ class Ring:
         return len(self._kept)
 
     def before(self, ns: int) -> Checkpoint | None:
-        """Return the latest checkpoint at or before ``ns``, or ``None``."""
+        """Return the last checkpoint at or before ``ns``, or ``None``."""
         return next((c for c in reversed(self._kept) if c.ns <= ns), None)
 
 
@@ -282,14 +280,14 @@ class Files:
             self._written.append((checkpoint.ns, path))
 
     def forget_after(self, ns: int) -> None:
-        """Forget the checkpoints after ``ns``, because the run went back to ``ns``.
+        """Remove the checkpoints after ``ns``, because the run went back to ``ns``.
 
         Their files remain.
         """
         self._written = [(at, path) for at, path in self._written if at <= ns]
 
     def between(self, after: int, ns: int) -> Checkpoint | None:
-        """Return the latest checkpoint in the interval ``after < t <= ns``, or ``None``."""
+        """Return the last checkpoint in ``after < t <= ns``, or ``None``."""
         held = max((c for c in self._waiting if after < c.ns <= ns), key=_at, default=None)
         on_file = max((w for w in self._written if after < w[0] <= ns), default=None)
         if on_file is None or (held is not None and held.ns >= on_file[0]):
@@ -320,15 +318,15 @@ _SHORTEST_NS = NS_PER_S // 10
 
 
 class CheckpointHistory:
-    """The checkpoints of all segments of a run, to which the run can go back.
+    """The checkpoints to which a run can go back.
 
-    When the run returns to a checkpoint, a new segment begins.
+    When a run goes back, a new segment begins.
 
     Args:
-        seconds: time span of a ring in memory; None for no ring.
-        start: checkpoint from which the first segment continued.
-        first: also store the initial state.
-        if_savable: store nothing if the state of a component cannot be saved.
+        seconds: Length of the time covered in memory; None for no checkpoints in memory.
+        start: Checkpoint from which the run continued.
+        first: Also keep the initial state.
+        if_savable: Keep nothing if the state of a component cannot be saved.
     """
 
     def __init__(
@@ -363,14 +361,14 @@ class CheckpointHistory:
             files.forget_after(ns)
 
     def keep(self, checkpoint: Checkpoint) -> None:
-        """Add ``checkpoint`` to the ring in memory; keep the first one as the initial state."""
+        """Add a checkpoint; the first one is the initial state."""
         if self.lacks_first:
             self._start, self.lacks_first = checkpoint, False
         if self.ring is not None:
             self.ring.keep(checkpoint)
 
     def before(self, ns: int) -> Checkpoint | None:
-        """Return the latest checkpoint at or before ``ns``, or ``None``.
+        """Return the last checkpoint at or before ``ns``, or ``None``.
 
         Raises :class:`CheckpointError` if a checkpoint file cannot be read.
         """

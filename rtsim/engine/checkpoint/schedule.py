@@ -1,4 +1,4 @@
-"""Schedule that determines at which tags of a run checkpoints are taken."""
+"""The times at which checkpoints of a run are taken."""
 
 from __future__ import annotations
 
@@ -20,43 +20,41 @@ _TRUST = 64
 class Keeper(Protocol):
     """Stores checkpoints.
 
-    The loop calls this object between two tags, so the calls must be fast.
+    The loop calls this object between two tags, so the methods must be fast.
     """
 
     @property
     def most(self) -> int | None:
-        """Largest number of checkpoints of one run, or ``None`` for no limit."""
+        """Largest number of checkpoints in a run, or ``None``."""
         ...
 
     def keep(self, checkpoint: Checkpoint) -> None: ...
 
     def finish(self) -> None:
-        """Do slow work, such as writing files, while the run is unpaced, paused or at its end."""
+        """Do slow work, such as writing files, while the run need not be fast."""
         ...
 
 
 class CheckpointSource(Protocol):
-    """Interface to read the state of a run between two tags."""
+    """Interface through which a checkpoint reads the state of a run."""
 
     def save(self) -> Mapping[str, Any]: ...
 
     def position(self) -> tuple[Mapping[str, int], int]:
-        """Return the number of recorded rows of each track, and of events."""
+        """Return the numbers of recorded rows and events."""
         ...
 
     def in_hand(self) -> int | None:
-        """Return the slack of the last frame, ns, or ``None`` if the run is not paced."""
+        """Return the slack (ns) of the last frame, or ``None`` without real time."""
         ...
 
 
 class CheckpointSchedule:
-    """Takes checkpoints every ``every`` s and at the times ``at`` (s), each at the next tag.
+    """Take checkpoints every ``every`` s and at the times ``at`` (s), each at the next tag.
 
-    In a paced run, a regular checkpoint is postponed to a later tag if the last frame has too
-    little slack. A checkpoint at one of the times ``at`` is never postponed. ``keeper`` stores the
-    checkpoints; without it, commands cannot take a checkpoint. The history ``past`` receives every
-    checkpoint. If the history has a ring of checkpoints in memory, the schedule takes additional
-    checkpoints for the ring.
+    In real time, a regular checkpoint waits for a frame with enough slack. A checkpoint at one of
+    the times ``at`` does not wait. ``keeper`` stores the checkpoints. The history ``past`` receives
+    every checkpoint. Additional checkpoints are taken for the history in memory.
     """
 
     def __init__(
@@ -102,7 +100,7 @@ class CheckpointSchedule:
     ) -> None:
         """Prepare for a run from ``ns`` to ``until_ns``.
 
-        ``clock`` returns a time in ns, from which the duration of a checkpoint is computed.
+        ``clock`` returns a time (ns), with which the duration of a checkpoint is measured.
         """
         most = None if self.keeper is None else self.keeper.most
         every = self._every
@@ -127,7 +125,7 @@ class CheckpointSchedule:
         self._look_ahead()
 
     def if_savable(self, system: System) -> None:
-        """Disable the checkpoints in memory if the state of a component cannot be saved."""
+        """Take no checkpoints in memory if the state of a component cannot be saved."""
         try:
             check_savable(system)
         except CheckpointError:
@@ -140,7 +138,7 @@ class CheckpointSchedule:
             self._ring_ns = (ns // self._ring_every + 1) * self._ring_every
 
     def observe(self, ns: int) -> None:
-        """Take a checkpoint if one is due, after all events at ``ns``."""
+        """Take a checkpoint if one is due."""
         if ns < self.next_ns:
             return
         assert self._source is not None
@@ -169,7 +167,7 @@ class CheckpointSchedule:
         self._cost_ns = self._clock() - began
 
     def ask(self, ns: int) -> None:
-        """Request a checkpoint at ``ns``, after all events at that time."""
+        """Request a checkpoint at ``ns``, after all events at this time."""
         if self.keeper is None:
             raise CheckpointError(
                 "checkpoints are stored next to a recording, and this run writes no recording"
@@ -183,7 +181,7 @@ class CheckpointSchedule:
         self._look_ahead()
 
     def write(self) -> None:
-        """Write the checkpoint files that are still in memory; called while the run is paused."""
+        """Write checkpoint files while the run is paused."""
         self.finish()
 
     def finish(self) -> None:
@@ -196,7 +194,7 @@ class CheckpointSchedule:
 
 
 def check_savable(system: System) -> None:
-    """Raise :class:`CheckpointError` if a part of the run cannot resume from a checkpoint."""
+    """Raise ``CheckpointError`` if a part of the run cannot be saved."""
     models = [topic.transport for topic in system.bus.topics.values()]
     models += [task.compute for task in system.controllers]
     for attribute in (name for model in models for name in not_saved(model)):

@@ -1,7 +1,7 @@
-"""Execute commands at existing tags; commands add no tags to a run.
+"""Execute commands at existing tags of a run.
 
-Another thread or process puts commands into :attr:`CommandHandler.inbox`, and receives the outcome
-of each command.  A replay puts the recorded commands into the inbox with their tags.
+Another thread or process puts commands into ``CommandHandler.inbox``, and receives their results. A
+replay puts the recorded commands into the inbox with their tags.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AT_A_TAG = ("set", "inject", "fault", "mark")
 
 
 class CommandHandler:
-    """Command handler of a run, which executes commands at tags and while the run is paused."""
+    """Execute the commands of a run at tags and during pauses."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class CommandHandler:
     # Within a tag.
 
     def latch(self, tag: Tag) -> list[Change]:
-        """Execute the commands that have arrived; return the changes that act at this tag."""
+        """Execute the commands that have arrived; return the changes at this tag."""
         self.inbox.poll()
         if self.inbox.trouble and not self._alone:
             self._alone = True
@@ -223,7 +223,7 @@ class CommandHandler:
     # Between tags.
 
     def quiet_until(self) -> int:
-        """Return the time before which no command acts, ns."""
+        """Return the time (ns) before which no command takes effect."""
         self.inbox.poll()
         standing = self._standing or self._tags or self._until_ns is not None
         if standing or (self.inbox.trouble and not self._alone):
@@ -231,10 +231,9 @@ class CommandHandler:
         return self.inbox.waiting[0].ns if self.inbox.waiting else NEVER.ns
 
     def begin(self, ns: int, next_ns: int = 0) -> None:
-        """Pause after the tag at ``ns``, if a command requested a pause.
+        """Pause after the tag at ``ns`` if a command has requested a pause.
 
-        The method is called when the run begins at ``ns``, or when the wait for the tag at
-        ``next_ns`` ended early.
+        The method is called at the beginning of a run, and after a wait for a tag that ended early.
         """
         if next_ns and self.checkpoints is not None:
             self.checkpoints.observe(ns)  # a command may have requested a checkpoint at this tag
@@ -252,10 +251,9 @@ class CommandHandler:
         self.inbox.after(ns, standing=False)
 
     def execute_in_wait(self, ns: int, next_ns: int) -> bool:
-        """In a long wait after the tag at ``ns``, execute commands; return True to end the wait.
+        """Execute commands during a long wait; return True to end the wait.
 
-        During the wait, a command that acts at a tag is only checked; the command takes effect at
-        ``next_ns``.
+        A command that needs a tag takes effect at ``next_ns``.
         """
         inbox, later, cut = self.inbox, list[PendingCommand](), False
         inbox.poll()
@@ -282,7 +280,7 @@ class CommandHandler:
         return max(ns, min(clock.simulated(clock.now()), next_ns))
 
     def _keep(self, later: list[PendingCommand]) -> None:
-        """Put postponed commands back at the front of the queue, unless a restore was requested."""
+        """Put postponed commands back at the front of the queue."""
         if self.restored is None:
             self.inbox.waiting.extendleft(reversed(later))
 
@@ -294,9 +292,9 @@ class CommandHandler:
         self._stood(self._pacer.end_hold(ns))
 
     def frozen(self, ns: int) -> None:
-        """Wait until a command resumes the run that an overrun has frozen after the tag at ``ns``.
+        """Wait until a command resumes a run that an overrun has frozen.
 
-        Raises :class:`OverrunError` after the timeout of the policy.
+        Raises ``OverrunError`` after the longest time that the policy allows.
         """
         began, self._standing = self._pacer.clock.now(), True
         self._listen(ns)

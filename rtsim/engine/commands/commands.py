@@ -1,12 +1,11 @@
-"""Commands to a run in progress, as plain data, and the queue of pending commands.
+"""Commands to a run in progress as plain data, and the queue of commands.
 
 A command has a kind, named arguments and three time stamps.  *Initiated* is when the client gave
 the command, in ns of the client's wall clock.  *Completed* is when the command reached the run, in
 ns of the run's wall clock.  *Arrival* is the tag at which the command acts.
 
-A client, which is another thread or process, puts commands into the queue (:class:`Inbox`) and
-receives the outcome of each command.  The command handler of the loop takes commands from the
-queue.  A replay puts the recorded commands into the queue with their tags.
+A client puts commands into the queue (``Inbox``), and receives their results. The loop takes
+commands from the queue. A replay puts the recorded commands into the queue.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Command:
         return f"{self.kind} {told}".strip()
 
     def to_json(self) -> str:
-        """Return one line of JSON with exact numbers, for :func:`from_json`."""
+        """Return one line of JSON for ``from_json``."""
         return json.dumps({"kind": self.kind, **self.arguments}, sort_keys=True)
 
 
@@ -136,8 +135,8 @@ def _start_or_clear(value: object) -> Argument:
 class CommandKind:
     """The arguments of a kind of command.
 
-    ``needs`` contains the required arguments, and ``may`` the optional arguments.  At most one
-    argument in ``choice`` is allowed.
+    ``needs`` contains required arguments, and ``may`` optional ones. At most one argument of
+    ``choice`` may be given.
     """
 
     says: str
@@ -234,7 +233,7 @@ Answer = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class PendingCommand:
-    """A command that waits for the tag at which it acts."""
+    """A command that waits for its tag."""
 
     command: Command
     answer: Answer | None = None
@@ -243,7 +242,7 @@ class PendingCommand:
 
 
 class Inbox:
-    """A queue of pending commands that blocks neither the sender nor the loop."""
+    """A queue of commands; neither clients nor the loop wait for it."""
 
     def __init__(self, fed: Sequence[PendingCommand] = ()) -> None:
         self.waiting: deque[PendingCommand] = deque(fed)
@@ -268,9 +267,9 @@ class Inbox:
         self._system, self._pacer = system, pacer
 
     def state(self, ns: int, wall_ns: int, standing: bool) -> dict[str, Any]:
-        """Return the state of the run for all clients, after the tag at ``ns``, with times in ns.
+        """Return the state of the run for clients, with times in ns.
 
-        ``rate`` is 0 if the run is not paced.  ``lateness_ns`` is -1 if it is unknown.
+        ``rate`` is 0 in a run without real time. ``lateness_ns`` is -1 if it is unknown.
         """
         pacer, controllers = self._pacer, self._system.controllers
         lateness = pacer.log.last[0]
@@ -286,28 +285,28 @@ class Inbox:
         }  # fmt: skip
 
     def fileno(self) -> int:
-        """Return the file descriptor from which :meth:`poll` reads, or -1 if there is none."""
+        """Return the file descriptor from which ``poll`` reads, or -1."""
         return -1
 
     def poll(self) -> None:
-        """Read new commands, for example from a pipe; the loop calls this method at each tag."""
+        """Read new commands, for example from a pipe."""
 
     def goes_on(self, **about: object) -> None:
-        """Report that the run continues from a checkpoint, with the properties ``about``."""
+        """Report that the run continues from a checkpoint."""
 
     def lose_recording(self, since: str) -> None:
-        """Store for the clients that the recording has stopped."""
+        """Report to the clients that the recording has stopped."""
         self.unrecorded = since
 
     def watched(self, found: Sequence[Mapping[str, Any]]) -> None:
-        """Report the bounds of requirements that have changed, for clients that show them."""
+        """Report the changed robustness of requirements to the clients."""
 
     def figures(self) -> dict[str, Any]:
         """Return data about the clients for the footer of the recording."""
         return {}
 
     def after(self, ns: int, standing: bool) -> None:
-        """Report that the tag at ``ns`` is complete; ``standing`` is True if the run is paused."""
+        """Report that the tag at ``ns`` is complete; ``standing`` is True during a pause."""
 
     def wait(self, seconds: float) -> None:
         """Wait at most ``seconds`` for a command while the run is paused."""
@@ -329,7 +328,7 @@ class Inbox:
         self.wake.set()
 
     def take(self, data: object, initiated_ns: int, answer: Answer) -> None:
-        """Queue the command that ``data`` describes, or answer with the reason for rejection."""
+        """Queue the command in ``data``, or answer why it is rejected."""
         try:
             command = read_command(data)
             stamped = replace(command, initiated_ns=initiated_ns, completed_ns=stopwatch())
@@ -338,7 +337,7 @@ class Inbox:
             answer(str(error), -1)
 
     def close(self, why: str) -> None:
-        """Reject all waiting and all later commands, with the reason ``why``."""
+        """Reject all waiting and all later commands for the reason ``why``."""
         self.closed = why
         while self.waiting:
             waiting = self.waiting.popleft()

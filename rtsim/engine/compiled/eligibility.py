@@ -1,4 +1,4 @@
-"""Tests of whether a run, and each of its tasks, can be compiled."""
+"""Determine whether a run and its tasks can be compiled."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Eligibility:
 def examine(
     system: System, trace: Trace, pacer: Pacer, engine: str, until_ns: int, loaded: bool
 ) -> Eligibility:
-    """Return which parts of the run up to ``until_ns`` can be compiled.
+    """Return which parts of a run can be compiled.
 
-    ``engine`` is one of :data:`ENGINES`. Set ``loaded`` if this process has already loaded the
+    ``engine`` is one of :data:`ENGINES`. ``loaded`` is True if this process has already loaded the
     compiled engine.
     """
     found = Eligibility()
@@ -60,6 +60,8 @@ def examine(
     for plant in system.plants:
         if plant.bound.later:
             found.why_not.append(f"{plant.name} is not compiled, because the run is short")
+        elif plant.native_step() is None and plant.outside:
+            found.why_not.append(f"another program computes {plant.name}")
         elif plant.native_step() is None:
             found.why_not.append(f"the solver or the model of {plant.name} is not compiled")
     if system.plants and pacer.clock.paced and (why := why_unpaceable(system, pacer)):
@@ -96,7 +98,7 @@ def _why_too_short(system: System, until_ns: int, loaded: bool) -> str:
 
 
 def why_unpaceable(system: System, pacer: Pacer) -> str:
-    """Return why compiled code cannot wait at the present rate, or an empty text."""
+    """Return why compiled code cannot wait at the present rate, or ""."""
     return unpaceable(pacer, round(min(p.step.ns for p in system.plants)))
 
 

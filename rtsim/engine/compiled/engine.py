@@ -1,8 +1,8 @@
 """The compiled engine of one run.
 
-A stretch is a span of simulated time in which compiled code runs all tags. Compiled code stops
-before the first tag that the interpreter (:class:`rtsim.engine.executive.Executive`) must run. The
-interpreter is the reference, and compiled code gives equal results.
+Compiled code runs all tags in a stretch of simulated time. Compiled code stops before a tag that
+only the interpreter (``rtsim.engine.executive.Executive``) can execute. Compiled code gives the
+same results as the interpreter.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _kernel() -> Native:
 
 
 def engine_kept() -> bool:
-    """Return whether the compiled engine is in the cache; its compilation takes 10 s."""
+    """Return whether the compiled engine is in the cache; compiling it takes 10 s."""
     return kept(stretch, (WORDS,))
 
 
@@ -93,7 +93,7 @@ class CompiledEngine:
         """Time (ns) of the tag after which the interpreter must run the next tag."""
 
     def again(self, trace: Trace, pacer: Pacer) -> CompiledEngine:
-        """Prepare for another run of the system, which the caller must reset first."""
+        """Prepare for another run of the system after a reset."""
         self._trace, self._pacer, self._clock, self.tags = trace, pacer, pacer.clock, 0
         self._given_up_ns = -1
         if self._table is not None:
@@ -101,18 +101,21 @@ class CompiledEngine:
         return self
 
     def whole(self) -> Table | None:
-        """Return the table if one call of compiled code can make a whole run, else ``None``.
+        """Return the table if one call of compiled code can execute a whole run, else ``None``.
 
         Compiled code can make a whole run if all tasks are compiled, the first calls of the tasks
-        have been checked, and no change is scheduled.
+        have been checked, no change is scheduled, and the vectors of the plants are their complete
+        state.
         """
         if self._table is None or not self.usable or self.interpreted or self._system.changes:
+            return None
+        if any(plant.outside for plant in self._system.plants):
             return None
         return self._table if all(map(_checked, self._system.tasks)) else None
 
     @property
     def kernel(self) -> Native:
-        """Compiled kernel. Raises :class:`ModelError` if the kernel cannot be compiled."""
+        """Compiled kernel. Raises ``ModelError`` if the kernel cannot be compiled."""
         return _kernel()
 
     @property
@@ -120,18 +123,17 @@ class CompiledEngine:
         return not self.why_not
 
     def __str__(self) -> str:
-        """Return one line that states which parts ran in compiled code, and why others did not."""
+        """Return a line about the parts that ran in compiled code, and why others did not."""
         if not self.usable:
             return f"interpreted: {'; '.join(self.why_not)}"
         rest = f"; interpreted: {'; '.join(self.interpreted)}" if self.interpreted else ""
         return f"compiled: {self.tags} tags{rest}"
 
     def advance(self, loop: Loop) -> bool:
-        """Run the tags before ``loop.limit_ns()``, but stop at a tag that needs the interpreter.
+        """Run tags before ``loop.limit_ns()``, up to a tag that needs the interpreter.
 
-        Return whether simulated time has advanced. ``loop.between`` is called with the time of the
-        last tag (ns), at intervals and at the end. The intervals are 0.2 to 0.28 s in a paced run,
-        and irregular in other runs.
+        Return whether simulated time has advanced. ``loop.between`` is called at intervals and at
+        the end. In real time, the intervals are 0.2 to 0.28 s.
         """
         if not self.usable or self._system.ns == self._given_up_ns:
             return False
@@ -152,7 +154,7 @@ class CompiledEngine:
         return system.ns > began
 
     def prepare(self) -> None:
-        """If the engine has no table for the run yet, compile the engine and make the table."""
+        """Compile the engine and make its table, if necessary."""
         if self._table is None and self.usable and self._compiles():
             paced = self._pacer if self._clock.paced else None
             self._table = Table(self._system, self._trace, self._reactions, paced, self._inbox)
@@ -171,7 +173,7 @@ class CompiledEngine:
         return self.usable
 
     def _first_interpreted(self) -> int:
-        """Return the first time (ns) of an event that compiled code cannot handle."""
+        """Return the next time (ns) of an event that compiled code cannot handle."""
         system, native = self._system, self._reactions
         found = [FAR, *system.inserted[:1], *system.bus.arrivals_except(native.keys())]
         found.append(system.bus.next_transmission_ns)
@@ -240,7 +242,7 @@ class CompiledEngine:
         return not stop
 
     def draw_ahead(self, table: Table, limit_ns: int) -> None:
-        """Draw as many random numbers as the ticks before ``limit_ns`` can use."""
+        """Draw enough random numbers for the ticks before ``limit_ns``."""
         span = limit_ns - self._system.ns
         periods = {t.name: t.period for t in table.task_list}
         timers = {n: r.timers[0][0] for n, r in self._reactions.items() if r.timers}
@@ -282,7 +284,7 @@ class _Blocks:
 
 
 class WholeRun:
-    """Repeated runs of one system, each in a single call of compiled code."""
+    """Many runs of one system, each in a single call of compiled code."""
 
     def __init__(self, engine: CompiledEngine, table: Table) -> None:
         self._engine, self._table, self._entry = engine, table, table.entry
@@ -306,7 +308,7 @@ class WholeRun:
 
     @property
     def valid(self) -> bool:
-        """True if the table still has the arrays that :class:`WholeRun` uses."""
+        """True if the table still contains the arrays of this object."""
         return self._table.entry is self._entry
 
     @property
@@ -324,15 +326,14 @@ class WholeRun:
             blocks.present = 0
 
     def disturbed(self) -> None:
-        """Record that another run has used the table."""
+        """Note that another run has used the table."""
         self._lent = ()
 
     def run(self, until_ns: int, sinks: Sequence[Sink | None]) -> int | None:
-        """Run to ``until_ns`` (ns) after :meth:`reset`; return the number of tags.
+        """Execute a run to ``until_ns`` (ns); return the number of tags.
 
-        ``sinks`` receive the rows of the tracks. Rows of a track whose sink is ``None`` are
-        discarded. Returns ``None`` if the interpreter must run a tag, even if ``sinks`` have
-        received rows of earlier tags.
+        ``sinks`` receive the rows of the tracks. The rows of a track without a sink are discarded.
+        Returns ``None`` if the interpreter must execute a tag.
         """
         self._sinks = sinks
         lent = tuple(sink is not None for sink in sinks)
@@ -382,7 +383,7 @@ class WholeRun:
                 return None
 
     def _lend(self, kept: tuple[bool, ...]) -> None:
-        """Make compiled code store rows only for the tracks whose entry in ``kept`` is True."""
+        """Make compiled code store rows for the tracks in ``kept`` only."""
         table = self._table
         for i, (blocks, keep) in enumerate(zip(self._blocks, kept, strict=True)):
             row, state = table.tracks[i], table.track_states[i]
@@ -395,7 +396,7 @@ class WholeRun:
         self._lent = kept
 
     def _empty(self) -> None:
-        """Pass each full block of rows to the sink of its track, and let the kernel reuse it."""
+        """Pass full blocks of rows to the sinks of their tracks."""
         states = self._table.track_states
         for state, blocks, sink in zip(states, self._blocks, self._sinks, strict=True):
             if state["rolled"]:

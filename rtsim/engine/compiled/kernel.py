@@ -3,10 +3,10 @@
 One call of :func:`stretch` runs tag after tag, in the same order as
 :class:`rtsim.engine.executive.Executive` and :class:`rtsim.engine.microsteps.Microsteps`. The two
 classes are the reference for this module, with :class:`rtsim.components.plant.RunningPlant` for
-plants. If compiled code cannot finish a tag, the tag is undone, and the interpreter runs the tag.
+plants. If compiled code cannot complete a tag, the tag is undone, and the interpreter executes it.
 
-In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
-contains the addresses of the other records.
+In all functions, ``t`` is the record ``rtsim.engine.compiled.records.HEADER``, which contains the
+addresses of all other records.
 """
 
 from __future__ import annotations
@@ -89,18 +89,18 @@ _AT = GUARD_TABLE.at
 
 
 def stretch(w: Any) -> int:
-    """Run the tags before ``limit``; return how many were run.
+    """Run the tags before ``limit``; return their number.
 
-    ``w`` has one element, the address of the header. The names below are fields of the header and
-    of its state:
+    The only element of ``w`` is the address of the header. The names below are fields of the header
+    and of its state:
 
-    - If ``last`` is 1, the call also runs a tag at the time ``limit``.
+    - With ``last`` = 1, a tag at the time ``limit`` is also executed.
     - If the field ``now`` is ``NOTHING``, the run begins with the tag at 0 ns.
-    - The call returns early after ``most`` tags, or if the buffer of a track is full.
-    - The call also returns early if compiled code cannot finish a tag. If ``in_tag`` is not 0 after
-      a call, the caller must undo the unfinished tag.
-    - If a step of a plant takes long, the call sets ``paused`` and returns. The next call continues
-      the step.
+    - The function returns early after ``most`` tags, and when a buffer is full.
+    - The function also returns early if it cannot complete a tag. If ``in_tag`` is not 0
+      afterwards, the caller must undo the incomplete tag.
+    - During a long step of a plant, the function sets ``paused`` and returns. The next call
+      continues the step.
     """
     t = record_at(w[0], HEADER)
     state = state_of(t)
@@ -150,7 +150,7 @@ def stretch(w: Any) -> int:
 
 @compiled
 def next_discrete(t: Any) -> int:
-    """Return the time of the next message, task or answer, but at most ``limit``, ns."""
+    """Return the time (ns) of the next message, task or answer, at most ``limit``."""
     ns, coming = t.limit, state_of(t).next_change
     if coming < t.changes.length:
         ns = min(ns, records_of(t.changes, CHANGE)[coming].ns)
@@ -166,7 +166,7 @@ def next_discrete(t: Any) -> int:
 
 @compiled
 def instant(t: Any, ns: int) -> bool:
-    """Run the microsteps at ``ns``; return False if the tag cannot be finished."""
+    """Execute the microsteps at ``ns``; return False if impossible."""
     if not _apply_changes(t, ns) or not _fire(t, ns):
         return False
     answers = words_of(t.answers)
@@ -190,7 +190,7 @@ def instant(t: Any, ns: int) -> bool:
 
 @compiled
 def settle_all(t: Any, ns: int) -> bool:
-    """Let the plants read their inputs, and run the remaining microsteps at ``ns``."""
+    """Read the inputs of the plants, and execute the remaining microsteps at ``ns``."""
     step = 0
     while True:
         if not _refresh(t, ns, step):
@@ -241,7 +241,7 @@ def _fires(t: Any, ns: int) -> bool:
 
 @compiled
 def _fire(t: Any, ns: int) -> bool:
-    """Compute the resets of the guards that fire at ``ns``."""
+    """Compute the resets of the guards that fire."""
     for i in range(t.plants.length):
         plant, at = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i].ns
         if plant.watch.length and at == ns and guards_fire(plant):
@@ -329,7 +329,7 @@ def _sampled_row(t: Any, task: Any, sequence: int, ns: int) -> bool:
 
 @compiled
 def _update(t: Any, task: Any, state: Any, ns: int) -> bool:
-    """Compute the discrete update of a plant; the result is stored in a buffer."""
+    """Compute the discrete update of a plant, and store the result in a buffer."""
     _read_wires(t, task.plant)
     now, z = vector_of(task.z), vector_of(task.second)
     for j in range(z.size):
@@ -344,7 +344,7 @@ def _update(t: Any, task: Any, state: Any, ns: int) -> bool:
 
 @compiled
 def _tick_timers(t: Any, task: Any, state: Any, ns: int) -> bool:
-    """Run the due timers of a plant; the resulting states are stored in buffers."""
+    """Execute the due timers of a plant, and store the results in buffers."""
     _read_wires(t, task.plant)
     x_now, x = vector_of(records_of(t.plants, PLANT)[task.plant].x), vector_of(task.first)
     z_now, z = vector_of(task.z), vector_of(task.second)
@@ -378,9 +378,9 @@ def _finite(vector: Any) -> bool:
 
 @compiled
 def _apply_writes(t: Any) -> None:
-    """Apply the writes of resets, then those of tasks.
+    """Apply the changes of resets, then those of tasks.
 
-    If a reset and a task of the same plant write, the task writes only the values that it changed.
+    If both change a plant, a task writes only the values that it has changed.
     """
     for i in range(t.tasks.length):
         state, task = records_of(t.task_states, TASK_STATE)[i], records_of(t.tasks, TASK)[i]
@@ -417,7 +417,7 @@ def _apply_writes(t: Any) -> None:
 
 @compiled
 def _keep(written: Any, now: Any, source: Any) -> None:
-    """Copy to ``source`` the values of a reset in ``written`` that the task did not change."""
+    """Keep the values of a reset that a task has not changed."""
     new, before, task = words_of(written), words_of(now), words_of(source)
     for j in range(task.size):
         if task[j] == before[j]:
@@ -431,7 +431,7 @@ def _keep(written: Any, now: Any, source: Any) -> None:
 def _begin(t: Any) -> bool:
     """Compute and record the plants at 0 ns.
 
-    Return False if an output is not finite, or if a guard is not a number or fires at the start.
+    Return False if the interpreter must begin the run.
     """
     for i in range(t.plants.length):
         if not sample(records_of(t.plants, PLANT)[i], 0):
@@ -465,7 +465,7 @@ def _begin(t: Any) -> bool:
 
 @compiled
 def _guards_begin(plant: Any) -> bool:
-    """Store the sign of each guard at 0 ns; return False if a guard fires or is not a number."""
+    """Store the sign of each guard at 0 ns; return False if the interpreter is necessary."""
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, at_start = matrix_at(guards, _AT.here), vector_at(guards, _AT.at_start)
     _evaluate(words_of(plant.guards), 0.0)
@@ -480,7 +480,7 @@ def _guards_begin(plant: Any) -> bool:
 
 @compiled
 def _take_inputs(plant: Any) -> bool:
-    """Copy the values of the wires to the inputs; return whether an input has changed."""
+    """Copy connected values to the inputs; return whether an input has changed."""
     into, u = words_of(plant.into), words_of(plant.u)
     written = False
     for j in range(into.size):
@@ -492,10 +492,10 @@ def _take_inputs(plant: Any) -> bool:
 
 @compiled
 def _propagate(t: Any, discrete: int) -> int:
-    """Take provisional steps of all plants; return the time of the next tag, ns.
+    """Take provisional steps of all plants; return the time (ns) of the next tag.
 
-    No step ends after ``discrete``, the time of the next discrete event, ns. Return NOTHING if a
-    step fails or pauses. The next call continues a paused step.
+    No step ends after ``discrete``, the time (ns) of the next discrete event. Return NOTHING after
+    a failure or a pause. The next call continues a paused step.
     """
     ns = discrete
     for i in range(t.plants.length):
@@ -511,9 +511,9 @@ def _propagate(t: Any, discrete: int) -> int:
 
 @compiled
 def _advance(t: Any, plant: Any, now: int, target: int) -> int:
-    """Take a provisional step to ``target``; return its end, which can be the time of a guard.
+    """Take a provisional step to ``target``; return its end.
 
-    Return NOTHING if the step fails or pauses.
+    Return NOTHING after a failure or a pause.
     """
     words = words_of(plant.words)
     if plant.drive == 0:
@@ -534,7 +534,7 @@ def _advance(t: Any, plant: Any, now: int, target: int) -> int:
 
 @compiled
 def _commit_all(t: Any, ns: int) -> bool:
-    """Commit the steps to ``ns``; return False at a crossing, non-finite output or full track."""
+    """Commit the steps to ``ns``; return False if the interpreter is necessary."""
     for i in range(t.plants.length):
         plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
         if state.target != ns:
@@ -566,7 +566,7 @@ def _commit_all(t: Any, ns: int) -> bool:
 
 @compiled
 def sample(plant: Any, ns: int) -> bool:
-    """Compute the outputs at the present state and inputs; return False if one is not finite."""
+    """Compute the outputs; return False if one is not finite."""
     if plant.output.length == 0:
         return True
     return _evaluate(words_of(plant.output), ns / NS_PER_S) < 0
@@ -587,7 +587,7 @@ def _plant_row(t: Any, plant: Any, ns: int, step: int, side: int) -> bool:
 
 @compiled
 def _refresh(t: Any, ns: int, step: int) -> bool:
-    """Read the inputs of the plants at ``ns``, and record each plant that changes."""
+    """Read the inputs of the plants at ``ns``, and record each plant that has changed."""
     for i in range(t.plants.length):
         state = records_of(t.plant_states, PLANT_STATE)[i]
         stirred = state.stale or state.touched or state.unsettled
@@ -610,7 +610,7 @@ def _read_wires(t: Any, i: int) -> None:
 
 @compiled
 def _settle(t: Any, i: int, ns: int, step: int) -> bool:
-    """Copy the values of the wires to the inputs; record the plant if a value has changed."""
+    """Copy connected values to the inputs, and record the plant after a change."""
     plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
     written = state.touched
     state.touched = state.unsettled = 0
@@ -631,12 +631,9 @@ def _settle(t: Any, i: int, ns: int, step: int) -> bool:
 
 @compiled
 def _guards_stay(plant: Any, ns: int) -> bool:
-    """Check the guards of a changed plant, and store their signs.
+    """Check the guards of a plant that has changed.
 
-    Return False if a guard is not a number, or crosses or leaves zero in a direction that it
-    detects. Also return False if a guard fired and is at zero, or if a reset stopped or reversed
-    the motion of a guard that had crossed zero. These cases are rare, and only the interpreter
-    handles them.
+    Return False if a guard may fire. Only the interpreter handles these rare cases.
     """
     guards, g = words_of(plant.guard_table), vector_of(plant.g)
     known, directions = matrix_at(guards, _AT.here), vector_at(guards, _AT.directions)

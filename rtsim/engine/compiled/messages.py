@@ -1,11 +1,11 @@
 """Messages and recorded rows of the compiled engine.
 
-As in :class:`rtsim.components.bus.Bus`, messages in transit are a binary heap, ordered by arrival,
-sender, topic and sequence number. Each payload has a slot, and slots are used in turn.
-After a tag is undone, the payloads of its arrived messages are therefore still available.
+Messages in transit form a binary heap, ordered by arrival, sender, topic and sequence number. Each
+payload has a slot, and slots are used one after another. The payloads of arrived messages are
+therefore still available if a tag is undone.
 
-In all functions, ``t`` is a record of type :data:`~rtsim.engine.compiled.records.HEADER`, which
-contains the addresses of the other records.
+In all functions, ``t`` is the record ``rtsim.engine.compiled.records.HEADER``, which contains the
+addresses of all other records.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ UNRECORDED = -3
 
 @compiled
 def state_of(t: Any) -> Any:
-    """Return the record STATE, which contains the changing values of the header."""
+    """Return the record STATE with all changing values."""
     return record_at(t.state.address, STATE)
 
 
 @compiled
 def tick(numerator: int, denominator: int, k: int, offset: int) -> int:
-    """Return the time of tick ``k`` in ns, as :meth:`rtsim.core.tag.Period.tick` does."""
+    """Return the time (ns) of the tick with the number ``k``."""
     if denominator == 1:  # avoids a division, which would dominate the time
         return offset + k * numerator
     return offset + (2 * k * numerator + denominator) // (2 * denominator)
@@ -93,7 +93,7 @@ def gather(t: Any, copies: Any) -> None:
 
 @compiled
 def new_row(t: Any, track: int) -> int:
-    """Begin a row of ``track``; return the index of the row's first word, or FULL or UNRECORDED."""
+    """Begin a row of a track; return the index of its first word, FULL or UNRECORDED."""
     kept, state = records_of(t.tracks, TRACK)[track], records_of(t.track_states, TRACK_STATE)[track]
     if state.block.length == 0:
         state.row += 1
@@ -111,13 +111,13 @@ def new_row(t: Any, track: int) -> int:
 
 @compiled
 def block_of(t: Any, track: int) -> Any:
-    """Return the address and length of the buffer that receives the rows of ``track``."""
+    """Return address and length of the buffer for the rows of a track."""
     return records_of(t.track_states, TRACK_STATE)[track].block
 
 
 @compiled
 def save(t: Any) -> None:
-    """Save all values that a tag can change, so that the tag can be undone."""
+    """Save all values that a tag can change."""
     state = state_of(t)
     _copy_spans(t, t.spans.length)
     _copy_words(t, t.flight_at + state.in_flight * _MESSAGE_WORDS)
@@ -126,7 +126,7 @@ def save(t: Any) -> None:
 
 @compiled
 def save_plants(t: Any) -> None:
-    """Save all values that a tag can change if only steps of plants end at the tag."""
+    """Save all values that a tag with steps of plants only can change."""
     _copy_spans(t, t.plant_spans)
     _copy_words(t, t.plant_words)
     state_of(t).in_tag = UNDO_PLANTS
@@ -150,7 +150,7 @@ def _copy_words(t: Any, count: int) -> None:
 
 @compiled
 def draw(t: Any, row: int) -> int:
-    """Take the next numbers of ``t.draws[row]``; return the index of the first one, or NOTHING."""
+    """Return the index of the next random numbers, or NOTHING."""
     drawn, state = records_of(t.draws, DRAW)[row], records_of(t.draw_states, DRAW_STATE)[row]
     i = state.next
     if (i + 1) * drawn.width > drawn.values.length:
@@ -164,8 +164,8 @@ def draw(t: Any, row: int) -> int:
 def draw_delay(t: Any, constant: int, row: int) -> int:
     """Return a delay in ns, or LOST.
 
-    If ``row`` is NOTHING, the delay is ``constant``; else it is the next number of
-    ``t.draws[row]``. Return NO_DELAY if all numbers drawn in advance are used up.
+    If ``row`` is NOTHING, the delay is ``constant``; otherwise it is the next number of
+    ``t.draws[row]``. Return NO_DELAY if no drawn numbers are left.
     """
     if row == NOTHING:
         return constant
@@ -232,7 +232,7 @@ def arrives(t: Any, ns: int, step: int) -> bool:
 
 @compiled
 def _take(t: Any) -> Any:
-    """Remove and return the first message; its record stays in memory, behind the heap."""
+    """Remove and return the first message."""
     state, flight = state_of(t), records_of(t.flight, MESSAGE)
     count = state.in_flight - 1
     words_of(t.slots)[flight[0].slot] = 0
@@ -244,7 +244,7 @@ def _take(t: Any) -> Any:
 
 @compiled
 def deliver(t: Any, ns: int, step: int) -> None:
-    """Write payloads of arrived messages to their ports, and mark plants that must read them."""
+    """Write the payloads of arrived messages to their ports."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]
@@ -260,7 +260,7 @@ def deliver(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def answer_in_order(t: Any, ns: int, step: int) -> None:
-    """Deliver answers of zero latency to the controllers that follow in the declared order."""
+    """Deliver answers without latency to later controllers in a declared order."""
     while arrives(t, ns, step):
         message = _take(t)
         topic = records_of(t.topics, TOPIC)[message.topic]
@@ -274,7 +274,7 @@ def answer_in_order(t: Any, ns: int, step: int) -> None:
 
 @compiled
 def apply_answers(t: Any) -> None:
-    """After the microstep, deliver to all readers the answers given in a declared order."""
+    """Deliver answers in a declared order to all other readers."""
     for i in range(t.topics.length):
         state = records_of(t.topic_states, TOPIC_STATE)[i]
         if state.writes:
@@ -289,7 +289,7 @@ def apply_answers(t: Any) -> None:
 
 @compiled
 def wrote(t: Any, readers: Any) -> None:
-    """Mark the plants in the range ``readers``, so that the plants read their inputs again."""
+    """Mark the plants in ``readers``, which must read their inputs again."""
     for i in range(readers.count):
         plant = words_of(t.readers)[readers.first + i]
         records_of(t.plant_states, PLANT_STATE)[plant].stale = 1
@@ -302,8 +302,7 @@ def send(
 ) -> bool:  # fmt: skip
     """Send the vector at ``source`` on topic ``i``, and record the message.
 
-    Return False if the message or its row does not fit into memory, or if all delays drawn in
-    advance are used up.
+    Return False without enough memory or drawn delays.
     """
     topic, sent = records_of(t.topics, TOPIC)[i], records_of(t.topic_states, TOPIC_STATE)[i]
     state, count = state_of(t), state_of(t).in_flight

@@ -1,8 +1,8 @@
-"""Functions with which compiled code waits for the tags of a paced run and measures frames.
+"""Wait for the tags of a run in real time, in compiled code.
 
-The functions must agree with ``rtsim.timing.pacing.Pacer`` under a policy that catches up after
-late tags. In all functions, ``p`` is a record of type :data:`~rtsim.engine.compiled.records.PACE`.
-:class:`PacedFrames` copies the state of the pacer and its clock into this record, and back.
+The functions must agree with ``rtsim.timing.pacing.Pacer``, for policies that catch up. In all
+functions, ``p`` is the record ``rtsim.engine.compiled.records.PACE``. :class:`PacedFrames` copies
+the state of the pacer and its clock into this record, and back.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def now(p: Any) -> int:
 
 @compiled
 def divided(ns: int, denominator: int, numerator: int) -> int:
-    """Return ``ns * denominator // numerator``, exact even if the product exceeds 64 bits.
+    """Return ``ns * denominator // numerator`` without overflow.
 
     Numerator and denominator are below 2**62, and the result fits into 64 bits.
     """
@@ -142,8 +142,7 @@ def _wait(p: Any, ns: int) -> int:
 def _python_is_needed(p: Any, arrived: int, late: int) -> bool:
     """Return whether Python must be called.
 
-    Python is needed if the buffers are nearly full, and at regular intervals for the recorder and
-    for signals.
+    Python is called if the buffers are almost full, and at regular intervals.
     """
     row_words = WORST_HEAD + p.jobs.length
     worst_room = p.worst.length - (p.worst_count + 1) * row_words
@@ -211,8 +210,7 @@ def _retune(p: Any, left: int) -> None:
 def _begin_late(p: Any, ns: int, arrived: int, late: int) -> None:
     """Begin a tag that is already due.
 
-    If late wake-ups explain more than half of the lateness, the overrun counts as caused by late
-    wake-ups.
+    The overrun counts as a late wake-up if the wake-up explains more than half of the lateness.
     """
     by_wake = min(p.late_by_wake, late)
     _close(p)
@@ -249,7 +247,7 @@ def _note_compute(p: Any, arrived: int) -> None:
 
 @compiled
 def _close(p: Any) -> None:
-    """Append the frame to the log; for one of the worst frames, store how long each job took."""
+    """Add the frame to the log."""
     if p.closed:
         return
     words, columns, row = words_of(p.words), words_of(p.columns), words_of(p.row)
@@ -335,10 +333,7 @@ def _overrun(p: Any, ns: int, late: int, by_wake: int, job: int, stood: int) -> 
 
 @compiled
 def _run_delay(p: Any) -> int:
-    """Return how long the thread has waited for a CPU, ns.
-
-    Return NOTHING if the operating system does not report the waiting time.
-    """
+    """Return how long the thread has waited for a CPU (ns), or NOTHING."""
     if p.file < 0:
         return NOTHING
     text = words_of(p.text)
@@ -361,7 +356,7 @@ def _run_delay(p: Any) -> int:
 
 @compiled
 def lap(t: Any, job: int) -> None:
-    """Add the time since the last call to the compute time of ``job``."""
+    """Add the time since the last call to the computing time of ``job``."""
     if t.pace.length == 0:
         return
     p = _pace_of(t)
@@ -385,7 +380,7 @@ def timing_row(t: Any, ns: int) -> bool:
 
 @compiled
 def ready(t: Any) -> None:
-    """Record that the tag is complete; later compute time counts for the step to the next tag."""
+    """Note that the tag is complete."""
     lap(t, JOB_RECORDING)
     _pace_of(t).next = 1
 
@@ -416,9 +411,9 @@ FRAME_WORDS = (
 
 
 def unpaceable(pacer: Pacer, step_ns: int) -> str:
-    """Return the reason why compiled code cannot wait for the tags, or an empty text.
+    """Return why compiled code cannot wait for tags, or "".
 
-    ``step_ns`` is the longest simulated time between two tags, ns.
+    ``step_ns`` is the longest simulated time (ns) between two tags.
     """
     if type(pacer) is not Pacer:
         return "faults of the loop are declared"
@@ -445,7 +440,7 @@ def _lent(pacer: Pacer) -> Wait | None:
 
 
 class PacedFrames:
-    """A copy of the pacer's state that compiled code can read and change."""
+    """A copy of the pacer's state for compiled code."""
 
     def __init__(
         self, pacer: Pacer, trace: Trace, tasks: list[str], inbox: Inbox | None = None
@@ -494,7 +489,7 @@ class PacedFrames:
     # Into the record
 
     def copy_in(self) -> None:
-        """Copy the state of the pacer and of its present frame into the record."""
+        """Copy the state of the pacer into the record."""
         pacer, p, frame = self._pacer, self.words, self._pacer.frame
         wait = _lent(pacer)
         assert wait is not None
@@ -522,7 +517,7 @@ class PacedFrames:
         return REST_JOB if job == REST else self._names.index(job) if job else NO_JOB
 
     def _lend(self) -> None:
-        """Reset the record's counts and intervals before compiled code continues."""
+        """Clear counts and intervals before compiled code continues."""
         p = self.words
         p["least"], p["frames"] = self._pacer.log.least, 0
         p["worst_count"], p["overrun_count"] = 0, 0
@@ -538,7 +533,7 @@ class PacedFrames:
     def again(self, began: int) -> None:
         """Continue in compiled code.
 
-        The time since ``began`` (ns of the pacer's clock) counts as compute time of recording.
+        The time since ``began`` (ns of the pacer's clock) counts as time for the recording.
         """
         p = self.words
         p["called"] = self._pacer.read() - self._offset
@@ -546,7 +541,7 @@ class PacedFrames:
         p["lap_at"] += p["called"] + self._offset - began
 
     def take(self) -> None:
-        """Copy the frames and overruns since the last call into the pacer and the recording."""
+        """Copy frames and overruns into the pacer and the recording."""
         p, pacer = self.words, self._pacer
         frames, worst = int(p["frames"]), list(self._worst_frames())
         rows = (
@@ -575,8 +570,7 @@ class PacedFrames:
     def copy_out(self, undone: bool) -> None:
         """Copy the frame back to the pacer.
 
-        Set ``undone`` if the run waited for the tag of the frame, and the tag was undone
-        afterwards.
+        ``undone`` is True if the tag of the frame was undone after the wait.
         """
         self.take()
         pacer, frame, p = self._pacer, self._pacer.frame, self.words

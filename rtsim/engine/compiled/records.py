@@ -1,12 +1,11 @@
-"""The table of the compiled engine: records of 64-bit words, with a name for each word.
+"""The table of the compiled engine: records of 64-bit words with names.
 
-The kernel (:mod:`rtsim.engine.compiled.kernel`) receives the address of one :data:`HEADER`, which
-contains the addresses of all other records. Each kind of object (plants, tasks, topics, ...) has
-one array of constant records and one of changing records, with equal indices.
+The kernel (``rtsim.engine.compiled.kernel``) receives the address of a ``HEADER``, which contains
+the addresses of all other records. Each kind of object, such as plants, has an array of constant
+records and an array of changing records.
 
-One block of memory contains the changing records, the slots of payloads, and the messages in
-transit. At the beginning of each tag, compiled code copies the words that the tag can change, so
-that the tag can be undone.
+All changing records are in one block of memory. At the beginning of each tag, the words that can
+change are saved, so that the tag can be undone.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FAR = 2**63 - 1
 
 
 def record(*names: str, **others: Any) -> np.dtype[np.void]:
-    """Return a record type: 64-bit integers called ``names``, then the fields ``others``."""
+    """Return a record type: 64-bit integers with the given names, then other fields."""
     return np.dtype([*((name, np.int64) for name in names), *others.items()])
 
 
@@ -36,9 +35,9 @@ RANGE = record("first", "count")
 
 
 def in_order(kind: np.dtype[np.void]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return a function that converts values by name to a tuple in the order of the fields.
+    """Return a function that converts values by name to a tuple for a record.
 
-    Assigning a whole record takes only as long as assigning two of its fields.
+    Assigning a whole record takes as long as assigning two fields.
     """
     return itemgetter(*(kind.names or ()))
 
@@ -49,7 +48,7 @@ def by_name(records: NDArray[np.void]) -> list[dict[str, Any]]:
 
 
 def place_of(vector: NDArray[Any]) -> tuple[int, int]:
-    """Return the address and length (:data:`PLACE`) of a contiguous vector or array of records."""
+    """Return address and length of an array."""
     assert vector.flags.c_contiguous or vector.size < 2
     return vector.ctypes.data, vector.size
 

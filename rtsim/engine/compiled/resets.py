@@ -1,14 +1,12 @@
-"""Resets of guards in compiled code, for runs without the interpreter (exported models).
+"""Resets of guards in compiled code, for exported models.
 
 In a run of rtsim, the interpreter executes the tags at which a guard fires, with
 :class:`rtsim.solve.guard_watch.GuardWatch`. The class is the reference for this module, and its
 docstrings explain each rule. An exported model has no interpreter. Its plants have a record
 :data:`~rtsim.engine.compiled.records.WATCH`, and the kernel calls the functions of this module.
 
-In all functions, ``plant`` is a record :data:`~rtsim.engine.compiled.records.PLANT` whose ``watch``
-contains one WATCH, and ``ns`` is the time of the tag. A function returns False if the run cannot
-continue: a guard is not a number, a reset sets a value that is not finite, or crossings accumulate
-and the model has no stop mode.
+In all functions, ``plant`` is a record ``rtsim.engine.compiled.records.PLANT``, and ``ns`` the time
+of the tag. A function returns False if the run must end with an error.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ DID_RESET = 0
 
 
 def watch_of(plant: RunningPlant) -> tuple[Any, list[Any]]:
-    """Return the record WATCH of a plant with guards, and the arrays to which the record refers."""
+    """Return the record WATCH of a plant with guards, and its arrays."""
     bound, guards = plant.bound, plant.bound.model.guards
     vectors, m = (plant.x, plant.z, plant.u, plant.p), len(guards)
     then, own = ([v.copy() for v in vectors] for _ in range(2))
@@ -190,10 +188,9 @@ ON, END_OF_RUN, FAILURE = range(3)
 
 @compiled
 def fire_guards(plant: Any, ns: int) -> int:
-    """Compute the resets of all guards that fired; :func:`write_resets` writes the values.
+    """Compute the resets of all guards that have fired.
 
-    Return END_OF_RUN if a guard ends the run at this tag, FAILURE if the run cannot continue, and
-    otherwise ON.
+    Return END_OF_RUN if a guard ends the run, FAILURE after an error, and otherwise ON.
     """
     watch, m, fired = watch_at(plant), plant.g.length, guards_fired(plant)
     marks, rules = vector_of(watch.marks), vector_of(watch.rules)
@@ -222,7 +219,8 @@ def fire_guards(plant: Any, ns: int) -> int:
             elif not ends:
                 return FAILURE
         x, z, t = vector_of(watch.new_x), vector_of(watch.new_z), _seconds(plant, ns)
-        call_reset(function, i, t, x, z, vector_of(watch.u), vector_of(watch.p))
+        if function != 0:  # 0: no guard of the model has a reset
+            call_reset(function, i, t, x, z, vector_of(watch.u), vector_of(watch.p))
         if not (_finite(x) and _finite(z)):
             return FAILURE
         _note_own(watch, m, i, t, i == last)
@@ -259,13 +257,13 @@ def _note_own(watch: Any, m: int, i: int, t: float, last: bool) -> None:
 
 @compiled
 def did_reset(plant: Any) -> bool:
-    """Return whether a reset was computed and its values are not written yet."""
+    """Return whether a reset was computed but not yet written."""
     return bool(plant.watch.length and vector_of(watch_at(plant).notes)[DID_RESET] != 0.0)
 
 
 @compiled
 def write_resets(plant: Any) -> bool:
-    """Write the values of the resets; return whether a value has changed."""
+    """Write the results of resets; return whether a value has changed."""
     watch = watch_at(plant)
     vector_of(watch.notes)[DID_RESET] = 0.0
     x_changed = write_changed(watch.x, watch.new_x)
@@ -274,7 +272,7 @@ def write_resets(plant: Any) -> bool:
 
 @compiled
 def write_changed(into: Any, source: Any) -> bool:
-    """Copy the vector at ``source`` to ``into``; return whether a bit has changed."""
+    """Copy a vector; return whether a bit has changed."""
     now, new, changed = words_of(into), words_of(source), False
     for j in range(now.size):
         if now[j] != new[j]:
@@ -323,7 +321,7 @@ def _accumulates(watch: Any, i: int) -> bool:
 
 @compiled
 def _stops(watch: Any, i: int, ns: int) -> bool:
-    """Clear the crossing times of guard ``i``; return False if its stop mode had no effect."""
+    """Clear the crossing times of a guard; return False if its stop mode had no effect."""
     times, at = words_of(watch.times), i * _WORDS
     chatters = times[at + CLOSE] >= CHATTER_IN_A_ROW
     began = times[at + BEGAN] if chatters else times[at + FIRST_TIME]
@@ -356,7 +354,7 @@ def begin_guards(plant: Any) -> bool:
 
 @compiled
 def guards_changed(plant: Any, ns: int) -> bool:
-    """Find the guards that fire because states or inputs were written at time ``ns``."""
+    """Find the guards that fire because states or inputs changed at the time ``ns``."""
     watch, m, here, fired = watch_at(plant), plant.g.length, guards_here(plant), guards_fired(plant)
     directions = vector_at(words_of(plant.guard_table), _AT.directions)
     marks, g = vector_of(watch.marks), vector_of(plant.g)
@@ -413,7 +411,7 @@ def guards_changed(plant: Any, ns: int) -> bool:
 
 @compiled
 def guard_slopes(plant: Any, t: float) -> Any:
-    """Return the change of each guard within 1e-6 s after the time ``t`` (s)."""
+    """Return the change of each guard during the next 1e-6 s."""
     watch, m = watch_at(plant), plant.g.length
     _moving(words_of(watch.moving), t)
     return vector_of(watch.moves)[3 * m :]

@@ -1,4 +1,4 @@
-"""The table of one run: the kernel uses the table to access the objects of the system.
+"""The table of a run, through which compiled code accesses all objects.
 
 :class:`Table` is made once for a run. :mod:`rtsim.engine.compiled.transfer` copies the values that
 change during the run into the table and back.
@@ -75,7 +75,7 @@ class Draws:
         self._whole = self.values.size == count * self.width
 
     def settle(self, used: int) -> None:
-        """Move the random stream to the position after ``used`` draws of ``width`` numbers each."""
+        """Set the random stream to the position after ``used`` draws."""
         if used * self.width == self.values.size and self._whole:
             return
         generator = self._streams.stream(self._stream)
@@ -85,7 +85,7 @@ class Draws:
 
 
 def normals(size: int) -> Make:
-    """Return a function that draws rows of ``size`` numbers from N(0, 1)."""
+    """Return a function that draws rows of ``size`` random numbers from N(0, 1)."""
 
     def make(generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         return generator.standard_normal((count, size))
@@ -94,10 +94,9 @@ def normals(size: int) -> Make:
 
 
 def delays(model: LatencyModel, streams: RandomStreams, stream: str, size: int, link: str) -> Make:
-    """Return a function that draws delays in ns; the value for a lost message is :data:`LOST`.
+    """Return a function that draws delays in ns, or ``LOST``.
 
-    The result ends before the first message with several copies or an invalid delay; the
-    interpreter draws the delays of that message.
+    The result ends before a message with several copies, which the interpreter handles.
     """
 
     def make(_: np.random.Generator, count: int) -> NDArray[np.int64]:
@@ -125,9 +124,9 @@ _KINDS = {
 
 
 class Table:
-    """The state of one run as arrays of records, which compiled code reads and changes.
+    """The state of a run as arrays of records for compiled code.
 
-    The arrays have the names of the fields of :data:`~rtsim.engine.compiled.records.HEADER`.
+    The arrays have the names of fields of ``rtsim.engine.compiled.records.HEADER``.
     """
 
     def __init__(
@@ -173,13 +172,13 @@ class Table:
         self.make_room(0)
 
     def _jobs(self) -> list[str]:
-        """Return the names of all tasks; the tasks in ``task_list`` come first."""
+        """Return the names of all tasks, with those in ``task_list`` first."""
         own = [t.name for t in self.task_list]
         known = set(own)
         return [*own, *(t.name for t in self.system.tasks if t.name not in known)]
 
     def record_in(self, trace: Trace) -> None:
-        """Record the following rows in the tracks of ``trace``."""
+        """Record all further rows in the tracks of ``trace``."""
         self.tally = trace.tally
         self.links = {trace.topic_track(n).name: n for n in self.topic_list}
         self.track_list = [
@@ -196,7 +195,7 @@ class Table:
             self.track_list.append(trace.timing_track)
 
     def make_room(self, messages: int) -> None:
-        """Build a larger table if the messages in transit do not fit into this one."""
+        """Build a larger table if the messages in transit need more space."""
         needed = 4 * (messages + len(self.topic_list))
         if self.room and needed <= self.room:
             return
@@ -246,12 +245,12 @@ class Table:
         self.saved = np.zeros_like(self.changing)
 
     def lend_draws(self, i: int, draws: Draws) -> None:
-        """Make row ``i`` of the array ``self.draws`` refer to the random numbers in ``draws``."""
+        """Connect row ``i`` of the random numbers with ``draws``."""
         self.draws[i]["width"], self.draws[i]["values"] = draws.width, place_of(draws.values)
         self.draw_states[i]["next"] = 0
 
     def settle_draws(self) -> None:
-        """Move each random stream to the position after the numbers that were used."""
+        """Set all random streams to the positions after the used numbers."""
         for state, draws in zip(self.draw_states, self.draw_list.values(), strict=True):
             draws.settle(int(state["next"]))
 

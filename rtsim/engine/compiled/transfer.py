@@ -1,7 +1,7 @@
-"""Copy all changing values of a run from Python objects into arrays for compiled code, and back.
+"""Copy the state of a run to arrays for compiled code, and back.
 
-The state is copied into the arrays before compiled code runs, and back into the objects afterwards.
-Whenever the interpreter runs, the objects contain the complete state of the run.
+The state is copied before and after each call of compiled code. While the interpreter runs, the
+objects contain the complete state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INITIATED, _COMPLETED, _ARRIVAL, _STATUS = 2, 4, 6, 8
 
 
 def call(table: Table, kernel: Callable[[], int], interrupt_check: Callable[[], object]) -> int:
-    """Call the kernel, and call it again after each pause; return the total number of tags run.
+    """Call the kernel until it no longer pauses; return the number of tags.
 
     ``interrupt_check`` is called in each pause.
     """
@@ -60,7 +60,10 @@ def give_up(table: Table) -> None:
 
 
 def copy_in(table: Table, flight: Sequence[Message]) -> None:
-    """Copy the system into ``table``. ``flight`` are the messages in transit, sorted by arrival."""
+    """Copy the system into ``table``.
+
+    ``flight`` contains the messages in transit, sorted by arrival.
+    """
     system = table.system
     table.changing[: table.flight_at] = 0
     table.state["now"] = system.ns
@@ -119,13 +122,13 @@ def lend_rows(table: Table) -> None:
 
 
 def take_rows(table: Table) -> None:
-    """Take back the buffers of all tracks, with the rows of the complete tags."""
+    """Take back the buffers of all tracks, with the rows of complete tags."""
     for rows, rolled, track in _written(table):
         _take(table, track, rows, rolled)
 
 
 def note_rows(table: Table) -> None:
-    """Register the rows of complete tags in each track, and replace full blocks of the track."""
+    """Add the rows of complete tags to the tracks, and replace full blocks."""
     for i, (rows, rolled, track) in enumerate(_written(table)):
         if rolled or rows == table.tracks[i]["capacity"]:
             _take(table, track, rows, rolled)
@@ -139,7 +142,7 @@ def note_rows(table: Table) -> None:
 def _written(table: Table) -> Iterator[tuple[int, bool, Track]]:
     """Return (row, rolled, track) for each track.
 
-    ``row`` is the index of the next row, which is in the spare block if ``rolled`` is true.
+    ``row`` is the index of the next row, which is in the second block if ``rolled`` is True.
     """
     rows, rolled = table.track_states["row"].tolist(), table.track_states["rolled"].tolist()
     return zip(rows, map(bool, rolled), table.track_list, strict=True)
@@ -187,7 +190,7 @@ def _message_in(table: Table, i: int, message: Message) -> None:
 
 
 def undo(table: Table) -> None:
-    """Undo the incomplete tag: restore the state at its beginning."""
+    """Undo an incomplete tag."""
     whole = table.state["in_tag"] == UNDO_ALL
     spans, words = int(table.header["plant_spans"]), table.plant_words
     if whole:
@@ -200,9 +203,9 @@ def undo(table: Table) -> None:
 
 
 def copy_out(table: Table, clock: Clock, undone: bool) -> None:
-    """Copy the values of ``table`` into the system, without the provisional steps of plants.
+    """Copy the values of ``table`` to the system.
 
-    Set ``undone`` if compiled code undid the last tag.
+    ``undone`` is True if compiled code has undone the last tag.
     """
     if table.frames is not None:
         table.frames.copy_out(undone)

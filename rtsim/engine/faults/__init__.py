@@ -1,4 +1,4 @@
-"""Faults of signals, messages, lines and the real-time loop, described as data."""
+"""Faults of signals, messages, lines and the real-time loop."""
 
 from rtsim.engine.faults.description import fault_of, read_faults
 from rtsim.engine.faults.kind import Fault, FaultError

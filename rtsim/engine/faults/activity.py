@@ -1,4 +1,4 @@
-"""Decide when a fault acts, from its trigger and the length of an activation.
+"""Determine when a fault is active.
 
 :meth:`Activity.strikes` is called once for each item, in order of time.  With ``probability``, the
 method draws one number from the fault's own random stream for each item that could begin an
@@ -77,7 +77,7 @@ class Activity:
         self.began, self.ended, self.by_hand = _NEVER, self.items, False
 
     def start(self, ns: int) -> None:
-        """Begin an activation at ``ns`` by command, regardless of the trigger."""
+        """Activate the fault at ``ns`` by a command."""
         self.cleared = False
         if self.began == _NEVER:
             self._asked = ns
@@ -85,7 +85,7 @@ class Activity:
     def clear(self) -> None:
         """End the activation at the next item.
 
-        The next activation begins when a command starts the fault.
+        A later command can activate the fault again.
         """
         self.cleared, self._asked = True, _NEVER
 
@@ -136,7 +136,7 @@ class Activity:
         return _NEVER if k < 0 else fault.every.tick(k, first)
 
     def next_edge(self, ns: int) -> int:
-        """Return the next scheduled start or end of the fault after ``ns``, or FAR_NS."""
+        """Return the next scheduled start or end after ``ns``, or FAR_NS."""
         fault = self.fault
         edges = [fault.at_ns or 0, FAR_NS if fault.until_ns is None else fault.until_ns]
         if fault.every is not None:

@@ -1,8 +1,8 @@
-"""Timing faults, which make the loop late or make a task miss a tick.
+"""Timing faults, which delay the loop or make a task miss a tick.
 
-A timing fault acts on items: a tag of the loop, one execution of a job, the end of a wait, or a
-tick of a task. A lost tick changes the results, so a replay skips the same tick. All other timing
-faults take wall-clock time, which a replay does not have; a replay repeats only their events.
+A timing fault acts at a tag, at a job, at the end of a wait, or at a tick of a task. A replay
+repeats a lost tick, because it changes the results. A replay only repeats the events of all other
+timing faults.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AMOUNT = Parameter("amount", "seconds")
 
 
 class LoopFault(FaultKind):
-    """Base class of timing faults.  A subclass sets ``moment`` and can override :meth:`takes`."""
+    """Base class of timing faults. A subclass defines ``moment`` and can override ``takes``."""
 
     level: ClassVar[Level] = "loop"
     example: ClassVar[str] = LOOP
@@ -73,7 +73,7 @@ class LoopFault(FaultKind):
 
     @classmethod
     def check_job(cls, fault: Fault, tasks: Sequence[str]) -> None:
-        """Raise :class:`UnknownName` for a job or task that is not in the run."""
+        """Raise ``UnknownName`` for an unknown job or task."""
         others = (NEXT, RECORDING) if cls.takes_time() else ()
         if fault.signal and fault.signal not in (*tasks, *others):
             raise UnknownName("job", fault.signal, sorted((*tasks, *others)))
@@ -99,11 +99,11 @@ class LoopFault(FaultKind):
 
     @classmethod
     def takes_time(cls) -> bool:
-        """Return True if faults of this kind take wall-clock time but do not change the results."""
+        """Return True if faults of this kind cause delays without changing the results."""
         return cls.moment != "tick"
 
     def takes(self) -> int:
-        """Return the delay (ns of the clock) that the fault causes in one frame, wait or job."""
+        """Return the delay (ns) in a frame, wait or job."""
         return int(self.fault.parameters["amount"])
 
     def save(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class LoopFault(FaultKind):
 
 
 class Stall(LoopFault):
-    """Fault that prolongs the computation in a frame by ``amount`` s."""
+    """Fault that makes the computation in a frame ``amount`` s longer."""
 
     name = "stall"
     does = "the loop stands still for"
@@ -124,7 +124,7 @@ class Stall(LoopFault):
 
 
 class LateWake(LoopFault):
-    """Fault that ends the loop's wait for a tag too late, by ``amount`` s."""
+    """Fault that ends a wait of the loop ``amount`` s late."""
 
     name = "late_wake"
     does = "the loop is woken late by"
@@ -152,7 +152,7 @@ class SlowJob(LoopFault):
 
 
 class Load(LoopFault):
-    """Fault that makes each of ``length`` frames longer by a random time up to ``amount`` s."""
+    """Fault that makes ``length`` frames longer, each by a random time up to ``amount`` s."""
 
     name = "load"
     does = "another has the CPU, at first for"
@@ -168,7 +168,7 @@ LOOP_KINDS = (Stall, LateWake, LostTick, SlowJob, Load)
 
 
 class LoopFaults:
-    """The timing faults of one loop, sorted by name and grouped by the moment at which they act."""
+    """The timing faults of a loop."""
 
     def __init__(self, faults: Sequence[LoopFault], present: Present, tasks: Sequence[str]) -> None:
         self._faults = tuple(faults)
@@ -192,7 +192,7 @@ class LoopFaults:
         return [f.fault for f in self._faults if f.takes_time()]
 
     def takes(self, at_work: LoopFault, ns: int) -> int:
-        """Return the delay (ns of the clock) that the fault ``at_work`` causes at ``ns``, or 0."""
+        """Return the delay (ns) that a fault causes at ``ns``, or 0."""
         activity, fault = at_work.activity, at_work.fault
         struck = activity.strikes(ns)
         amount = 0
@@ -228,7 +228,7 @@ class LoopFaults:
 
 
 class DisturbedPacer(Pacer):
-    """A pacer that makes the loop late according to declared faults."""
+    """A pacer that delays the loop according to declared faults."""
 
     def __init__(
         self, clock: Clock, policy: Policy | None, faults: LoopFaults, *, frame_ns: int = 0
@@ -287,7 +287,7 @@ class DisturbedPacer(Pacer):
         return True
 
     def _oversleep(self, ns: int) -> bool:
-        """After the wait, let the faults delay the tag at ``ns``; return False if no fault acts."""
+        """Delay the tag at ``ns`` after the wait; return False without an active fault."""
         acted = False
         for fault in self._faults.wakes if self._disturbs else ():
             amount = self._faults.takes(fault, ns)

@@ -1,7 +1,7 @@
-"""Faults of messages, which wrap the latency model of a link.
+"""Faults of messages.
 
-The latency models Loss and Duplicate draw from the link's random stream for every message.  A fault
-has its own trigger and random stream, and does not change the random numbers of latency models.
+The latency models Loss and Duplicate draw from the link's random stream for every message. A fault
+has its own random stream, so that the random numbers of latency models do not change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ Delays = tuple[int, ...]
 
 
 class MessageFault(FaultKind):
-    """Base class of faults of one sender's messages.  A subclass defines :meth:`spoil`."""
+    """Base class of faults that act on the messages of one sender.
+
+    A subclass defines :meth:`spoil`.
+    """
 
     level: ClassVar[Level] = "message"
     example: ClassVar[str] = "controller"
@@ -67,15 +70,15 @@ class MessageFault(FaultKind):
 
     @abstractmethod
     def spoil(self, delays: Delays) -> Delays:
-        """Apply the fault to the delays of a message's copies, ns; return the new delays."""
+        """Change the delays (ns) of a message's copies."""
 
     @property
     def failures(self) -> int:
-        """Number of failed transmissions on the medium before a successful one."""
+        """Number of failed transmissions before a successful one."""
         return 0
 
     def ns(self, parameter: str) -> int:
-        """Return the value of a time parameter in ns, or 0 if the parameter is not given."""
+        """Return a time parameter in ns, or 0 if it was not given."""
         return int(self.fault.parameters.get(parameter, 0))
 
     def save(self) -> dict[str, Any]:
@@ -96,7 +99,7 @@ class Drop(MessageFault):
 
 
 class Burst(Drop):
-    """Fault that loses the message and the following ``length - 1`` messages."""
+    """Fault that loses a message and the following ``length - 1`` messages."""
 
     name = "burst"
     does = "is lost with those after it"
@@ -105,7 +108,7 @@ class Burst(Drop):
 
 
 class Delay(MessageFault):
-    """Fault that delays the message by ``delay`` s; later messages do not overtake it."""
+    """Fault that delays a message by ``delay`` s; later messages do not overtake it."""
 
     name = "delay"
     does = "takes longer"
@@ -116,7 +119,7 @@ class Delay(MessageFault):
 
 
 class DuplicateFault(MessageFault):
-    """Fault that delivers each copy of the message a second time, ``gap`` s later."""
+    """Fault that delivers each copy of a message again ``gap`` s later."""
 
     name = "duplicate"
     does = "comes twice"
@@ -127,7 +130,7 @@ class DuplicateFault(MessageFault):
 
 
 class ReorderFault(MessageFault):
-    """Fault that delays the message by ``extra`` s; later messages can overtake it."""
+    """Fault that delays a message by ``extra`` s; later messages can overtake it."""
 
     name = "reorder"
     does = "may be overtaken"
@@ -139,13 +142,14 @@ class ReorderFault(MessageFault):
 
 
 class ErrorFrame(MessageFault):
-    """Fault that destroys ``times`` transmissions of a frame, each at the last bit.
+    """Fault that destroys ``times`` transmissions of a frame at their last bits.
 
-    The sender repeats a destroyed frame.
+    On a CAN bus and a wireless channel, the sender repeats a destroyed frame. On other media, the
+    frame is lost.
     """
 
     name = "error_frame"
-    does = "is destroyed on the bus and sent again"
+    does = "is destroyed on its medium"
     parameters = (Parameter("times", "natural", needed=False),)
     needs_medium = True
 
@@ -161,7 +165,7 @@ MESSAGE_KINDS = (Drop, Delay, DuplicateFault, ReorderFault, Burst, ErrorFrame)
 
 
 class FaultyTransport:
-    """Latency model that applies ``faults`` to each message's delays from the model ``inner``."""
+    """Latency model that applies faults to the delays of the model ``inner``."""
 
     def __init__(
         self, inner: LatencyModel, faults: Sequence[MessageFault], present: Present
@@ -177,16 +181,16 @@ class FaultyTransport:
 
     @property
     def ordered(self) -> bool:
-        """False if messages that are sent later can overtake the latest message."""
+        """False if later messages can overtake the latest message."""
         return self.inner.ordered and not self._held_back
 
     def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:
         return self._spoiled(self.inner.delays(stream, size_bytes), self._present.ns)
 
     def arrivals(self, ns: int) -> tuple[int, ...]:
-        """Return the times of arrival (ns) of a packet that is sent at ``ns``, without ``inner``.
+        """Return the times (ns) at which a packet sent at ``ns`` arrives.
 
-        A packet does not overtake an earlier one, except one that a fault lets be overtaken.
+        A packet does not overtake an earlier one, unless a fault permits this.
         """
         arrivals = tuple(max(ns + d, self._latest_ns) for d in self._spoiled((0,), ns))
         if arrivals and not self._held_back:

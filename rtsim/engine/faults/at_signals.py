@@ -1,8 +1,8 @@
-"""Faults of signals, which change the value that readers of a signal receive.
+"""Faults of signals, which change the values that readers receive.
 
-At each *item*, a fault decides whether to act and draws its random numbers, which apply until the
-next item.  If a controller or a sensor reads the signal, each sample is an item.  A fault at an
-input of a plant has its own period, and its items are the ticks of this period.
+At each *item*, such as a sample, a fault decides whether to act until the next item. I For a
+controller or a sensor, each sample is an item. A fault at an input of a plant has a period, and
+each tick is an item.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_TOLD = 8
 
 
 class SignalFault(FaultKind):
-    """Base class of faults at one signal of n elements.  A subclass defines :meth:`apply`."""
+    """Base class of faults at a signal of n elements. A subclass defines :meth:`apply`."""
 
     level: ClassVar[Level] = "signal"
     example: ClassVar[str] = "f16.alpha"
@@ -62,7 +62,7 @@ class SignalFault(FaultKind):
         self._parameters = activity.fault.parameters
 
     def item(self, ns: int, value: Vector) -> None:
-        """Decide whether and how the fault changes ``value``, shape (n,).
+        """Decide whether and how the fault changes the value (n,).
 
         Further calls at the same time have no effect.
         """
@@ -94,15 +94,15 @@ class SignalFault(FaultKind):
         self.present.began(self.fault, ns, text + more, values)
 
     def spoil(self, value: Vector) -> None:
-        """Change ``value``, shape (n,), in place if the fault acts on the latest item."""
+        """Change the value (n,) in place if the fault is active."""
         if self.active:
             self.apply(value)
 
     def capture(self, value: Vector) -> None:
-        """Prepare for an activation; ``value``, shape (n,), is the present value of the signal."""
+        """Prepare for an activation with the present value (n,)."""
 
     def draw(self, elapsed_ns: int) -> None:
-        """Draw random numbers for an item ``elapsed_ns`` after the start of the activation."""
+        """Draw random numbers for an item, ``elapsed_ns`` after the start of the activation."""
 
     @abstractmethod
     def apply(self, value: Vector) -> None:
@@ -126,7 +126,7 @@ class SignalFault(FaultKind):
 
 
 class Stuck(SignalFault):
-    """Fault that holds the signal at ``value``; the default is the value at the activation."""
+    """Fault that holds a signal at ``value``, by default at the present value."""
 
     name = "stuck"
     does = "stays"
@@ -162,7 +162,7 @@ class Scale(SignalFault):
 
 
 class Drift(SignalFault):
-    """Fault that adds ``rate`` times the seconds since the start of the activation."""
+    """Fault that adds ``rate`` times the time (s) since the start of the activation."""
 
     name = "drift"
     does = "drifts at a rate"
@@ -196,7 +196,7 @@ class NoiseFault(SignalFault):
 
 
 class Quantised(SignalFault):
-    """Fault that rounds the signal to a multiple of ``step``; ties go to even multiples."""
+    """Fault that rounds a signal to a multiple of ``step`` (half to even)."""
 
     name = "quantised"
     does = "moves in steps"
@@ -224,8 +224,8 @@ SIGNAL_KINDS = (Stuck, OffsetFault, Scale, Drift, NoiseFault, Quantised, NotANum
 class FaultyWiring(Wiring):
     """A wiring in which faults change the values that a component reads.
 
-    If ``items`` is True, each fault decides at each reading of its signal whether to act.  For the
-    inputs of a plant, ``items`` must be False, because a solver reads inputs at irregular times.
+    With ``items``, each reading of a signal is an item of its faults. Inputs of a plant need
+    ``items=False``, because a solver reads them at irregular times.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class FaultyWiring(Wiring):
     def spoil(self, fault: SignalFault, where: slice) -> None:
         """Add ``fault`` to the elements ``where``.
 
-        Faults act in the order in which they are added.
+        Faults act in the order in which they were added.
         """
         self._faults.append((fault, self.into[where]))
 
@@ -261,7 +261,7 @@ class FaultyWiring(Wiring):
             fault.spoil(value)
 
     def look(self, which: SignalFault) -> None:
-        """Decide whether the fault ``which`` acts now, although nothing reads the signal."""
+        """Decide whether a fault acts now, without a reading."""
         self.into[:] = self._constants
         super().gather()
         for fault, value in self._faults:

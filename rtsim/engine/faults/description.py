@@ -1,4 +1,4 @@
-"""Read a fault from data: its place, kind, parameters, trigger, duration and seed.
+"""Read faults from data: place, kind, parameters, trigger, duration and seed.
 
 =============  ===========================================================================
 ``at``         s; alone it is a trigger, else the other triggers start at this time
@@ -7,11 +7,10 @@
 ``when``       a condition on signals; acts each time it becomes true
 =============  ===========================================================================
 
-Without a trigger, the fault begins with the run.  An activation lasts ``duration`` s or ``count``
-items, or has a length that the kind defines.  If no length is defined, an activation by
-``probability`` lasts one item, and an activation by ``when`` lasts while the condition is true. A
-fault with the trigger ``every`` must have a length.  Any other activation lasts to the end of the
-run. The fault ends at ``until``.
+Without a trigger, the fault begins with the run. An activation lasts ``duration`` s, ``count``
+items, or as long as the kind defines. Otherwise, an activation by ``probability`` lasts one item,
+and one by ``when`` lasts while the condition is true. A fault with the trigger ``every`` needs a
+duration. Any other activation lasts to the end of the run. The fault ends at ``until``.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ KINDS: ExtensionPoint[type[FaultKind]] = ExtensionPoint(
 
 
 def add_fault_kind(kind: type[K]) -> type[K]:
-    """Register a fault kind in this process; usable as a class decorator."""
+    """Register a kind of fault in this process; also a class decorator."""
     KINDS.add(kind.name, kind)
     return kind
 
@@ -141,10 +140,10 @@ _WHAT_KIND = text(wanted="the kind, such as kind = 'offset'")
 
 
 def fault_of(given: Mapping[str, Any], place: Place | None = None) -> Fault:
-    """Return the fault that the entries of a table describe.
+    """Return the fault that a table describes.
 
-    ``place`` is the table's place in a file.  Raises :class:`FaultError` with the name of the wrong
-    entry.
+    ``place`` is the position of the table in a file. Raises :class:`FaultError` with the name of
+    the wrong entry.
     """
     place = place or Place(error_class=FaultError)
     kind = _kind(given, place)
@@ -266,7 +265,7 @@ def read_faults(path: str | Path) -> tuple[Fault, ...]:
 
 
 def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
-    """Return the faults from files, faults and dicts; raise FaultError if two names are equal."""
+    """Return the faults in files, objects and dicts; raise FaultError for equal names."""
     out: list[Fault] = []
     for one in given:
         if isinstance(one, Fault):
@@ -286,7 +285,7 @@ def gather(given: Iterable[Given]) -> tuple[Fault, ...]:
 
 
 def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return the faults sorted by name, which is the order in which they act.
+    """Return the faults sorted by name.
 
     Raises :class:`FaultError` if two faults have the same name.
     """
@@ -304,23 +303,17 @@ def all_different(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 def write_faults(
     path: str | Path, faults: Sequence[Fault], about: Iterable[str] = (), *, force: bool = False
 ) -> None:
-    """Write ``faults`` to the fault file ``path``, with the comment lines ``about`` at its head.
+    """Write faults to a file, with the comment lines ``about``.
 
-    With ``force``, an existing fault file is overwritten; other files are never overwritten.
-    Raises :class:`ScenarioError` if the file cannot be written.
+    With ``force``, an existing fault file is replaced, but no other file. Raises
+    :class:`ScenarioError` if the file cannot be written.
     """
     path = Path(path)
     if len(faults) > MOST_FAULTS:
         raise ScenarioError(
             f"there are {len(faults)} faults, but a fault file can have at most {MOST_FAULTS}"
         )
-    lines = [f"# {line}" for line in about]
-    for fault in faults:
-        lines += [
-            "",
-            "[[fault]]",
-            *(f"{k} = {to_toml(_decimal(v))}" for k, v in fault.describe().items()),
-        ]
+    lines = [*(f"# {line}" for line in about), *fault_tables(faults)]
     try:
         if force:
             _refuse_to_overwrite(path)
@@ -334,6 +327,15 @@ def write_faults(
         raise ScenarioError(
             f"cannot write {path}: {error.strerror}; give another path with -o PATH"
         ) from None
+
+
+def fault_tables(faults: Iterable[Fault]) -> list[str]:
+    """Return the lines of a table ``[[fault]]`` for each fault, each after an empty line."""
+    lines = []
+    for fault in faults:
+        entries = (f"{k} = {to_toml(_decimal(v))}" for k, v in fault.describe().items())
+        lines += ["", "[[fault]]", *entries]
+    return lines
 
 
 def _refuse_to_overwrite(path: Path) -> None:

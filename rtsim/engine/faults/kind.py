@@ -1,11 +1,11 @@
-"""Base class and parameters of all fault kinds.
+"""Base class and parameters of all kinds of faults.
 
 A kind is a subclass of :class:`SignalFault <rtsim.engine.faults.at_signals.SignalFault>`,
 :class:`MessageFault <rtsim.engine.faults.at_messages.MessageFault>`, :class:`LineFault
 <rtsim.engine.faults.line_kinds.LineFault>`, :class:`BoardFault
 <rtsim.engine.faults.line_kinds.BoardFault>` or :class:`LoopFault
-<rtsim.engine.faults.at_loop.LoopFault>`.  The class declares the entries in a fault file.  Each
-object is one fault in one run.
+<rtsim.engine.faults.at_loop.LoopFault>`. T A class declares the entries of a fault file. An object
+is one fault in one run.
 """
 
 from __future__ import annotations
@@ -43,13 +43,16 @@ Operand = float | str
 
 @dataclass(frozen=True)
 class Condition:
-    """One or more comparisons (left, operator, right), which must all be true."""
+    """One or several comparisons (left, operator, right), which must all be true."""
 
     text: str
     comparisons: tuple[tuple[Operand, str, Operand], ...]
 
     def bind(self, ports: Mapping[str, SignalPort]) -> Callable[[], bool]:
-        """Return a function that tests the present values of ``ports``; NaN compares as false."""
+        """Return a function that tests the present values of ``ports``.
+
+        Comparisons with NaN are false.
+        """
         asked = tuple(
             (_bound(left, ports, self.text), _TESTS[test], _bound(right, ports, self.text))
             for left, test, right in self.comparisons
@@ -65,7 +68,7 @@ def parse_condition(text: str) -> Condition:
     """Return the condition in ``text``; raise :class:`ScenarioError` if it is malformed."""
     if len(text) > _LONGEST:
         raise ScenarioError(
-            f"the condition has {len(text)} characters; at most {_LONGEST} are allowed"
+            f"the condition of the fault has {len(text)} characters; write at most {_LONGEST}"
         )
     comparisons = []
     for comparison in re.split(r"\s+and\s+", text.strip()):
@@ -128,7 +131,7 @@ CHECKS: dict[Check, toml.Key] = {
 
 
 class FaultError(ScenarioError):
-    """A fault is invalid.  The text names the fault, its file and the valid entries."""
+    """A fault is invalid. The text names the fault, its file and the valid entries."""
 
     key = ""
 
@@ -141,7 +144,7 @@ class FaultError(ScenarioError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a fault kind, which the user must give if ``needed`` is True."""
+    """A parameter of a kind of fault; ``needed`` means that it has no default."""
 
     name: str
     check: Check
@@ -183,7 +186,7 @@ class Fault:
         return self.where.partition(".")[2]
 
     def error(self, problem: object) -> FaultError:
-        """Return an error with the text ``problem``, preceded by the fault's name and place."""
+        """Return an error that begins with the name and the place of the fault."""
         before = f"{self.place}: " if self.place else ""
         return FaultError(f"{before}fault {self.name}: {problem}")
 
@@ -192,7 +195,7 @@ class Fault:
 
 
 class Places(ABC):
-    """Interface that installs the faults of a run, with one method for each level of faults.
+    """Interface that installs the faults of a run.
 
     ``kind`` is a subclass of ``SignalFault``, ``MessageFault`` or ``LoopFault``.
     """
@@ -215,7 +218,7 @@ class Places(ABC):
 
 
 class FaultKind(ABC):
-    """A kind of fault: its entries in a fault file, and its effect in a run."""
+    """A kind of fault: its entries in a file, and its effect."""
 
     name: ClassVar[str]
     """Name of the kind in a fault file, as in ``kind = "NAME"``."""
@@ -237,12 +240,12 @@ class FaultKind(ABC):
     @classmethod
     @abstractmethod
     def check_where(cls, where: str) -> None:
-        """Raise :class:`FaultError` if the kind cannot act at the place ``where``."""
+        """Raise ``FaultError`` if the kind cannot act at ``where``."""
 
     @classmethod
     @abstractmethod
     def put(cls, fault: Fault, places: Places) -> None:
-        """Install ``fault``: call the method of ``places`` for the level of the fault."""
+        """Install a fault through one of the methods of ``places``."""
 
     @classmethod
     def check_kind(cls) -> None:
@@ -255,12 +258,12 @@ class FaultKind(ABC):
 
     @classmethod
     def wanted(cls) -> str:
-        """Return an example of ``where`` with a value, for error messages."""
+        """Return an example of ``where``, for error messages."""
         return f"where = '{cls.example}'"
 
 
 def check_part_signal(kind: type[FaultKind], where: str, what: str) -> str:
-    """Return the part ``SIGNAL`` of ``where``, which must have the form ``COMPONENT.SIGNAL``.
+    """Return the part ``SIGNAL`` of a text ``COMPONENT.SIGNAL``.
 
     ``what`` names ``SIGNAL`` in the error message.  Raises :class:`FaultError` for another form.
     """
@@ -278,7 +281,7 @@ EventSink = Callable[[Tag, str, str, str, dict[str, float]], None]
 
 
 class Present:
-    """Present simulated time (ns; -1 before the run) and receiver of events for all faults."""
+    """The present simulated time (ns), and the receiver of events."""
 
     def __init__(self) -> None:
         self.ns = BEFORE_THE_RUN
@@ -289,7 +292,7 @@ class Present:
         self.event(Tag(ns), FAULT, fault.name, what, {k: float(v) for k, v in values.items()})
 
     def ended(self, fault: Fault, ns: int, items: int) -> None:
-        """Record an activation's end, unless the activation was limited to a single item."""
+        """Record the end of an activation that lasted more than one item."""
         if items > 1 or fault.count is None or lasts(fault.given):
             text = f"{fault.kind.name} at {fault.where} is over"
             self.event(Tag(ns), FAULT_ENDED, fault.name, text, {"items": float(items)})
@@ -300,4 +303,4 @@ def seconds(ns: float) -> float:
 
 
 def _unrecorded(tag: Tag, kind: str, source: str, text: str, values: dict[str, float]) -> None:
-    """Ignore an event that occurs before the recording begins."""
+    """Ignore an event before the start of the recording."""

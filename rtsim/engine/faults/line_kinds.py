@@ -1,8 +1,7 @@
-"""Kinds of faults on a serial line: in the bytes of one direction, or at the board itself.
+"""Faults on a serial line, either in the bytes of one direction or at the board.
 
-An item is a byte.  For ``truncation`` and ``garbage``, an item is a protocol frame, which ends with
-a zero byte.  The faulty link of a board (:mod:`hitl.boards.faulty`) passes its bytes to
-:meth:`LineFault.take`.
+An item is a byte. For ``truncation`` and ``garbage``, an item is a frame of the protocol. The
+faulty link of a board (:mod:`hitl.boards.faulty`) passes its bytes to :meth:`LineFault.take`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ BOARD_ENDS = ("to_board", "from_board", "board")
 
 
 class _AtLine(FaultKind):
-    """Base class of fault kinds that act at one end of a serial line."""
+    """Base class of faults at one end of a serial line."""
 
     level: ClassVar[Level] = "line"
     ends: ClassVar[tuple[str, ...]]
@@ -75,11 +74,11 @@ class BoardFault(_AtLine):
     @classmethod
     @abstractmethod
     def strike(cls, link: Any) -> None:
-        """Apply the fault to a board: call the method :attr:`needs` of the board's link."""
+        """Apply the fault to a board."""
 
 
 class LineFault(_AtLine):
-    """Base class of faults that act on bytes in one direction.  A subclass defines :meth:`one`."""
+    """Base class of faults that change bytes in one direction. A subclass defines :meth:`one`."""
 
     example: ClassVar[str] = "controller.to_board"
     ends: ClassVar[tuple[str, ...]] = ("to_board", "from_board")
@@ -95,7 +94,7 @@ class LineFault(_AtLine):
         self._line, self._ns_at = line, ns_at
 
     def take(self, arriving: list[Timed]) -> list[Timed]:
-        """Apply the fault to the incoming bytes, and return the resulting bytes in order."""
+        """Apply the fault to bytes; return the resulting bytes."""
         out: list[Timed] = []
         for ticks, value in arriving:
             self.count += 1
@@ -104,21 +103,21 @@ class LineFault(_AtLine):
 
     @abstractmethod
     def one(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """Append to ``out`` the bytes that replace the byte ``value``.
+        """Append the bytes that replace the byte ``value`` to ``out``.
 
-        ``ticks`` is the time of the byte in ticks of the link.  The method must call :meth:`struck`
-        once for each byte or frame, and must call :meth:`tell` if the fault acts on it.
+        ``ticks`` is the time of the byte in ticks of the link. The method must call ``struck`` once
+        for each byte or frame, and ``tell`` if the fault acts.
         """
 
     def struck(self, ticks: int) -> bool:
-        """Return True if the fault acts on the byte or frame at ``ticks``."""
+        """Return True if the fault acts on a byte or frame."""
         struck = self.activity.strikes(self._ns_at(ticks))
         if self.activity.ended and not self.activity.begins:
             self._line.ended(self.activity)
         return struck
 
     def tell(self, ticks: int, text: str, **values: float) -> None:
-        """Record an event with ``text`` if an activation begins at the current byte or frame."""
+        """Record an event if an activation begins."""
         if self.activity.begins:
             values = {"byte": float(self.count), **values}
             self._line.began(self.activity, self._ns_at(ticks), text, values)
@@ -127,7 +126,7 @@ class LineFault(_AtLine):
 
 
 class BitFlip(LineFault):
-    """Fault that flips the bit number ``bit`` of a byte, or a random bit."""
+    """Fault that inverts the bit ``bit`` of a byte, by default a random bit."""
 
     name = "bit_flip"
     does = "has a bit flipped"
@@ -157,7 +156,7 @@ class Silence(LineFault):
 
 
 class SlowLine(LineFault):
-    """Fault that sends byte after byte at ``baud`` bit/s, with ten bit times for each byte."""
+    """Fault that sends the bytes at ``baud`` bit/s, with ten bits for each byte."""
 
     name = "slow_line"
     does = "is slow"
@@ -182,9 +181,9 @@ class SlowLine(LineFault):
 
 
 class OfFrames(LineFault):
-    """Base class of faults that act on whole protocol frames.
+    """Base class of faults that act on whole frames.
 
-    At the first byte of a frame, the fault decides whether to act on the frame.
+    The fault decides at the first byte of a frame whether to act.
     """
 
     def __init__(
@@ -207,14 +206,14 @@ class OfFrames(LineFault):
 
     @abstractmethod
     def within(self, ticks: int, value: int, out: list[Timed]) -> None:
-        """Append to ``out`` the bytes that replace the byte ``value`` of a frame.
+        """Append the bytes that replace a byte of a frame to ``out``.
 
-        If :attr:`hit` is True, the fault acts on the frame.
+        With ``hit``, the fault acts on the frame.
         """
 
 
 class Truncation(OfFrames):
-    """Fault that truncates a frame after ``keep`` bytes; the final zero is also lost."""
+    """Fault that ends a frame after ``keep`` bytes, without its final zero."""
 
     name = "truncation"
     does = "is cut"
@@ -258,7 +257,7 @@ class BoardReset(BoardFault):
 
 
 class Kill(BoardFault):
-    """Fault that ends a program, as the signal SIGKILL does."""
+    """Fault that ends a program like the signal SIGKILL."""
 
     name = "kill"
     does = "is killed"
@@ -272,7 +271,7 @@ class Kill(BoardFault):
 
 
 class Stop(Kill):
-    """Fault that stops a program, as the signal SIGSTOP does."""
+    """Fault that suspends a program like the signal SIGSTOP."""
 
     name = "stop"
     does = "is stopped"
@@ -304,16 +303,16 @@ def faults_at(
 class HasLine(Protocol):
     """A controller with a line.  Faults can corrupt what the line carries.
 
-    A controller without a board has an attribute ``ends``, the places of its faults.
+    A controller without a board has an attribute ``ends`` with the places of its faults.
     """
 
     def spoil(self, line: LineFaults) -> None:
-        """Apply the faults in ``line`` to all that the line carries later."""
+        """Apply faults to everything that the line carries from now on."""
         ...
 
 
 class LineFaults:
-    """The faults of one line, in the order in which they are applied."""
+    """The faults of one line, in the order of their application."""
 
     def __init__(self, activities: Sequence[Activity], present: Present) -> None:
         self._activities = tuple(activities)
@@ -323,7 +322,7 @@ class LineFaults:
         return tuple(a for a in self._activities if a.fault.signal == end)
 
     def transport(self, end: str) -> FaultyTransport:
-        """Return the faults of messages at ``end``, for packets in the order of their times."""
+        """Return the faults of messages at ``end``."""
         faults = []
         for activity in self.at(end):
             kind = activity.fault.kind
@@ -337,7 +336,7 @@ class LineFaults:
         return self._present.ns
 
     def began(self, activity: Activity, ns: int, text: str, values: Mapping[str, float]) -> None:
-        """Record the start of an activation at the time ``ns`` of the line's clock."""
+        """Record the start of an activation at the time ``ns``."""
         self._present.began(activity.fault, min(ns, self.now_ns), text, values)
 
     def ended(self, activity: Activity) -> None:

@@ -1,4 +1,4 @@
-"""Install the faults of one run, and start and end them by simulated time and by commands."""
+"""Install the faults of a run, and start and end them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST = -(2**62)
 class FaultTask:
     """Task that updates faulty inputs of plants.
 
-    The task runs when the fault starts or ends, and at each tick of the fault.
+    The task runs when the fault begins or ends, and at each of its ticks.
     """
 
     period: Period | None = None
@@ -63,7 +63,7 @@ class FaultTask:
         """Do nothing, because :meth:`react` sets the next tick."""
 
     def told(self, ns: int) -> None:
-        """Apply a command to the fault, now or at the end of the plant's present step."""
+        """Apply a command to the fault."""
         self._offset, self._k = ns, 0  # the ticks of the fault restart at this time
         busy = [plant.target_ns for plant in self._plants if plant.ns != ns]
         self.next_ns = min(busy, default=ns)
@@ -91,7 +91,7 @@ class FaultTask:
 
 
 class Schedule:
-    """All faults of a run, and their shared data."""
+    """All faults of a run."""
 
     def __init__(self, faults: Sequence[Fault], present: Present) -> None:
         self.faults = tuple(faults)
@@ -115,11 +115,11 @@ class Schedule:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of activations so far, by name of the fault."""
+        """Number of activations by name of the fault."""
         return {f.name: self.activities[f.name].activations for f in self.faults}
 
     def check(self, name: str) -> Activity:
-        """Return the activity of the fault ``name``; reject a fault without effect."""
+        """Return the state of a fault; raise an error if it cannot act."""
         if name not in self.activities:
             raise UnknownName("fault", name, self.activities, "this run")
         if name in self.idle and self._fed is None:
@@ -136,7 +136,7 @@ class Schedule:
         self._told.append(name)
 
     def follow(self, ns: int) -> None:
-        """Update the inputs of plants for the fault commands that were given at ``ns``."""
+        """Update the inputs of plants after commands at ``ns``."""
         if self._told:
             told, self._told = set(self._told), []
             for task in self.tasks:
@@ -149,7 +149,7 @@ class Schedule:
     def feed(self, events: Sequence[Event]) -> None:
         """Set the recorded ``events`` for a replay.
 
-        For line faults and faults that take wall-clock time, a replay only repeats the events.
+        A replay only repeats the events of faults on lines and of timing faults.
         """
         gone = set(self.at_lines)
         if self.loop is not None:
@@ -158,14 +158,14 @@ class Schedule:
         self._fed = [e for e in events if e.source in gone]
 
     def unpaced(self) -> None:
-        """Record in ``idle`` that faults that take wall-clock time cannot act in an unpaced run."""
+        """Note that timing faults have no effect in a run without real time."""
         if self.loop is not None:
             self.idle |= {fault.name: UNPACED for fault in self.loop.late}
 
     def telling(
         self, run: Callable[Concatenate[int, _More], None]
     ) -> Callable[Concatenate[int, _More], None]:
-        """Return a function that updates the time of all faults and then calls ``run``."""
+        """Return a function that sets the time of all faults and then calls ``run``."""
 
         def told(ns: int, /, *more: _More.args, **named: _More.kwargs) -> None:
             first, self.present.ns = self.present.ns < 0, ns
@@ -178,7 +178,7 @@ class Schedule:
         return told
 
     def over(self, ns: int) -> None:
-        """Repeat the remaining recorded events up to ``ns``, at the end of the run."""
+        """Repeat the remaining recorded events at the end of the run."""
         self._say_again(ns)
 
     def _say_again(self, ns: int) -> None:
@@ -216,7 +216,7 @@ class Schedule:
 
 
 class Installer(Places):
-    """Installer of the faults of one run, which raises an error for an unknown name."""
+    """Install the faults of a run."""
 
     _bus: Bus
 
@@ -243,7 +243,7 @@ class Installer(Places):
         controllers: Mapping[str, ControllerProtocol],
         tasks: Sequence[str] = (),
     ) -> Schedule:
-        """Install all faults, after all components are built.
+        """Install all faults after all components are built.
 
         Raises :class:`FaultError` on failure.
         """
@@ -267,8 +267,8 @@ class Installer(Places):
     def at_messages(self, fault: Fault, kind: type[MessageFault]) -> None:
         self._check_topic(fault, self._bus)
         if kind.needs_medium and not self._bus.on_medium(fault.where):
-            reason = f"messages of {fault.where} travel on no bus: {kind.name} acts on frames"
-            self._schedule.idle[fault.name] = f"{reason} of a CanBus"
+            reason = f"messages of {fault.where} travel on no medium: {kind.name} acts on frames"
+            self._schedule.idle[fault.name] = f"{reason} of a medium such as a CanBus"
             self._activity(fault)
             return
         self._messages[fault.where].append(kind(self._activity(fault)))
@@ -293,7 +293,7 @@ class Installer(Places):
         return activity
 
     def at_signal(self, fault: Fault, kind: type[SignalFault]) -> None:
-        """Install a fault at one input, or at all readers of another signal."""
+        """Install a fault at one input, or at all readers of a signal."""
         sampled = self._wirings.get(fault.part)
         if sampled is not None and _names(sampled.signals, fault.signal):
             base, at = _element(sampled.signals, fault.signal)
@@ -326,7 +326,7 @@ class Installer(Places):
         self._look_for_plants(fault, made, [owner for owner, *_ in readers])
 
     def _look_for_plants(self, fault: Fault, made: SignalFault, owners: Sequence[str]) -> None:
-        """Add a task at the fault's ticks for a signal that plants read, at irregular times."""
+        """Add a task for a faulty signal that plants read."""
         plants = [self._plants[name] for name in dict.fromkeys(owners) if name in self._plants]
         if plants:
             every = plants[0].step if fault.period is None else fault.period

@@ -141,7 +141,8 @@ EXPORT int fmi2SerializeFMUstate(struct instance *c, void *state, char into[], s
   return OK;
 }
 EXPORT int fmi2DeSerializeFMUstate(struct instance *c, const char from[], size_t size, void **state) {
-  if (size != model_saved_bytes()) return fail(c, "the serialised state has another size");
+  if (size != model_saved_bytes() || !model_owns(from))
+    return fail(c, "the serialised state belongs to another model");
   if (!*state) *state = malloc(size);
   if (!*state) return fail(c, "no memory");
   memcpy(*state, from, size);

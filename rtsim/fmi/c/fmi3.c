@@ -172,7 +172,8 @@ EXPORT int fmi3SerializeFMUState(struct instance *c, void *state, uint8_t into[]
   return OK;
 }
 EXPORT int fmi3DeserializeFMUState(struct instance *c, const uint8_t from[], size_t size, void **state) {
-  if (size != model_saved_bytes()) return fail(c, "the serialised state has another size");
+  if (size != model_saved_bytes() || !model_owns(from))
+    return fail(c, "the serialised state belongs to another model");
   if (!*state) *state = malloc(size);
   if (!*state) return fail(c, "no memory");
   memcpy(*state, from, size);

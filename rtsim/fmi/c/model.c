@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define FAR INT64_MAX
+#define LAST_S 9.2e9 /* times in ns fit into 64 bits */
 
 static void point(struct instance *c) {
   for (uint32_t i = 0; i < model_place_count; i++)
@@ -61,6 +62,7 @@ static int settle(struct instance *c) {
 }
 
 int model_run(struct instance *c, double until) {
+  if (c->failed || !(until >= 0.0 && until <= LAST_S)) return FAILED;
   int answer = settle(c);
   if (answer != GOOD) return answer;
   answer = (int)model_do(c, RUN, (int64_t)(until * 1e9 + 0.5));
@@ -131,6 +133,7 @@ int model_event(struct instance *c, int *states_changed, int *next_defined, doub
 }
 
 struct saved {
+  char token[40]; /* of the model to which the state belongs */
   double time;
   int64_t begun, written, exchange;
 };
@@ -138,12 +141,19 @@ struct saved {
 uint32_t model_saved_bytes(void) { return (uint32_t)(sizeof(struct saved) + sizeof(int64_t) * model_words); }
 
 void model_save(const struct instance *c, void *into) {
-  struct saved head = {c->time, c->begun, c->written, c->exchange};
+  struct saved head = {"", c->time, c->begun, c->written, c->exchange};
+  strncpy(head.token, model_token, sizeof head.token - 1);
   int64_t *words = (int64_t *)((char *)into + sizeof head);
   memcpy(into, &head, sizeof head);
   memcpy(words, c->words, sizeof(int64_t) * model_words);
   for (uint32_t i = 0; i < model_place_count; i++) words[model_places[i][0]] = 0;
   for (uint32_t i = 0; i < model_function_count; i++) words[model_functions[i].word] = 0;
+}
+
+int model_owns(const void *saved) {
+  struct saved head;
+  memcpy(&head, saved, sizeof head);
+  return strncmp(head.token, model_token, sizeof head.token - 1) == 0;
 }
 
 void model_restore(struct instance *c, const void *from) {

@@ -85,6 +85,7 @@ int model_event(struct instance *, int *states_changed, int *next_defined, doubl
 /* Saved states: an instance without addresses. */
 uint32_t model_saved_bytes(void);
 void model_save(const struct instance *, void *);
+int model_owns(const void *saved); /* 1 if the state belongs to this model */
 void model_restore(struct instance *, const void *);
 
 #endif

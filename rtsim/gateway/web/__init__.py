@@ -1,5 +1,4 @@
-"""A page in the browser that shows a run in progress or a recording, in a process of its own.
+"""A web page that shows a run in progress or a recording, served by a separate process.
 
 :class:`rtsim.gateway.pipe.WebPage` starts the process (``process``). ``guard`` admits browsers,
-``page`` builds the page, and ``source`` provides the data.
 """

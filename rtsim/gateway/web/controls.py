@@ -1,10 +1,10 @@
-"""Controls and texts of a web page: buttons, faults, parameter fields and messages.
+"""Buttons, faults, parameter fields and texts of a web page.
 
 viser calls callbacks in its own threads. A callback only stores the user's command. The thread that
-updates the page sends the commands. If the time bar moved several times, only its last position is
-sent.
+updates the page also sends the commands. If the time bar moves several times, only its last
+position is sent.
 
-All names in texts are escaped, because a recording may come from an untrusted person.
+Names in texts are escaped, because a recording may come from an untrusted person.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def state_html(
 ) -> str:
     """Return the state as a table.
 
-    ``measured`` is the measured rate, and ``said`` is the message about the last command. ``note``
-    appears above the table, for example the reason why the run ended.
+    ``measured`` is the measured rate, and ``said`` is the answer to the last command. The text
+    ``note`` appears above the table.
     """
     pace = "paused" if state.standing else f"rate {state.rate:g}" if state.rate else "rate max"
     if measured is not None and not state.standing:
@@ -101,7 +101,7 @@ _VERDICTS = {"failed": "violated", "passed": "holds"}
 
 
 def requirements_html(about: About, look: Look) -> str:
-    """Return each requirement with its verdict and its robustness so far.
+    """Return each requirement with its verdict and its robustness as HTML.
 
     The rows of violated requirements are red. A tooltip shows the formula and the text of each
     requirement.
@@ -146,7 +146,7 @@ def note_html(text: str) -> str:
 
 
 def small_html(text: str, marked: bool) -> str:
-    """Return a small line below an input; ``marked`` is True if it needs the user's attention."""
+    """Return a small line below an input; with ``marked``, the line is emphasised."""
     colour = "color:#d9480f" if marked else "opacity:0.65"
     style = f"font-size:0.75em;margin:-0.7em 0.9em 0.3em;text-align:right;{colour}"
     return f"<div style='{style}'>{escape(text)}</div>"
@@ -172,7 +172,7 @@ Command = tuple[str, dict[str, Any]]
 
 
 class Commands:
-    """Commands that users requested and that were not sent yet. Any thread may add commands."""
+    """Commands that wait for the thread that sends commands. Any thread may add commands."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -181,7 +181,6 @@ class Commands:
         self.dropped = 0
 
     def add(self, kind: str, once: str = "", **arguments: Any) -> None:
-        """Add a command, or replace the waiting command that has the same key ``once``."""
         with self._lock:
             self._numbers += 1
             key = once or f"#{self._numbers}"
@@ -220,7 +219,7 @@ class RunControls:
             self._bar.on_update(self._moved)
 
     def show(self, state: StateTable) -> None:
-        """Update the time bar with the present time."""
+        """Move the time bar to the present time."""
         self._state = state
         if self._bar is not None and state.ns != self._shown_ns:
             self._shown_ns = state.ns
@@ -259,13 +258,10 @@ class RunControls:
 class Parameters:
     """Fields for parameters, with their units, ranges and present values.
 
-    A typed text is pending and changes nothing until Enter or Apply. Undo restores the values
-    before the last change that was applied with these fields. ``ask`` runs a function in the thread
-    that updates the page.
+    A typed value takes effect after Enter or a click on Apply. Undo restores the values before the
+    last change with these fields. ``ask`` executes a function in the thread that updates the page.
 
-    The fields allow several lines, because viser then sends Enter as part of the text. A form of
-    viser sends Enter separately, and would lose a digit that the user typed less than 50 ms before
-    Enter.
+    The fields have several lines, because viser then sends Enter as part of the text.
     """
 
     def __init__(
@@ -290,7 +286,7 @@ class Parameters:
         self._at_fault = ""
 
     def open(self, folder: Any, pattern: str = "") -> None:
-        """Create fields for the parameters whose names contain ``pattern``, and remove the others.
+        """Show fields for the parameters whose names contain ``pattern``.
 
         Pending texts are lost.
         """
@@ -317,7 +313,7 @@ class Parameters:
         return [n for name, fields in self._fields.items() for n in _elements(name, len(fields))]
 
     def show(self, values: Mapping[str, float]) -> None:
-        """Show the present values, which other clients can have changed; pending texts stay."""
+        """Show the present values, except in fields with typed text."""
         for name, fields in self._fields.items():
             now = [values.get(n, math.nan) for n in _elements(name, len(fields))]
             if self._known.get(name) != now and all(map(math.isfinite, now)):
@@ -337,7 +333,6 @@ class Parameters:
             field.value = repr(value)
 
     def _note(self, name: str) -> None:
-        """Show a parameter's unit and range, and its present value while typed text is pending."""
         row = self._rows[name]
         said = _allowed(row)
         if name in self._edited and name in self._known:
@@ -405,7 +400,7 @@ class Parameters:
             self._fill(name)
 
     def undo(self) -> None:
-        """Restore the values before the last change that was applied."""
+        """Restore the values before the last change."""
         if self._undo:
             self._set(self._undo.pop())
         else:
@@ -427,7 +422,6 @@ class Parameters:
             )
 
     def _read(self, name: str, texts: Sequence[str]) -> list[float]:
-        """Return the values of ``texts``; raise ``ValueError`` with the allowed range."""
         row = self._rows[name]
         low, high = row["low"], row["high"]
         found: list[float] = []

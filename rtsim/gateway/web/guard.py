@@ -1,4 +1,4 @@
-"""Check the token, ``Host`` and ``Origin`` of each request, and limit the number of browsers.
+"""Check the token, ``Host`` and ``Origin`` of each request to the web page.
 
 viser's server has none of these checks, and it listens at a port that every user of this machine
 can reach. The function :func:`guarded_server` makes viser serve at a socket of rtsim, so that
@@ -53,11 +53,10 @@ class Guard:
         """Number of browsers that have opened the page so far."""
 
     def objection(self, request: Request) -> str:
-        """Return why ``request`` is refused, or an empty text.
+        """Return why ``request`` is rejected, or "".
 
-        A browser reports the site of a page in ``Origin``. An attacker's host name can resolve to
-        this machine. Requests of the attacker's pages have the same ``Host`` and ``Origin``, but
-        this ``Host`` is not a loopback address.
+        A browser reports the site of a page in ``Origin``. An attacker can use a host name that
+        resolves to this machine. The ``Host`` of such a request is not a loopback address.
         """
         try:
             host = request.headers.get("Host", "")
@@ -74,7 +73,7 @@ class Guard:
         return ""
 
     def admit(self, answer: Answering, server: Server) -> Answering:
-        """Return a handler that checks each request before it calls ``answer``."""
+        """Return a request handler that checks each request before it calls ``answer``."""
 
         def checked(connection: ServerConnection, request: Request) -> Response | None:
             if why := self.objection(request):
@@ -114,7 +113,6 @@ def _response(status: http.HTTPStatus, text: str, **headers: str) -> Response:
 
 
 def _harden(headers: Headers, host: str) -> None:
-    """Add headers that protect the page's address, content and connections against other sites."""
     headers["Content-Security-Policy"] = _POLICY.format(host=host)
     headers["Referrer-Policy"] = "no-referrer"
     headers["X-Content-Type-Options"] = "nosniff"
@@ -142,8 +140,7 @@ def guarded_server(listener: socket.socket, guard: Guard, label: str) -> viser.V
     return server
 
 
-def _not_shared(verbose: bool = True) -> None:
-    """Do nothing: viser's share button, which calls this function, must not publish the page."""
+def _not_shared(verbose: bool = True) -> None: ...
 
 
 @contextmanager

@@ -1,8 +1,7 @@
-"""A web page that shows the present state of a source in all connected browsers.
+"""A web page that shows a run or a recording in all connected browsers.
 
-All browsers show the same page, including what each user selects. One thread builds and updates the
-page. viser sends each browser the latest state of each part, so that a slow browser skips states
-and delays no other browser.
+All browsers show the same page, with the same selected signals. viser sends each browser the latest
+state of the page, so that a slow browser delays no other browser.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _SQUARE = 320
 
 
 class Chart:
-    """One view on the page; :meth:`show` draws the past values of the signals ``names``."""
+    """One chart of the page; ``show`` draws the past values of the signals ``names``."""
 
     def __init__(
         self, gui: viser.GuiApi, view: View, names: Sequence[str], about: About, height: int
@@ -118,10 +117,6 @@ class Chart:
         return (seconds, *curves, *points)
 
     def _fix_range(self, curves: Sequence[Vector]) -> None:
-        """Set the vertical range if a curve has gaps, because the chart library needs a range.
-
-        The range is kept while all values are inside, because a new range resets the user's zoom.
-        """
         known = np.concatenate([c[np.isfinite(c)] for c in curves])
         wanted: tuple[float, float] | None = None
         if len(known) and len(known) < sum(map(len, curves)):
@@ -139,7 +134,6 @@ class Chart:
     # -- over another signal
 
     def _svg(self, across: Vector, values: Mapping[str, Vector]) -> str:
-        """Return the curves as SVG; the chart library needs horizontal values that only rise."""
         over = str(self._view.over)
         curves = [_with_gaps(values[name]) for name in self._drawn if name in values]
         x, lines = _with_gaps(across), []
@@ -166,7 +160,7 @@ class Chart:
 
 
 class Charts:
-    """The charts of one page of views, and the selection of further signals."""
+    """The charts of a page, and the selection of more signals."""
 
     def __init__(
         self, gui: viser.GuiApi, about: About, views: Sequence[View], height: int = CHART_HEIGHT
@@ -183,7 +177,7 @@ class Charts:
 
     @property
     def unknown(self) -> list[str]:
-        """Titles of views that cannot be drawn because their signals are not sent."""
+        """Titles of views without values, because their signals are not sent."""
         return [view.title for view in self._views if not self._expanded(view)]
 
     @property
@@ -191,7 +185,6 @@ class Charts:
         return list(dict.fromkeys(name for chart in self._charts for name in chart.names))
 
     def open(self, folder: Any, page: int = 0) -> None:
-        """Draw the charts of ``page`` into ``folder``, and remove the previous charts."""
         self._page = min(max(page, 0), self.pages - 1)
         for chart in self._charts:
             chart.remove()
@@ -203,7 +196,7 @@ class Charts:
                     self._charts.append(chart)
 
     def add(self, name: str) -> bool:
-        """Put a view of the signal ``name`` first; return False if the signal is unknown."""
+        """Show the signal ``name`` in the first chart; return False if unknown."""
         if name not in self._about.signals:
             return False
         view = View(with_unit(name, self._about.signals[name]), (name,))
@@ -217,10 +210,6 @@ class Charts:
             chart.show(past)
 
     def _expanded(self, view: View) -> list[str]:
-        """Return the signals of ``view`` that the run has.
-
-        The name of an array gives all its elements.
-        """
         out: list[str] = []
         for name in view.signals:
             if name in self._about.signals:
@@ -234,7 +223,7 @@ class Charts:
 
 
 def views_shown(about: About) -> list[View]:
-    """Return the declared views; if there are none, one view for each of the first signals."""
+    """Return the declared views, or one view for each of the first signals."""
     if about.views:
         return [View.from_dict(one) for one in about.views]
     names = [n for n, kind in about.kinds.items() if kind != "parameter"]
@@ -242,11 +231,6 @@ def views_shown(about: About) -> list[View]:
 
 
 def _published(published: Sequence[Published], seconds: Vector) -> tuple[Vector, list[Vector]]:
-    """Merge the times of curves and published values; return the times and the published values.
-
-    Published values outside the range of ``seconds`` are omitted. The list contains one array (n,)
-    per source, with NaN at all times without a published value.
-    """
     inside = [np.array(one.times) for one in published]
     inside = [(t >= seconds[0]) & (t <= seconds[-1]) for t in inside]
     found = [
@@ -285,9 +269,9 @@ _WIDE = 900.0
 
 
 class Page:
-    """A page that shows ``source`` to the browsers of ``server``; ``control`` adds commands.
+    """A page that shows ``source`` in browsers; with ``control``, it has buttons for commands.
 
-    ``guard.opened`` is the number of browsers that have opened the page.
+    ``guard.opened`` counts the browsers that have opened the page.
     """
 
     def __init__(
@@ -403,10 +387,6 @@ class Page:
         self._rest()
 
     def _rest(self) -> None:
-        """Pause the updates of the charts while browsers draw the charts for the first time.
-
-        If other values arrive while a browser creates a chart, the chart keeps a wrong time range.
-        """
         self._rested_ns = self._rested_ns or stopwatch()
 
     @property
@@ -429,7 +409,7 @@ class Page:
         return [n for n in dict.fromkeys(wanted) if n in known][:MOST_NAMES]
 
     def update(self) -> None:
-        """Send the users' commands, and show the present state once.
+        """Send the users' commands, and show the present state.
 
         Raises :class:`RtsimError` at the end of the run.
         """
@@ -498,7 +478,7 @@ class Page:
             client.add_notification(self._about.title, said[:_MOST_NOTIFIED], color="orange")
 
     def serve(self, ended: Event) -> str:
-        """Update the page until ``ended`` is set or the run ends; return the reason."""
+        """Update the page until its end; return the reason of the end."""
         due = stopwatch()
         while not ended.is_set():
             try:

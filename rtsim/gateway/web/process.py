@@ -1,10 +1,8 @@
 """Serve a web page in a process that :class:`rtsim.gateway.pipe.WebPage` starts.
 
-The first message in the pipe to this process is the :class:`rtsim.gateway.pipe.Order`. The message
-contains the page's token, because other users could read a token on the command line. A second
-message ``{"over": TEXT}`` contains the reason why the run ended. The last message of the process is
-``{"ended": TEXT, ...}``. The process ends when the run ends, or when the other end of the pipe is
-closed.
+The first message to this process is an ``Order``, which describes the page. The order contains the
+token of the page, because other users can read command lines. A message ``{"over": TEXT}`` contains
+the reason why the run ended. The last message of the process is ``{"ended": TEXT, ...}``.
 """
 
 from __future__ import annotations
@@ -38,8 +36,8 @@ _SILENT_NS = 600 * NS_PER_S
 class LiveRun:
     """A run in progress, read through the Python client of its gateway.
 
-    Only one request is pending at a time, and the gateway answers with the latest sample. A slow
-    page process therefore causes no queue of requests.
+    Only one request is pending at a time, and the gateway answers with the latest sample. Requests
+    therefore do not accumulate if the page is slow.
     """
 
     def __init__(self, run: Run, off: OffTheLoop | None = None) -> None:
@@ -106,10 +104,6 @@ _LAST_S = 0.4
 
 
 def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
-    """Return the recording or the run, or ``None`` if ``ended`` is set before the run begins.
-
-    Raises :class:`RtsimError` if the recording cannot be read, or if no run is found in time.
-    """
     if order["recording"]:
         return RecordedRun(Recording.open(Path(order["recording"])))
     until = stopwatch() + round(order["wait_s"] * NS_PER_S)
@@ -127,7 +121,6 @@ def _source(order: Mapping[str, Any], ended: Event) -> Source | None:
 
 
 def _received(pipe: Pipe) -> dict[str, Any]:
-    """Wait for the next message; return an empty dict at the end of the pipe."""
     found: list[dict[str, Any]] = []
     while not (found or pipe.gone):
         pipe.wait(1.0)
@@ -187,7 +180,7 @@ def _carried(work: Callable[[], None], tell: Callable[..., None]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve the page that the first message in the pipe describes."""
+    """Serve the web page that the first message describes."""
     pipe, listener = (socket.socket(fileno=int(one)) for one in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end of the pipe ends this process
     step_back()

@@ -1,7 +1,7 @@
 """The three-dimensional scene of a page: bodies, their tracks, the ground, and a camera.
 
-To follow a body, the scene moves the world, not the camera. Each browser therefore keeps the camera
-that its user has turned, and needs no camera position from the server.
+To follow a body, the scene moves the world instead of the camera. Each user can therefore turn the
+camera independently.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FLAT = (1.0, 0.0, 0.0, 0.0)
 
 
 class Placed(Protocol):
-    """A drawn object whose position follows from signals."""
+    """A drawn object at a position that signals determine."""
 
     name: str
     length: float
@@ -60,7 +60,7 @@ class Placed(Protocol):
     names: tuple[str, ...]
 
     def pose(self, values: Mapping[str, float]) -> Pose | None:
-        """Return the pose, or ``None`` if a value is unknown or not finite."""
+        """Return the position and rotation, or ``None`` if a value is unknown or not finite."""
         ...
 
 
@@ -78,8 +78,6 @@ class _PlacedBody:
 
 
 class _Moon:
-    """The moon of the scene ``orbit``: a point at ``x`` and ``y`` of a plant."""
-
     length: float = 0.12
     shape: str | Mesh = BALL
 
@@ -95,7 +93,7 @@ class _Moon:
 
 
 def ground_of(about: About) -> tuple[Ground | None, str]:
-    """Return the declared ground, and an error message if the data of the ground is invalid."""
+    """Return the declared ground, and an error message if its data are invalid."""
     plain = about.shown.get("ground")
     try:
         return (None if plain is None else Ground.from_plain(plain)), ""
@@ -104,7 +102,7 @@ def ground_of(about: About) -> tuple[Ground | None, str]:
 
 
 def placed_in(about: About) -> tuple[list[Placed], str]:
-    """Return the objects of the scene, and a message that is empty if no object is left out."""
+    """Return the objects of the scene, and a message about omitted objects."""
     ground, wrong = ground_of(about)
     world = world_over(ground)
     found: list[Placed] = []
@@ -122,11 +120,6 @@ def placed_in(about: About) -> tuple[list[Placed], str]:
 
 
 def _segments(points: Vector, many: int) -> Any:
-    """Return the segments (``many``, 2, 3) between ``points`` (n, 3).
-
-    If the number of segments of a line changes, the browser draws only part of the line. The number
-    of segments is therefore constant, and segments after the last point have the length 0.
-    """
     ends = np.full((many + 1, 3), points[-1], np.float32)
     ends[: len(points)] = points
     return np.stack([ends[:-1], ends[1:]], axis=1)
@@ -226,7 +219,6 @@ class PageScene:
         )  # fmt: skip
 
     def _add_ground(self, pose: Pose) -> None:
-        """Draw the ground of geodetic bodies, at altitude 0 below the first position."""
         altitude = pose.location[2] if pose.location is not None else 0.0
         high = max(abs(altitude), 20.0 / self._scale * _UNIT)
         cell = 10.0 ** math.floor(math.log10(high))
@@ -238,7 +230,7 @@ class PageScene:
         )  # fmt: skip
 
     def show(self, ns: int, values: Mapping[str, float]) -> None:
-        """Move the bodies to their positions for ``values`` at simulated time ``ns``."""
+        """Move the bodies to their positions at the simulated time ``ns``."""
         if ns < self._ns:
             for trail in self._trails:
                 trail.clear()
@@ -276,7 +268,7 @@ class PageScene:
     def show_tracks(self) -> None:
         """Draw the tracks.
 
-        Draw the tracks; call this method less often than ``show``, because tracks are large.
+        Tracks are large, so call this method less often than ``show``.
         """
         for k, track in enumerate(self._tracks):
             position = np.array(self._frames[k].position) / self._scale

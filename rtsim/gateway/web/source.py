@@ -29,10 +29,10 @@ MOST_NAMES = 900
 
 @dataclass(frozen=True)
 class Look:
-    """The present state of a source, its values by name, and stamps of its messages by topic.
+    """The present state of a run or recording, with values by name and message times by topic.
 
-    ``watched`` contains the bounds of requirements so far, as plain data. The stamps are three
-    times (ns) of the latest message: initiation, completion and arrival.
+    ``watched`` contains the robustness of requirements so far, as plain data. The message times
+    (ns) are the initiation, completion and arrival of the latest message.
     """
 
     state: StateTable
@@ -51,7 +51,7 @@ class Past:
 
 @dataclass(frozen=True)
 class About:
-    """Description of a source, with signals, parameters and topics as in the catalogue."""
+    """Description of a run or recording, with its signals, parameters and topics."""
 
     title: str
     signals: Mapping[str, str]
@@ -77,27 +77,27 @@ class Source(Protocol):
     about: About
 
     def look(self, names: Sequence[str]) -> Look | None:
-        """Return the present state and the values of ``names``; ``None`` without an answer.
+        """Return the present state and the values of ``names``, or ``None`` without an answer.
 
         Raises :class:`RtsimError` at the end of the run.
         """
         ...
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
-        """Return the values of the last ``span_s`` s, at most :data:`MOST_POINTS` points."""
+        """Return the values of the last ``span_s`` s, as at most ``MOST_POINTS`` points."""
         ...
 
     def tell(self, kind: str, **arguments: Any) -> str:
-        """Send a command; return a text that says when it acts, or raise :class:`RtsimError`."""
+        """Send a command; return when it takes effect, or raise ``RtsimError``."""
         ...
 
     def close(self) -> None: ...
 
 
 class History:
-    """The latest values of signals, in a ring of :data:`MOST_POINTS` rows.
+    """The latest values of signals, in a ring buffer of ``MOST_POINTS`` rows.
 
-    A row is kept if it is at least ``span_s`` / :data:`MOST_POINTS` later than the last row.
+    Rows are at least ``span_s`` / ``MOST_POINTS`` apart.
     """
 
     def __init__(self, names: Sequence[str], span_s: float, most: int = MOST_POINTS) -> None:
@@ -108,7 +108,7 @@ class History:
         self._count = 0
 
     def add(self, ns: int, values: Mapping[str, float]) -> None:
-        """Add a row, and discard all earlier rows if ``ns`` is before the last row."""
+        """Add a row; if the time went back, discard the earlier rows."""
         most = len(self._ns)
         if self._count:
             last = int(self._ns[(self._count - 1) % most])
@@ -131,7 +131,7 @@ class History:
         return Past(ns / NS_PER_S, {n: rows[:, k] for k, n in enumerate(self.names)})
 
     def moved_to(self, names: Sequence[str], span_s: float) -> History:
-        """Return a history of ``names``, with the past values that this history contains."""
+        """Return a history of the signals ``names``, with the past values that are known."""
         out = History(names, span_s, len(self._ns))
         most = len(self._ns)
         stays = set(self.names) & set(out.names)
@@ -151,7 +151,7 @@ _BACK = 64
 
 
 class RecordedRun:
-    """Playback of a recording, from its first row to its last.
+    """Playback of a recording on a web page.
 
     ``now`` returns wall-clock time, ns. Raises :class:`RecordingError` if the recording has no rows
     of signals.
@@ -288,7 +288,7 @@ class RecordedRun:
         return began, done, arrival
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
-        """Return values at equidistant times, each from the latest row; see :class:`Source`."""
+        """Return values at equidistant times, each from the latest row before it."""
         end = self.ns
         begin = max(self._begin, end - round(span_s * NS_PER_S))
         times = np.linspace(begin, end, MOST_POINTS).astype(np.int64)
@@ -318,7 +318,6 @@ class RecordedRun:
         return out
 
     def tell(self, kind: str, **arguments: Any) -> str:
-        """Pause, resume, step, seek or set the rate."""
         here = self.ns
         if kind == "pause":
             self._standing, self._at = True, here
@@ -342,8 +341,7 @@ class RecordedRun:
             raise ScenarioError(f"a recording does not take the command {kind}")
         return f"at {self.ns / NS_PER_S:.3f} s"
 
-    def close(self) -> None:
-        """Do nothing, because the recording holds no open connection."""
+    def close(self) -> None: ...
 
 
 def _described(track: TrackData, place: Place) -> Signal:

@@ -1,4 +1,4 @@
-"""NASA's F-16: plant, trim, controller, guidance and check cases."""
+"""NASA's F-16: aircraft, trim, controller, guidance and check cases."""
 
 from __future__ import annotations
 

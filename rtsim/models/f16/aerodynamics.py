@@ -3,11 +3,10 @@
 Sources: NASA's ``F16_aero.dml`` and ``F16_prop.dml`` (see ``f16.json``).
 
 Angles are in degrees. Coefficients are in body axes about the reference point at 35 % of the mean
-chord. Tables with the same axes are stored in one array, so that they share one index and one set
-of weights.
+chord. Tables with the same axes are stored in one array, for a common interpolation.
 
-The thrust depends on power, altitude and Mach number, and follows them without a lag. The power is
-0 % at idle, 50 % for military and 100 % for maximum thrust.
+The thrust depends on power, altitude and Mach number, without a lag. The power is 0 % at idle, 50 %
+for military and 100 % for maximum thrust.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ INERTIA: dict[str, float] = _DATA["inertia"]
 
 
 def table(group: str, name: str, *over: str) -> Table:
-    """Return a data table; raise :class:`ModelError` if the axes differ from ``over``."""
+    """Return a data table; raise ``ModelError`` if its axes differ from ``over``."""
     entry = _DATA[group][name]
     values = np.array(entry["values"], dtype=np.float64)
     shape = tuple(len(_DATA["breakpoints"][axis]) for axis in over)
@@ -75,7 +74,6 @@ _EL_LOW, _EL_PER, _EL_LAST = grid("elevator_deg")
 
 
 def _beside(names: tuple[str, ...], *over: str) -> Table:
-    """Stack tables with equal axes in one contiguous array; the last index selects the table."""
     tables = [table("aerodynamics", name, *over) for name in names]
     return np.ascontiguousarray(np.stack(tables, axis=-1))
 
@@ -102,7 +100,7 @@ BOOK_SURFACES = _beside(
 def segment(
     value: float, low: float, per: float, last: int, extrapolate: bool
 ) -> tuple[int, float]:
-    """Return the segment of an evenly spaced axis for ``value``, and the fraction within it."""
+    """Return the segment of an evenly spaced axis that contains ``value``, and the fraction."""
     s = (value - low) * per
     if not extrapolate:
         s = max(0.0, min(s, last + 1.0))
@@ -201,7 +199,7 @@ _MILITARY = 50.0
 def thrust_lbf(power: float, altitude_ft: float, mach: float) -> float:
     """Return the thrust in lbf at ``power`` in %.
 
-    ``altitude_ft`` and ``mach`` are clamped to the ends of the tables.
+    Outside the tables, ``altitude_ft`` and ``mach`` are limited to the range of the tables.
     """
     i, h = segment(mach, _MACH_LOW, _MACH_PER, _MACH_LAST, False)
     j, f = segment(altitude_ft, _ALT_LOW, _ALT_PER, _ALT_LAST, False)

@@ -1,30 +1,29 @@
-"""The F-16 that a person flies: NASA's aircraft with actuators, drag rise, landing gear and ground.
+"""The F-16 for a pilot: NASA's aircraft with actuators, drag rise, landing gear and ground.
 
 The aircraft extends :class:`rtsim.models.f16.plant.Aircraft` by five states and further loads:
 
-- The surfaces follow their commands with a lag of 1/20.2 s, at limited rates and angles. Source:
-  Nguyen and others, NASA TP-1538 (1979), "Simulator study of stall/post-stall characteristics of a
-  fighter airplane with relaxed longitudinal static stability".
-- The engine's power follows its command with the lag of Stevens, Lewis and Johnson, *Aircraft
-  Control and Simulation*, section 3.5.
+- The control surfaces follow their commands with a lag of 1/20.2 s, and with limited rates and
+  angles. Source: Nguyen and others, NASA TP-1538 (1979), "Simulator study of stall/post-stall
+  characteristics of a fighter airplane with relaxed longitudinal static stability".
+- The engine's lag is from Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, section
+  3.5.
 - The drag rises with the Mach number as in the F-16 of JSBSim, ``aircraft/f16/f16.xml`` revision
   1.87, coefficient ``CDmach``.
-- The landing gear carries the aircraft on the generated terrain
-  (:mod:`rtsim.models.terrain`).
+- The landing gear rolls on the generated terrain (``rtsim.models.terrain``).
 
-The landing gear has legs with spring and damper, tyres, brakes and nose-wheel steering. A leg of
-the gear has no mass, and the force of a leg is normal to the ground. The ground is a plane that
-touches the terrain below the centre of mass. A tyre at rest acts like a stiff damper: with the
-brakes on, the aircraft creeps by less than 0.02 m/s.
+Each leg of the landing gear has a spring, a damper, a tyre and a brake. The legs have no mass, and
+their forces are normal to the ground. Near the aircraft, the ground is a plane that touches the
+terrain below the centre of mass. A tyre at rest acts as a stiff damper: with the brakes on, the
+aircraft creeps by less than 0.02 m/s.
 
 Sources of the landing gear's figures:
 
-- The positions of the wheels and of the airframe, the friction coefficients and the drag of the
-  gear are from the F-16 of JSBSim, ``aircraft/f16/f16.xml`` revision 1.87. The JSBSim model is
-  based on public data. Positions are relative to the centre of mass of the aircraft.
-- Springs, dampers and stroke are rtsim's own choice. The static compression of each leg is about
-  0.1 m. A landing at 10 ft/s, the limit of MIL-A-8862 for land-based aircraft, uses two thirds of
-  the stroke (docs/decisions/157-ground-for-the-f16.md).
+- Wheel positions, friction coefficients and gear drag are from JSBSim's ``aircraft/f16/f16.xml``,
+  revision 1.87. JSBSim's model is based on public data. Positions are relative to the centre of
+  mass of the aircraft.
+- The constants of springs and dampers are chosen for rtsim. At rest, each leg is compressed by
+  about 0.1 m. A landing at 10 ft/s, the limit of MIL-A-8862 for land-based aircraft, uses two
+  thirds of the stroke (docs/decisions/157-ground-for-the-f16.md).
 """
 
 from __future__ import annotations
@@ -104,10 +103,10 @@ def _share(speed: float, slow: float) -> float:
 
 @compiled
 def tyre(ahead: float, side: float, load: float, grip: float, brake: float) -> tuple[float, float]:
-    """Return the friction forces (N) of a tyre: the forward force and the force to the right.
+    """Return the friction forces (N) of a tyre, forward and to the right.
 
-    ``ahead`` and ``side`` are the speeds at the ground (m/s), ``load`` is the normal force (N),
-    ``grip`` is the coefficient of rolling friction, and ``brake`` is from 0 to 1.
+    ``ahead`` and ``side`` are speeds (m/s), ``load`` is the normal force (N), ``grip`` is the
+    coefficient of rolling friction, and ``brake`` is from 0 to 1.
     """
     slow = math.sqrt(_SIDE_REST * _SIDE_REST + _SLIP * _SLIP * ahead * ahead)
     along = -(grip + brake * (_BRAKED - _ROLLING)) * _share(ahead, _REST)
@@ -119,10 +118,10 @@ def tyre(ahead: float, side: float, load: float, grip: float, brake: float) -> t
 
 @compiled
 def clearance(x: float, y: float, z: float, plane: Plane) -> float:
-    """Return the distance (m) above the ground of a point in body axes.
+    """Return the height (m) of a point in body axes above the ground.
 
-    ``plane`` contains the upward normal of the ground in body axes, and the distance (m) of the
-    centre of mass from the ground along this normal.
+    ``plane`` contains the upward normal of the ground in body axes, and the height (m) of the
+    centre of mass.
     """
     return plane[3] + x * plane[0] + y * plane[1] + z * plane[2]
 
@@ -132,13 +131,13 @@ def gear_loads(
     ub: float, vb: float, wb: float, pr: float, qr: float, rr: float,
     plane: Plane, hard: bool, brake: float, pedal: float, power: float,
 ) -> Contact:  # fmt: skip
-    """Return forces (N), moments (N m) and two leg compressions (m) of the gear in body axes.
+    """Return forces (N), moments (N m) and two compressions (m) of the landing gear.
 
-    The two compressions are those of the nose leg and of the more compressed main leg, in this
-    order. A compression is negative above the ground. Velocities (m/s) and rates (rad/s) are
-    relative to the ground. ``hard`` is true on a runway or road. ``brake`` is from 0 to 1.
-    ``pedal`` is from -1 to 1, positive with the nose to the right. At idle ``power`` (%), a parking
-    brake holds the aircraft at rest.
+    The compressions are those of the nose leg and of the more compressed main leg. A compression is
+    negative above the ground. Velocities (m/s) and rates (rad/s) are relative to the ground.
+    ``hard`` is True on a runway or a road. ``brake`` is from 0 to 1. ``pedal`` is from -1 to 1;
+    positive values turn the nose to the right. With the engine at idle, a parking brake holds the
+    aircraft.
     """
     nx, ny, nz, _ = plane
     grip = _ROLLING if hard else _ROLLING + _SOFT
@@ -207,12 +206,12 @@ def lowest_structure(plane: Plane) -> float:
 
 @compiled
 def is_hard(kind: int) -> bool:
-    """Return whether wheels roll on the ground of this ``kind`` without sinking in."""
+    """Return whether wheels roll on this ``kind`` of ground without sinking in."""
     return kind in (RUNWAY, ROAD)
 
 
 def resting(weight: float) -> tuple[float, float]:
-    """Return the pitch (rad) and the height of the centre of mass (m) at rest; ``weight`` in N."""
+    """Return pitch (rad) and height (m) of an aircraft at rest; ``weight`` is in N."""
     ahead, behind = _LEGS[0, 0], -_LEGS[1, 0]
     nose = _LEGS[0, 2] - weight * behind / (ahead + behind) / _SPRING[0]
     main = _LEGS[1, 2] - weight * ahead / (ahead + behind) / (2.0 * _SPRING[1])
@@ -237,7 +236,7 @@ Added = tuple[float, float, float, float, float, float, float, float]
 
 @compiled
 def surface_rate(angle: float, command: float, most: float, rate: float) -> float:
-    """Return the rate (deg/s) of a surface, at most ``rate``; ``most`` limits the command."""
+    """Return the rate (deg/s) of a control surface, limited to ``rate``."""
     wanted = max(-most, min(most, command))
     return max(-rate, min(rate, _LAG * (wanted - angle)))
 
@@ -258,10 +257,10 @@ def pull_up_height(
     north: float, east: float, altitude: float, vn: float, ve: float, down: float, falls: float,
     pull: float,
 ) -> float:  # fmt: skip
-    """Return the least height (m) above the ground during a pull-up after a reaction time.
+    """Return the lowest height (m) above the ground during a pull-up.
 
-    Positions are in m, velocities in m/s. The downward acceleration before the pull-up is ``falls``
-    (m/s2). The upward acceleration during the pull-up is ``pull`` (m/s2).
+    Positions are in m, velocities in m/s. Before the pull-up, the aircraft accelerates downward by
+    ``falls`` (m/s2). During the pull-up, the aircraft accelerates upward by ``pull`` (m/s2).
     """
     found = 1e9
     lowest = _REACTION + max(0.0, down + falls * _REACTION) / pull
@@ -276,7 +275,7 @@ def pull_up_height(
 
 
 class FlownAircraft(AboveTerrain, MovingAir, Aircraft, name="f16_flown"):
-    """The F-16 with actuators, engine lag, drag rise and landing gear, above the terrain."""
+    """The F-16 with actuators, engine lag, drag rise and landing gear, above terrain."""
 
     elevator_angle = rt.state("deg", low=-ELEVATOR_MOST, high=ELEVATOR_MOST)
     aileron_angle = rt.state("deg", low=-AILERON_MOST, high=AILERON_MOST)
@@ -320,10 +319,10 @@ class FlownAircraft(AboveTerrain, MovingAir, Aircraft, name="f16_flown"):
         c21: float, c22: float, c23: float,
         c31: float, c32: float, c33: float,
     ) -> Added:  # fmt: skip
-        """Return the loads of drag rise and landing gear, and whether a wheel is on the ground.
+        """Return the loads of drag rise and landing gear, and whether a wheel touches the ground.
 
-        The result contains three forces (N), three moments (N m), the upward force of the gear (N),
-        and 1 if a wheel is on the ground, otherwise 0.
+        The eight numbers are three forces (N), three moments (N m), the upward force of the gear
+        (N), and 1 for a wheel on the ground.
         """
         _, _, _, _, _, _, _, _, _, ub, vb, wb, pr, qr, rr, altitude = self.air_flow()
         vx, vy, vz, _, _, _ = self.air_motion()
@@ -402,7 +401,7 @@ class FlownAircraft(AboveTerrain, MovingAir, Aircraft, name="f16_flown"):
         self.recovery_height = _NO_DANGER if safe else min(_NO_DANGER, found)
 
     def clearances(self) -> tuple[float, float, float]:
-        """Return the heights of wheels and airframe, and the remaining stroke of the legs, m."""
+        """Return the heights of wheels and airframe, and the remaining strokes of the legs (m)."""
         c11, c12, c13, c21, c22, c23, c31, c32, c33, _, _, _, _, _, _, altitude = self.air_flow()
         if altitude > _NEAR:
             return altitude, altitude, 1.0
@@ -423,7 +422,7 @@ class FlownAircraft(AboveTerrain, MovingAir, Aircraft, name="f16_flown"):
 
     @touchdown.reset
     def keep_touchdown(self) -> None:
-        """Store vertical speed, ground speed and position of a touchdown."""
+        """Store the vertical speed, the ground speed and the position of a touchdown."""
         c11, c12, c13, c21, c22, c23, c31, c32, c33, ub, vb, wb, _, _, _, _ = self.air_flow()
         nx, ny, nz, _, _, north, east = self.ground_below(
             c11, c12, c13, c21, c22, c23, c31, c32, c33

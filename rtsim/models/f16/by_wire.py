@@ -1,36 +1,33 @@
-"""A fly-by-wire controller with an autopilot: the stick commands load factor and roll rate.
+"""Fly-by-wire controller with autopilot, in which the stick commands load factor and roll rate.
 
-NASA's controller is not suitable for a pilot, because it works against the stick and returns the
-aircraft to the trim. This controller has three parts:
+NASA's controller is unsuitable for a pilot, because it returns the aircraft to its trim against the
+stick. This controller has three parts:
 
 - **Load factor.** The target pitch acceleration is ``CAP (n_c - n) + (L - 2 zeta omega) da/dt``. If
   ``dn/dt = n_alpha da/dt`` and ``omega**2 = CAP n_alpha``, the load factor ``n`` follows the
   commanded load factor ``n_c`` like a second-order system of frequency ``omega`` and damping
   ``zeta``. ``CAP`` is the control anticipation parameter of MIL-F-8785C. ``L = n_alpha g / V``.
-- **Angle of attack.** Two second-order laws of the same form lead to the upper and the lower limit
-  of the angle of attack. The two laws limit the target pitch acceleration from above and below.
-- **Surfaces.** Elevator and aileron change by the difference between the target and the filtered
-  angular acceleration, divided by the effectiveness of the surface. The controller adds the change
-  of a surface to the measured angle of the surface. The measured angle passes through the same
-  filter as the angular acceleration (incremental dynamic inversion). The law therefore has integral
-  action without an integrator that could wind up at a limit.
+- **Angle of attack.** Two more second-order systems keep the angle of attack within its limits.
+  These two systems limit the commanded pitch acceleration.
+- **Surfaces.** Elevator and aileron change in proportion to the error of the angular acceleration.
+  The controller adds this change to the measured angle of the control surface. The measured angles
+  and accelerations pass through equal filters (incremental dynamic inversion). The controller
+  therefore has integral action without an integrator that could wind up.
 
-The stick's roll command is a rate about the direction of flight. The rate is reduced at large
-positive and negative angles of attack, so that the pitch axis keeps its control power. With the
-stick centred, the aircraft flies straight, and holds its altitude in turns up to 45 deg of bank.
+The roll command of the stick is a rate about the direction of flight. At large angles of attack,
+the roll rate is reduced to keep control power in pitch. With the stick centred, the aircraft flies
+straight, and holds its altitude in turns up to 45 deg of bank.
 
-With the gear lever down, the upper limit of the angle of attack is lower, so that the tail does
-not strike the runway. While the wheels carry the aircraft, the stick moves elevator and ailerons
-directly.
+With the gear down, the limit of the angle of attack is lower, so that the tail does not strike the
+runway. On the ground, the stick moves elevator and ailerons directly.
 
-The autopilot has independent modes for altitude, heading and speed, which replace single commands.
-A mode engages when its input rises from 0 to 1. The mode disengages when the input falls to 0,
-when the stick or the throttle is moved, at large angles of roll or pitch, and on the ground. To
-engage again, the input must fall to 0 and rise again.
+The autopilot has independent modes for altitude, heading and speed. A mode engages when its input
+rises from 0 to 1. The pilot disengages a mode with its input, with the stick or with the throttle;
+large angles and the ground also disengage it. To engage a mode again, its input must first fall to
+0.
 
-Engagement causes no bump: the commanded load factor, roll rate and power begin at their present
-values. A mode holds the altitude, heading or speed that the aircraft would reach within two
-seconds, so that the aircraft need not turn back.
+At the engagement, the commands begin at their present values, so that the aircraft does not jerk. A
+mode holds the altitude, heading or speed that the aircraft would reach within two seconds.
 """
 
 from __future__ import annotations
@@ -84,22 +81,22 @@ _ROTATES, _ROTATES_BAND, _ROTATES_RATE = 12.0, 4.0, 0.7  # deg, deg, s
 
 @compiled
 def towards(now: float, wanted: float, most: float) -> float:
-    """Change ``now`` towards ``wanted`` by no more than ``most``; return the result."""
+    """Return ``now``, changed towards ``wanted`` by at most ``most``."""
     return now + limited(wanted - now, -most, most)
 
 
 @compiled
 def around(angle: float) -> float:
-    """Return the same angle (rad) between -pi and pi."""
+    """Return an angle (rad) in the range -pi to pi."""
     return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
 
 
 @compiled
 def switched(held: float, before: float, asked: float, free: bool) -> tuple[float, float, bool]:
-    """Return the state of an autopilot mode (0 or 1), its input (0 or 1), and whether it engages.
+    """Return the state and the input of an autopilot mode, and whether the mode engages now.
 
-    ``held`` is the previous state of the mode, and ``before`` the previous value of its input.
-    ``free`` is true if nothing disengages the mode.
+    ``held`` is the previous state of the mode, and ``before`` is the previous value of its input.
+    ``free`` is False if a condition disengages the mode.
     """
     on = asked > 0.5
     rises = on and before < 0.5
@@ -111,7 +108,7 @@ def switched(held: float, before: float, asked: float, free: bool) -> tuple[floa
 
 @compiled
 def level_load(roll: float, pitch: float) -> float:
-    """Return the load factor, g, that holds the altitude: 1/cos(roll), reduced above 45 deg."""
+    """Return the load factor (g) for level flight: 1/cos(roll), reduced above 45 deg."""
     c = math.cos(roll)
     if c > _BANKED:
         c = 1.0 / c
@@ -122,9 +119,10 @@ def level_load(roll: float, pitch: float) -> float:
 
 @compiled
 def roll_share(alpha: float, pressure: float, stick: float) -> float:
-    """Return the fraction of the full roll rate at which the pitch control keeps enough power.
+    """Return the fraction of the full roll rate that leaves enough control power in pitch.
 
-    ``alpha`` is in deg, ``pressure`` is the dynamic pressure in Pa, ``stick`` is the pitch stick.
+    ``alpha`` is in deg, ``pressure`` is the dynamic pressure in Pa, and ``stick`` is the pitch
+    stick.
     """
     above = (alpha - _ROLL_ALPHA) / _ROLL_ALPHA_BAND
     below = (_ROLL_BELOW - alpha) / _ROLL_BELOW_BAND
@@ -135,11 +133,11 @@ def roll_share(alpha: float, pressure: float, stick: float) -> float:
 
 @compiled
 def rotation(stick: float, alpha: float, pitch_rate: float) -> float:
-    """Return the elevator (deg) for a pitch ``stick`` while the wheels carry the aircraft.
+    """Return the elevator angle (deg) on the ground for the pitch stick ``stick``.
 
-    An aft stick raises the nose to an angle of attack ``alpha`` (rad) of about 12 deg, so that the
-    tail stays clear of the ground. The nose falls at about 4 deg/s at most, to limit the load on
-    the nose leg. ``pitch_rate`` is in rad/s.
+    An aft stick raises the nose to an angle of attack of about 12 deg, at which the tail stays
+    clear of the ground. The nose falls at most at about 4 deg/s, to protect the nose leg.
+    ``pitch_rate`` is in rad/s.
     """
     if stick > 0.0:
         room = (_ROTATES - (alpha + _ROTATES_RATE * pitch_rate) / DEG) / _ROTATES_BAND
@@ -216,7 +214,7 @@ class ByWire(rt.Controller, compile=True):
     alpha_gear = rt.parameter("deg", 15.0, description="highest, with the gear lever down")
 
     def engage(self, wheels: bool) -> tuple[bool, bool, bool]:
-        """Engage and disengage the modes; return which of them engage now."""
+        """Engage and disengage the autopilot modes; return which modes engage now."""
         level = abs(self.roll) < LARGEST_ROLL * DEG and abs(self.pitch) < LARGEST_PITCH * DEG
         upright = level and not wheels
         free_pitch = abs(self.stick_pitch) < BREAKOUT and upright
@@ -239,10 +237,10 @@ class ByWire(rt.Controller, compile=True):
         return new_altitude, new_heading, new_speed
 
     def hold_altitude(self, new: bool, banked: float, present: float) -> float:
-        """Return the commanded load factor (g), minus the load factor of the centred stick.
+        """Return the commanded load factor (g) relative to that of the centred stick.
 
-        The load factors ``banked`` and ``present`` (g) are also relative to that of the centred
-        stick. ``banked`` is for level flight, and ``present`` is commanded without the autopilot.
+        ``banked`` (g) is the load factor for level flight, relative to that of the centred stick.
+        ``present`` (g) is the commanded load factor without the autopilot.
         """
         climb = -self.velocity_down
         if new:
@@ -257,7 +255,7 @@ class ByWire(rt.Controller, compile=True):
     def hold_heading(self, new: bool, speed: float, present: float) -> float:
         """Return the commanded roll rate (rad/s); ``speed`` is in m/s.
 
-        ``present`` (rad/s) is the roll rate that is commanded without the autopilot.
+        ``present`` (rad/s) is the commanded roll rate without the autopilot.
         """
         fast = max(speed, _SLOWEST)
         if new:
@@ -272,7 +270,7 @@ class ByWire(rt.Controller, compile=True):
         return self.bank_rate
 
     def hold_speed(self, new: bool) -> float:
-        """Return the commanded power, %, from the speed hold or from the throttle."""
+        """Return the commanded power (%) of the speed mode, or of the throttle."""
         speed = self.equivalent_airspeed
         by_lever = throttle_gearing(limited(self.stick_throttle, 0.0, 1.0))
         power = by_lever

@@ -1,17 +1,17 @@
-"""NASA's controller for the F-16 and its lateral guidance, both without memory.
+"""NASA's controller and lateral guidance of the F-16, both without memory.
 
 Source: ``F16_control.dml`` revision F (NASA/TM-2015-218675). Two linear-quadratic regulators hold
 airspeed, pitch, roll and sideslip. The autopilot converts altitude and course errors to commands
-for pitch and roll. The units are as in the source: deg, ft, kt, rad/s and fractions of travel.
+for pitch and roll. The units are those of the source: deg, ft, kt, rad/s and fractions of travel.
 
-The controller corrects deviations from a trim. The parameters whose names end in ``_trim`` define
-the trim. Each of NASA's simulations uses its own trim values (:mod:`rtsim.models.f16.scenario`).
-The defaults are from the source file.
+The controller corrects deviations from a trim. Parameters with names that end in ``_trim`` define
+the trim. Each of NASA's simulations has its own trim values (``rtsim.models.f16.scenario``). The
+defaults are from the source file.
 
-The guidance computes the deviation from a track, and the course of the track. ``Circle`` is NASA's
-(``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the north pole, or about
-the intersection of the equator and the date line. ``Course`` guides along a course or a straight
-track, and is not from NASA.
+The guidance computes the course of a track, and the aircraft's deviation from the track. ``Circle``
+is NASA's (``F16_gnc.dml``, NASA/TM-2015-218675): a circle of 3 nautical miles about the north pole,
+or about the intersection of the equator and the date line. The class ``Course``, which guides along
+a straight line, is not from NASA.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def limited(value: float, low: float, high: float) -> float:
 
 
 class ControlLaw(rt.Controller, compile=True):
-    """Controller that computes surface angles and power from sticks, commands and sensors."""
+    """Controller that computes surface angles and power from stick, commands and sensors."""
 
     throttle = rt.input(low=0.0, high=1.0)
     long_stick = rt.input(low=-1.0, high=1.0, description="aft is positive")
@@ -152,7 +152,7 @@ _E2 = FLATTENING * (2.0 - FLATTENING)
 
 
 class Guidance(rt.Controller, compile=True):
-    """Base class for guidance, which computes the course of a track and the deviation from it."""
+    """Base class of guidance, which computes the course of a track and the deviation from it."""
 
     latitude_deg = rt.input("deg", kind="angle")
     longitude_deg = rt.input("deg", kind="angle")
@@ -161,9 +161,9 @@ class Guidance(rt.Controller, compile=True):
 
 
 class Circle(Guidance):
-    """A circle of 3 nmi, whose centre is to the left of the aircraft.
+    """A circular track with the radius 3 nmi, whose centre is to the left of the aircraft.
 
-    Around the pole the course is 90 deg (due east) everywhere.
+    Around the pole, the course is 90 deg (east) everywhere.
     """
 
     circle_pole = rt.parameter("1", 1.0, low=0.0, high=1.0, description="0: equator and date line")
@@ -182,10 +182,10 @@ class Circle(Guidance):
 
 
 class Course(Guidance):
-    """A line of constant course. The deviation is 0 if the guidance holds only the course.
+    """A line of constant course. If only the course is held, the deviation is 0.
 
-    Distances use the WGS-84 ellipsoid at the middle latitude. Except near the poles, the distances
-    are accurate for tracks of tens of kilometres.
+    Distances are computed on the WGS-84 ellipsoid at the middle latitude. Distances are accurate
+    for tracks of tens of kilometres, except near the poles.
     """
 
     course_command = rt.input("deg", kind="angle")

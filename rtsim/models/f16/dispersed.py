@@ -1,9 +1,8 @@
-"""A study of the F-16 of check case 13.1 with dispersed parameters, in closed loop.
+"""A study of the F-16's check case 13.1 with random parameters.
 
-The aircraft climbs by 100 ft after 5 s. A run differs from the check case in mass, centre of
-gravity, moments of inertia, gain and latency of the autopilot, and in a gust during the climb. The
-autopilot keeps the trim of the check case, so an aircraft with another mass or centre of gravity
-does not start in trim. The dispersions are chosen for this example and are not published.
+The aircraft climbs by 100 ft after 5 s. The runs differ in mass, centre of gravity, inertia,
+autopilot gain and latency, and in a gust. The autopilot uses the trim of the check case, so most
+runs do not begin in trim. The distributions are chosen for this example.
 """
 
 from __future__ import annotations
@@ -23,10 +22,6 @@ _INERTIA = ("mass", "ixx", "iyy", "izz")
 
 
 def _near(signals: Signals, name: str, share: float) -> object:
-    """Return a normal distribution about a default value.
-
-    ``share`` is the standard deviation divided by the value.
-    """
     value = float(signals.initial()[signals.slice(name).start])
     return stats.norm(value, share * abs(value))
 

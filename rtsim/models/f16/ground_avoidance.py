@@ -1,12 +1,11 @@
-"""The F-16 of Stevens and Lewis with an automatic ground collision avoidance system (GCAS).
+"""An F-16 with an automatic ground collision avoidance system (GCAS).
 
 Source: P. Heidlauf, A. Collins, M. Bolender and S. Bak, *Verification Challenges in F-16 Ground
-Collision Avoidance and Other Automated Maneuvers*, ARCH 2018. The gains, the equilibrium and the
-thresholds are the figures of the authors' program AeroBenchVVPython (``low_level_controller.py``
-and ``gcas_autopilot.py``); rtsim's code follows the description in the paper.
+Collision Avoidance and Other Automated Maneuvers*, ARCH 2018. Gains, equilibrium and thresholds are
+the numbers in the authors' program AeroBenchVVPython.
 
-The falsification category of ARCH-COMP uses this benchmark: does the aircraft stay above the ground
-if it begins in a dive with a bank angle? ``docs/f16-gcas.md`` describes the benchmark.
+The falsification competition ARCH-COMP asks whether this aircraft stays above the ground after a
+dive. ``docs/f16-gcas.md`` describes the benchmark.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class SensedF16(StevensLewis, name="f16_gcas"):
 
 
 class GroundAvoidance(rt.Controller, compile=True):
-    """Autopilot that levels the wings and pulls up, and the regulator that follows its commands."""
+    """Autopilot that levels the wings and pulls up, with its inner control loop."""
 
     alpha = rt.input("rad", kind="angle")
     beta = rt.input("rad", kind="angle")
@@ -152,7 +151,7 @@ def scenario(
     latency: float = 0.0,
     until: Duration = 15,
 ) -> rt.Scenario:
-    """Begin a dive with a bank angle, and let the ground collision avoidance recover.
+    """Begin in a dive with a bank angle, and let the ground collision avoidance recover.
 
     Args:
         altitude: initial altitude, ft.

@@ -1,4 +1,4 @@
-"""The F-16 with a pilot: aircraft, fly-by-wire controller, and a stick as an external input."""
+"""The F-16 with a pilot, a fly-by-wire controller, and a stick as external input."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _beginning_with(signals: Signals, **values: float) -> Signals:
 
 @dataclass(frozen=True)
 class Beginning:
-    """Initial states by name, controls (4,) in the order of ``CONTROLS``, and lever positions."""
+    """Initial states, controls (4,) and lever positions."""
 
     states: Mapping[str, Any]
     controls: Vector
@@ -123,7 +123,7 @@ class Beginning:
 
     @property
     def weight(self) -> float:
-        """Load factor (g) of level flight, which includes the effect of the Earth's curvature."""
+        """Load factor (g) of level flight, including the effect of the Earth's curvature."""
         outputs = self.outputs()
         return outputs["load_factor"] / math.cos(outputs["pitch"])
 
@@ -138,7 +138,6 @@ class Beginning:
 
 
 def _place(before: float) -> tuple[float, float, float]:
-    """Return latitude, longitude and course (rad) at ``before`` m short of the runway's middle."""
     latitude, longitude, course = (angle * DEG for angle in RUNWAY)
     along = -before / _EARTH_M
     return (
@@ -151,7 +150,6 @@ def _place(before: float) -> tuple[float, float, float]:
 def _in_flight(
     before: float, altitude: float, speed: float, *, gear: bool = False, climb: float = 0.0
 ) -> Beginning:
-    """Return trimmed flight along the runway's direction; distances in m, speed in m/s."""
     latitude, longitude, course = _place(before)
     found = trim(
         latitude=latitude, longitude=longitude, altitude=altitude, speed=speed, course=course,
@@ -183,7 +181,6 @@ def _more_power(power: float, force: float, altitude: float, mach: float) -> flo
 
 
 def _on_the_runway() -> Beginning:
-    """Return the aircraft at rest near the threshold, with the engine at idle."""
     latitude, longitude, course = _place(0.5 * RUNWAY_LENGTH - _LINED_UP_M)
     p = dict(zip(F16.parameters.names, map(float, F16.parameters.initial()), strict=True))
     pitch, height = resting(p["mass"] * STANDARD_GRAVITY)
@@ -196,7 +193,6 @@ def _on_the_runway() -> Beginning:
 
 
 def _beginning(start: str, altitude_ft: float | None, speed_kt: float | None) -> Beginning:
-    """Return the initial state for ``start``; raise :class:`ScenarioError` for wrong settings."""
     if start not in STARTS:
         raise UnknownName("start", start, STARTS, "f16-by-hand")
     if start != "air" and altitude_ft is not None:
@@ -293,7 +289,6 @@ def scenario(
 
 
 def _show(out: rt.Scenario, task: Task | None) -> None:
-    """Declare the warnings, the ground, the sounds and the scene of ``task`` for viewers."""
     ground = Ground(ground_grid(), RUNWAY[0], RUNWAY[1])
     scene, more = ("", {}) if task is None else (task.scene, task.shown())
     aircraft = drawn("f16", "aircraft", 15.0)
@@ -317,7 +312,6 @@ def _plot(out: rt.Scenario) -> None:
 
 
 def _task_values(begins: Beginning) -> dict[str, object]:
-    """Return the parameters of tasks: runway, and the aircraft's position, attitude and speed."""
     outputs = begins.outputs()
     latitude0, longitude0, course = (angle * DEG for angle in RUNWAY)
     north, east, down = place(
@@ -341,11 +335,6 @@ def _add_aircraft(
     out: rt.Scenario, states: Mapping[str, Any], step: Duration, turbulence: float,
     wind: float, wind_from: float, stick: str,
 ) -> None:  # fmt: skip
-    """Add the plant ``f16``, and the plant ``air`` if there is turbulence.
-
-    ``wind`` is in m/s, ``wind_from`` in rad. Brake, gear and pedals come from the component
-    ``stick``.
-    """
     if turbulence != 0.0:
         values = {"exceedance": turbulence, "wind_20ft": wind, "wind_from": wind_from}
         air = out.plant("air", dryden(GUSTS_S), step=GUSTS_S, parameters=values)

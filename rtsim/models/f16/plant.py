@@ -1,12 +1,12 @@
-"""The F-16 of NASA's check cases: aerodynamic and engine loads on the common rigid body.
+"""The F-16 of NASA's check cases: a rigid body with aerodynamic and engine loads.
 
-The inputs are control surface angles in degrees and engine power in percent. The outputs are the
-outputs of the rigid body in SI units, the thrust, and sensor values in the units that NASA's
-controller reads. Source: see ``f16.json``; loads are summed as in NASA/TM-2015-218675.
+The inputs are control surface angles in degrees and engine power in percent. The outputs are those
+of the rigid body in SI units, the thrust, and sensor values in the units of NASA's controller.
+Source: see ``f16.json``; loads are summed as in NASA/TM-2015-218675.
 
 The parameters can add a discrete gust. The speed of the air rises and falls as (1 - cos) / 2, the
-shape of MIL-F-8785C (3.7.2.3) and of 14 CFR 25.341. The components of the gust are in body axes,
-as in MIL-F-8785C, and equal over the whole aircraft.
+shape of MIL-F-8785C (3.7.2.3) and of 14 CFR 25.341. The gust components are in body axes, as in
+MIL-F-8785C, and equal over the whole aircraft.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GUST_ASSUMPTION = "the gust of the parameters is uniform over the aircraft: it h
 
 @compiled
 def gust_shape(t: float, start: float, duration: float) -> float:
-    """Return the speed of the gust at ``t`` s as a fraction of its peak; 0 outside the gust."""
+    """Return the speed of the gust at ``t`` s as a fraction of its peak, 0 outside the gust."""
     since = t - start
     if since <= 0.0 or since >= duration:
         return 0.0
@@ -97,7 +97,7 @@ def loads(
 
 
 class Aircraft(RigidBody, name="f16"):
-    """The F-16 without actuators: surfaces and engine follow their commands at once."""
+    """The F-16 without actuators, so surfaces and engine follow their commands at once."""
 
     mass = rt.parameter("kg", INERTIA["mass_slug"] * SLUG, low=1e-9)
     ixx = rt.parameter("kg m2", INERTIA["ixx_slug_ft2"] * SLUG_FT2, low=1e-12)
@@ -177,7 +177,7 @@ class Aircraft(RigidBody, name="f16"):
         )  # fmt: skip
 
     def sense(self, elevator: float, aileron: float, rudder: float, power: float) -> None:
-        """Assign all outputs; the angles of the surfaces are in deg, ``power`` is in %."""
+        """Compute all outputs; surface angles are in deg, and ``power`` is in %."""
         self.describe()
         gust_y, gust_z = self.gust()
         vx, vy, vz, _, _, _ = self.air_motion()

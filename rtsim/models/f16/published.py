@@ -1,8 +1,7 @@
-"""NASA's published trajectories (``sim_05``), and the comparison of a recording with them.
+"""Compare recordings with NASA's published trajectories (``sim_05``).
 
-The tolerances allow for the difference between a controller sampled at 50 Hz and NASA's
-simulations, which evaluate the controller continuously. NASA's simulations differ from each other
-by similar amounts.
+The tolerances allow for the difference between a controller sampled at 50 Hz and a continuous
+controller. NASA's own simulations differ from each other by similar amounts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _COLUMNS = ("time", "altitude_ft", "yaw_deg", "pitch_deg", "roll_deg", "true_air
 
 
 def published_rows(case: str) -> Vector:
-    """Return the published values (n, 6) of a check case.
+    """Return the published values of a check case, shape (n, 6).
 
     The columns are time (s), altitude (ft), yaw, pitch and roll (deg), and true airspeed (kt).
     """
@@ -50,11 +49,10 @@ def _cases() -> dict[str, list[list[float]]]:
 
 
 def published(case: str, column: str, name: str = SOURCE) -> Sequence[Published]:
-    """Return one quantity of a published trajectory, for :meth:`Scenario.plot`.
+    """Return one quantity of a published trajectory as a curve for ``Scenario.plot``.
 
     ``column`` is ``altitude_ft``, ``yaw_deg``, ``pitch_deg``, ``roll_deg`` or
-    ``true_airspeed_kt``. The result is empty if the package has no published trajectory of the
-    case.
+    ``true_airspeed_kt``. The result is empty if NASA's data of the case are missing.
     """
     if case not in _cases():
         return []
@@ -81,7 +79,7 @@ Every model agrees with the published values at the start, because the aircraft 
 
 @dataclass(frozen=True)
 class Comparison(Judged):
-    """Comparison of one quantity of a recording with the published values."""
+    """Comparison of one recorded quantity with the published values."""
 
     quantity: str
     unit: str
@@ -95,14 +93,13 @@ class Comparison(Judged):
     """Last published time, s."""
 
     def _judge(self) -> Outcome:
-        """Return FAILED for a difference above the limit, UNDECIDED for too short a recording."""
         if not self.within:
             return Outcome.FAILED
         return Outcome.PASSED if self.enough else Outcome.UNDECIDED
 
     @property
     def within(self) -> bool:
-        """True if no difference is too large, even if the recording is too short."""
+        """True if no difference exceeds its limit, even in a recording that is too short."""
         return self.worst <= self.allowed
 
     @property
@@ -114,12 +111,12 @@ class Comparison(Judged):
 
     @property
     def enough(self) -> bool:
-        """Whether the recording is long enough for a meaningful comparison."""
+        """True if the recording is long enough for a meaningful comparison."""
         return self.times > 1 and self.until_s >= min(LEAST_S, self.of_s)
 
 
 def case_of(recording: Recording) -> str:
-    """Return the check case of a recording of the ``f16`` scenario.
+    """Return the check case of a recording of the scenario ``f16``.
 
     Raises :class:`RecordingError` for another scenario.
     """
@@ -132,7 +129,7 @@ def case_of(recording: Recording) -> str:
 
 
 def compare_with_nasa(recording: Recording, rows: Vector | None = None) -> list[Comparison]:
-    """Return the largest difference of each quantity over the published times in the recording.
+    """Return the largest difference of each quantity from the published values.
 
     ``rows`` (n, 6), in the layout of :func:`published_rows`, replace the published values. Raises
     :class:`RecordingError` if the recording has no state at a published time, or ends before the

@@ -1,8 +1,7 @@
 """NASA's F-16 check cases 11, 12, 13.1 to 13.4, 15 and 16 as scenarios.
 
-Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``. The trim values of the
-controller in each simulation are not published. The trim values in this module reproduce the
-published trajectories.
+Source: NASA/TM-2015-218675 and its ``initial_conditions_atmospheric.csv``. NASA did not publish the
+trim values of the controllers. The trim values of this module reproduce the published trajectories.
 """
 
 from __future__ import annotations
@@ -40,10 +39,12 @@ Command = tuple[float, str, float]
 
 @dataclass(frozen=True)
 class FlightCondition:
-    """Initial condition of a case with level wings: angles in deg, altitude in ft, speed in ft/s.
+    """Initial condition of a check case with level wings.
 
-    ``trim`` is the solution of :func:`rtsim.models.f16.trim.trim` for this condition. The solution
-    is stored so that a run needs no search and starts from the same bits on every machine.
+    Angles in deg, altitude in ft, speed in ft/s.
+
+    ``trim`` is the stored trim for this condition. With a stored trim, a run starts with exactly
+    the same numbers on every machine.
     """
 
     latitude: float
@@ -58,10 +59,10 @@ class FlightCondition:
 class F16Case:
     """One check case.
 
-    ``state`` (13,) and ``inputs`` contain the trimmed values. ``parameters`` are the plant's
-    parameters that differ from their defaults. ``duration`` is in s. A case has a controller unless
-    ``guidance`` is "none". ``law_inputs`` contains the controller's constant inputs and initial
-    commands, ``commands`` the later commands, and ``law_parameters`` the controller's parameters.
+    ``state`` (13,) and ``inputs`` contain the trimmed values. ``parameters`` contains the
+    parameters of the plant that differ from their defaults. ``duration`` is in s. A case with
+    ``guidance="none"`` has no controller. ``law_inputs`` contains the controller's constant inputs,
+    ``commands`` its later commands, and ``law_parameters`` its parameters.
     """
 
     name: str
@@ -173,7 +174,7 @@ def case(name: str) -> F16Case:
 
 
 def trimmed(start: FlightCondition, parameters: Mapping[str, float] | None = None) -> Trim:
-    """Return the level trim at ``start``; ``parameters`` override the defaults of the plant."""
+    """Return the trim for level flight at ``start``; ``parameters`` replaces default values."""
     return trim(
         latitude=start.latitude * DEG,
         longitude=start.longitude * DEG,
@@ -190,7 +191,7 @@ GUSTS_S = 0.01
 
 
 def autopilot(chosen: F16Case) -> rt.PythonController:
-    """Return the reference controller for the C code, with the trim values of the case."""
+    """Return the reference controller for C code, with the trim of the case."""
     return ControlLaw(**chosen.law_parameters).controller("autopilot")
 
 
@@ -266,11 +267,6 @@ def _connect(out: rt.Scenario, names: Iterable[str], source: str, target: str) -
 
 
 def _plot(out: rt.Scenario, case: str, augmented: bool) -> None:
-    """Declare the plots of flight path, attitude, loads, surfaces and commands.
-
-    The plots show the published trajectory of ``case``, unless ``case`` is empty.
-    """
-
     def commands(*names: str) -> tuple[str, ...]:
         return names if augmented else ()
 
@@ -314,10 +310,6 @@ SENSED = tuple(name for name in LAW_INPUTS.names if name in F16.outputs)
 def _add_guidance(
     out: rt.Scenario, chosen: F16Case, period: Period, autopilot_on: bool
 ) -> list[str]:
-    """Add the guidance controller, the pilot's settings and the pilot's commands to the scenario.
-
-    Return the names of the settings that the control law reads.
-    """
     kind = Course if chosen.guidance == "course" else Circle
     inputs = kind.signals("input")
     settings = [s for s in LAW_INPUTS if s.name not in (*COURSE, *SENSED)]

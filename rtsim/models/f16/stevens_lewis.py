@@ -1,8 +1,8 @@
-"""The F-16 of Stevens and Lewis: flat Earth, 13 states, engine lag, in feet and slugs.
+"""The F-16 of Stevens and Lewis: 13 states, flat Earth, engine lag, in feet and slugs.
 
 Source: Stevens, Lewis and Johnson, *Aircraft Control and Simulation*, sections 3.5 and 3.6. The
-aerodynamics are from :mod:`rtsim.models.f16.aerodynamics` with the rolling-moment tables of
-Stevens, Lewis and Johnson. Tests compare the result with table 3.5-2 and the trims of the book.
+aerodynamic tables are NASA's, except the rolling-moment tables of Stevens, Lewis and Johnson. Tests
+compare the model with table 3.5-2 and the trims of the book.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def power_rate(power: float, command: float) -> float:
 
 @compiled
 def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
-    """Return Mach number and dynamic pressure (lbf/ft2) in the atmosphere of Stevens and Lewis.
+    """Return Mach number and dynamic pressure (lbf/ft2) in the book's atmosphere.
 
     ``airspeed`` is in ft/s, ``altitude`` in ft.
     """
@@ -77,7 +77,7 @@ def air_data(airspeed: float, altitude: float) -> tuple[float, float]:
 
 
 class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
-    """The F-16 with the equations of motion of Stevens, Lewis and Johnson."""
+    """The F-16 with the equations of motion from the book of Stevens, Lewis and Johnson."""
 
     airspeed = rt.state("ft/s", 502.0)
     alpha = rt.state("rad", 0.03691, kind="angle")
@@ -104,7 +104,7 @@ class StevensLewis(rt.Plant, name="f16_stevens_lewis"):
     limits = ("airspeed above 0; pitch within 90 deg",)
 
     def loads(self) -> tuple[float, float, float, float, float, float, float, float]:
-        """Return Mach number, dynamic pressure (lbf/ft2), CX, CY, CZ, and Cl, Cm, Cn at the cg."""
+        """Return Mach number, pressure (lbf/ft2), CX, CY, CZ, and Cl, Cm, Cn at the cg."""
         speed, roll, pitch, yaw = self.airspeed, self.roll_rate, self.pitch_rate, self.yaw_rate
         mach, pressure = air_data(speed, self.altitude)
         half = 0.5 / speed
@@ -188,9 +188,9 @@ def level_trim(
 ) -> tuple[Vector, Vector]:
     """Return the state (13,) and inputs (4,) of steady wings-level flight.
 
-    ``airspeed`` is in ft/s, ``altitude`` in ft, and ``cg`` is a fraction of the mean chord.
+    ``airspeed`` is in ft/s, ``altitude`` is in ft, and ``cg`` is a fraction of the mean chord.
     ``guess`` can contain ``throttle``, ``alpha`` (rad) and ``elevator`` (deg), from which the
-    search starts. Raises :class:`ModelError` if the search finds no steady state.
+    search starts. Raises ``ModelError`` if no steady state exists.
     """
     start = {"throttle": 0.2, "alpha": 0.1, "elevator": -1.0, **(guess or {})}
 

@@ -41,7 +41,7 @@ class Trim:
 
     @property
     def values(self) -> dict[str, object]:
-        """States and controls by name, as :func:`rtsim.linearise` expects them."""
+        """States and controls by name, in the form that ``rtsim.linearise`` expects."""
         states = {s.name: self.state[F16.states.slice(s.name)] for s in F16.states}
         return {**states, **self.inputs}
 
@@ -65,9 +65,9 @@ def trim(
     """Find pitch angle, elevator and power for steady flight.
 
     Roll is zero and yaw is ``course``. The Euler angles are constant relative to north, east and
-    down, so the body turns with the transport rate. The solution has no acceleration along the
-    course or down, and no pitch acceleration. As in NASA's check cases, the small side force and
-    moments due to the Earth's rotation remain.
+    down. In the solution, the aircraft accelerates neither along its course, nor vertically, nor in
+    pitch. Small side forces and moments due to the Earth's rotation remain, as in NASA's check
+    cases.
 
     Args:
         latitude: geodetic latitude in rad.
@@ -120,8 +120,6 @@ def trim(
 
 
 def _solved(state_at: Callable[[float], Vector], parameters: Mapping[str, float]) -> Vector:
-    """Return pitch angle, elevator and power; raise :class:`ModelError` if there is no trim."""
-
     def place(free: Mapping[str, float]) -> dict[str, object]:
         x = state_at(free["theta"])
         states = {s.name: x[F16.states.slice(s.name)] for s in F16.states}
@@ -153,19 +151,12 @@ def _controls(unknown: Vector) -> Vector:
 
 
 def _unsteadiness(x: Vector, u: Vector, p: Vector, rate: float, theta: float) -> Vector:
-    """Return the accelerations along the course and down (m/s2), and in pitch (rad/s2).
-
-    The accelerations are the derivative, in the local frame, of the velocity relative to the Earth.
-    The Euler angles are constant, so the body rates in the state are the rotation rates of the
-    local frame, in body axes.
-    """
     dx = np.zeros(F16.states.size)
     bound_f16().derivative.call(0.0, x, np.zeros(0), u, p, dx)
     return _accelerations(x, dx, rate, theta)
 
 
 def _accelerations(x: Vector, dx: Vector, rate: float, theta: float) -> Vector:
-    """Return the accelerations of :func:`_unsteadiness` for the state derivative ``dx`` (13,)."""
     ahead, _, downward = acceleration_over_earth(x, dx, rate)
     sine, cosine = math.sin(theta), math.cos(theta)
     _, pitching, _ = dx[BODY_STATES.slice("rates")]

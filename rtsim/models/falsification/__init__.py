@@ -1,5 +1,5 @@
 """Models of the benchmarks for falsification: an automatic transmission and chasing cars.
 
-The benchmarks are those of ARCH-COMP, a yearly competition of programs that search inputs for which
-a model violates a requirement. ``docs/falsification-benchmarks.md`` names the sources.
+The benchmarks are from ARCH-COMP, a yearly competition of programs that search for violations of
+requirements. ``docs/falsification-benchmarks.md`` names the sources.
 """

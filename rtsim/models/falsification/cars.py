@@ -1,16 +1,15 @@
-"""Five cars, of which each follows the one in front of it.
+"""Five cars in a row, each of which follows the car in front.
 
-The cars drive towards negative positions. The leader has a throttle and a brake, from 0 to 1. Each
-of the other cars chases the car in front until the gap is 10 m. Then the car keeps its distance,
-until the gap is 5 m, so that the car brakes, or 15 m, so that it chases again. A braking car chases
-again from a gap of 20 m.
+The cars drive towards negative positions. Inputs are the throttle and the brake of the first car,
+from 0 to 1. Each other car chases the car in front until the gap is 10 m. The car then keeps its
+distance; it brakes at a gap of 5 m and chases again at 15 m. A braking car chases again from a gap
+of 20 m.
 
 Source: Hu, Lygeros and Sastry, "Towards a Theory of Stochastic Hybrid Systems" (HSCC 2000), as in
-the model ``cars`` of ARCH-COMP: there, a car that keeps its distance moves backwards with its last
-speed.
+the model ``cars`` of ARCH-COMP.
 
-The cars change their modes at the steps of the plant. With ``located=True``, the modes change when
-the gaps reach their limits, which takes some 100 times as long if the cars oscillate.
+The cars change their modes at the steps of the plant. With ``located=True``, the modes change
+exactly at these gaps, which takes up to 100 times as long.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ CHASE, KEEP, BRAKE = 0.0, 1.0, 2.0
 
 @rt.compiled
 def following(gap: float, mode: float) -> float:
-    """Return the mode of a car that is in ``mode`` at a gap, m."""
+    """Return the new mode of a car in ``mode`` at a gap (m)."""
     if mode == CHASE:
         return KEEP if gap <= 10.0 else CHASE
     if mode == KEEP:
@@ -36,7 +35,7 @@ def following(gap: float, mode: float) -> float:
 
 @rt.compiled
 def margin(gap: float, mode: float) -> float:
-    """Return how far a gap is from the end of a mode, m."""
+    """Return the distance (m) of a gap from the limit at which the mode ends."""
     if mode == CHASE:
         return gap - 10.0
     return min(gap - 5.0, 15.0 - gap) if mode == KEEP else 20.0 - gap
@@ -134,10 +133,10 @@ def scenario(
     step: Duration = 0.01,
     until: Duration | None = None,
 ) -> rt.Scenario:
-    """Five cars, whose leader has a throttle and a brake from 0 to 1.
+    """Five cars in a row, whose first car has a throttle and a brake from 0 to 1.
 
-    ``requirement`` is the name of a requirement in ``cars.toml``. By default, the run then ends
-    when the requirement is decided, and otherwise at 100 s.
+    ``requirement`` is the name of a requirement in ``cars.toml``. By default, a run with a
+    requirement ends when the requirement is decided, and any other run at 100 s.
     """
     wanted = [required(CARS, requirement)] if requirement else []
     if until is None:

@@ -14,7 +14,7 @@ CARS = Path(__file__).with_name("cars.toml")
 
 
 def required(file: Path, name: str) -> Requirement:
-    """Return the requirement ``name`` of ``file``; raise :class:`UnknownName` if there is none."""
+    """Return the requirement ``name`` of ``file``; raise ``UnknownName`` for other names."""
     found = {one.name: one for one in read_requirements(file)}
     if name not in found:
         raise UnknownName("requirement", name, found)
@@ -22,7 +22,7 @@ def required(file: Path, name: str) -> Requirement:
 
 
 def end(requirement: Requirement) -> float:
-    """Return the time until which a run must last to decide ``requirement``, s."""
+    """Return the time (s) that a run needs to decide ``requirement``."""
     last = horizon(parse(requirement.formula))
     assert last is not None  # each requirement of the benchmarks has a bound
     return last / NS_PER_S

@@ -1,12 +1,12 @@
 """An automatic transmission: an engine, a torque converter, four gears and a car.
 
-Inputs are the throttle, from 0 to 100 %, and the torque of the brakes, from 0 to 325 ft lbf. A
-controller samples speed and throttle every 40 ms. The controller shifts if the speed has been
-beyond the limit of the present gear for two samples.
+Inputs are the throttle, from 0 to 100 %, and the torque of the brakes, from 0 to 325 ft lbf. The
+controller samples speed and throttle every 40 ms. The controller shifts after the speed was beyond
+the limit of the gear in two samples.
 
 Source: MathWorks, "Modeling an Automatic Transmission Controller", equations 1 to 5, with the
-tables and constants of the model ``Autotrans_shift`` of Hoxha, Abbas and Fainekos (ARCH 2014). As
-there, tables extrapolate linearly beyond their ends.
+tables and constants of the model ``Autotrans_shift`` of Hoxha, Abbas and Fainekos (ARCH 2014).
+Beyond their ends, tables extrapolate linearly, as in that model.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ MPH = 2.0 * pi * 60.0 / 5280.0
 
 @rt.compiled
 def segment(x: float, axis: Axis) -> int:
-    """Return the segment of ``axis`` for ``x``, the first or the last one beyond its ends."""
+    """Return the segment of ``axis`` that contains ``x``, or the nearest one."""
     i = 0
     while i < axis.size - 2 and x >= axis[i + 1]:
         i += 1
@@ -192,10 +192,10 @@ def scenario(
     step: Duration = 0.01,
     until: Duration | None = None,
 ) -> rt.Scenario:
-    """A car with an automatic transmission, at a throttle in % and with a brake torque in ft lbf.
+    """A car with an automatic transmission; throttle in %, brake torque in ft lbf.
 
-    ``requirement`` is the name of a requirement in ``transmission.toml``. By default, the run then
-    ends when the requirement is decided, and otherwise at 30 s.
+    ``requirement`` is the name of a requirement in ``transmission.toml``. By default, a run with a
+    requirement ends when the requirement is decided, and any other run at 30 s.
     """
     wanted = [required(TRANSMISSION, requirement)] if requirement else []
     if until is None:

@@ -1,4 +1,4 @@
-"""Approach and landing: the pilot follows a glide path and touches down at an aim point."""
+"""Approach and landing: the pilot follows a glide path to an aim point."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _LEAST_M = 30.0
 
 @dataclass(frozen=True)
 class Approach(TaskData):
-    """Task to follow a glide path of ``glide`` deg to an aim point and touch down.
+    """Task to follow a glide path of ``glide`` deg to an aim point, and to touch down.
 
     The aim point is ``aim`` m along the course from the reference point of the scenario, at the
-    height ``height`` (m). Deviations are measured while the aircraft is between ``entry`` m and
-    ``exit`` m before the aim point. ``speed`` is the target airspeed, m/s.
+    height ``height`` (m). Deviations are measured between the distances ``entry`` m and ``exit`` m
+    before the aim point. ``speed`` is the target airspeed, m/s.
 
-    ``touchdown`` is a signal of the aircraft, such as ``"f16.on_ground"``, that exceeds 0.5 when a
-    wheel carries load. If ``touchdown`` is empty, the aircraft touches down when its height above
-    the aim point falls to ``wheels`` m.
+    ``touchdown`` is the name of a signal that exceeds 0.5 when a wheel carries load, such as
+    ``"f16.on_ground"``. Without ``touchdown``, the aircraft touches down when its height above the
+    aim point is ``wheels`` m.
     """
 
     kind: ClassVar[str] = "approach"
@@ -76,7 +76,7 @@ class Approach(TaskData):
 
     @property
     def signals(self) -> Mapping[str, str]:
-        """Aircraft signals that the task reads besides ``needs``: ``touchdown``, if given."""
+        """Additional aircraft signals that the task reads: the signal ``touchdown``."""
         return {"touchdown": self.touchdown} if self.touchdown else {}
 
     def model(self) -> rt.Model:
@@ -135,7 +135,7 @@ class Approach(TaskData):
 
 
 class GlidePath(Placed, name="approach"):
-    """Plant that computes the deviations from a glide path and records the first touchdown."""
+    """Plant that computes deviations from a glide path and records the first touchdown."""
 
     airspeed = rt.input("m/s")
     glide = rt.parameter("rad")
@@ -162,9 +162,9 @@ class GlidePath(Placed, name="approach"):
     def deviations(self) -> tuple[float, float, float, float, float]:
         """Return the aircraft's position relative to the glide path as five numbers.
 
-        Three lengths (m) are the distance before the aim point, the height above it and the
-        distance to the right of the course. The last two numbers are the angle above the glide path
-        and the angle to the right of the course (deg).
+        Three lengths (m) are the distance before the aim point, the height above it, and the
+        distance to the right of the course. Two angles (deg) are the deviations above the glide
+        path and to the right of the course.
         """
         north, east, down = self.place()
         along, across = along_across(north, east, self.course)
@@ -203,7 +203,7 @@ class GlidePath(Placed, name="approach"):
 
 
 class TouchdownPath(GlidePath, name="approach"):
-    """Glide path for an aircraft that reports the touchdown by a signal."""
+    """Glide path of an aircraft that reports the touchdown in a signal."""
 
     touchdown = rt.input()
 

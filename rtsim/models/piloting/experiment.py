@@ -1,12 +1,12 @@
-"""Experiments with pilots: participants, conditions, a balanced order, questions, and one table.
+"""Experiments with pilots: participants, conditions, order of trials, questions and results.
 
-The folder of an experiment has ``experiment.toml`` (a copy of the declaration),
-``recordings/NAME.mcap`` and ``results/NAME.json``. NAME consists of the participant and the number
-of the trial. A trial is done when its result exists. The result is written in one step, after all
-measures and answers are available, and is never overwritten. An aborted trial leaves only a
-recording; the next attempt is recorded in ``NAME-attempt2.mcap``.
+The folder of an experiment contains ``experiment.toml``, recordings ``recordings/NAME.mcap`` and
+results ``results/NAME.json``. NAME consists of the participant and the number of the trial. A trial
+counts as done if its result file exists. The result file is written at the end of a trial and never
+overwritten. An aborted trial leaves a recording; the next attempt is recorded in
+``NAME-attempt2.mcap``.
 
-The conditions are in the order of balanced Latin squares. Source: E. J. Williams, "Experimental
+The orders of the conditions are balanced Latin squares. Source: E. J. Williams, "Experimental
 Designs Balanced for the Estimation of Residual Effects of Treatments", Australian Journal of
 Scientific Research A 2 (1949).
 """
@@ -50,10 +50,10 @@ from rtsim.record.table import SignalTable
 
 
 def williams(count: int) -> list[list[int]]:
-    """Return the rows of a balanced square with the numbers 0 to ``count`` - 1.
+    """Return the rows of a balanced Latin square with the numbers 0 to ``count`` - 1.
 
-    Each number occurs equally often at each position, and equally often directly after every other
-    number. There are ``count`` rows, or twice as many for an odd ``count`` above 1.
+    Each number occurs equally often at each position, and equally often after each other number.
+    The square has ``count`` rows, or twice as many if ``count`` is odd and above 1.
     """
     first = [0]
     for k in range(1, count):
@@ -65,11 +65,11 @@ def williams(count: int) -> list[list[int]]:
 
 
 def orders(count: int, participants: int, blocks: int, seed: int) -> list[list[list[int]]]:
-    """Return, for each participant and block, the order of the conditions 0 to ``count`` - 1.
+    """Return the order of the conditions 0 to ``count`` - 1 for each participant and block.
 
-    The order depends only on the arguments. In each block, a participant gets each condition once.
-    The orders are the rows of :func:`williams`, with permuted numbers, in random sequence. No row
-    repeats before all rows have been used.
+    The order depends only on the arguments. In each block, a participant has each condition once.
+    The orders are rows of ``williams`` in random sequence. Each row is used once before a row is
+    used again.
     """
     rows = williams(count)
     stream = RandomStreams(seed).stream("experiment/order")
@@ -101,9 +101,9 @@ Answer = float | str | None
 class Question:
     """A question that the participant answers after each trial.
 
-    ``kind`` is one of :data:`KINDS`. The answer to a ``scale`` is a number from ``low`` to
-    ``high``. The answer to a ``choice`` is one of ``choices``. The participant can skip a question
-    with an empty answer.
+    ``kind`` is one of :data:`KINDS`. The answer to a question of the kind ``scale`` is a number
+    from ``low`` to ``high``. The answer to a question of the kind ``choice`` is one of ``choices``.
+    The participant can skip a question with an empty answer.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Question:
 
     @property
     def prompt(self) -> str:
-        """Text of the question, followed by the valid answers."""
+        """Text of the question, with the valid answers."""
         if self.kind == SCALE:
             return f"{self.text} ({self.low:g} to {self.high:g}, Enter to skip)"
         if self.kind == CHOICE:
@@ -144,7 +144,7 @@ class Question:
     def read(self, typed: str) -> Answer:
         """Return the answer, or ``None`` for an empty text.
 
-        Raises :class:`ScenarioError` for an invalid answer; the message lists what is allowed.
+        Raises ``ScenarioError`` for an invalid answer; the message lists the valid answers.
         """
         given = typed.strip()
         if not given:
@@ -179,8 +179,6 @@ def _value(given: Any) -> Value:
 
 
 class _Nested(TableKey):
-    """A table whose keys can contain dots, which TOML reads as nested tables: ``f16.cg``."""
-
     def value(self, given: object, place: Place, name: str, element: int | None = None) -> Any:
         flat = dict(_with_dotted_names("", given)) if isinstance(given, Mapping) else given
         return super().value(flat, place, name, element)
@@ -207,7 +205,7 @@ _KEYS = {
 class Trial:
     """One flight of a participant.
 
-    ``number`` counts the participant's trials from 1, and ``block`` counts the repetitions from 1.
+    ``number`` counts the participant's trials, and ``block`` the repetitions, both from 1.
     ``condition`` contains the value of each condition. ``seed`` is the seed of the run.
     """
 
@@ -226,9 +224,9 @@ class Trial:
 class Experiment:
     """An experiment with a scenario, participants, conditions and questions.
 
-    ``conditions`` contains the values of each condition by name. The name of a condition is an
-    argument of the scenario, such as ``latency``, or a value of a component, such as ``f16.cg``.
-    ``settings`` apply to all trials.
+    ``conditions`` contains the settings of each condition, by name. A setting is an argument of the
+    scenario, such as ``latency``, or a value of a component, such as ``f16.cg``. ``settings`` apply
+    to all trials.
     """
 
     scenario: str
@@ -258,8 +256,8 @@ class Experiment:
     def trials(self, participant: str) -> list[Trial]:
         """Return the trials of ``participant`` in the order of the flights.
 
-        All trials of a block have the same seed, so the conditions are compared with the same
-        gusts. Raises :class:`UnknownName` for a name that is not declared.
+        All trials of a block have the same seed, so that the participant meets the same gusts in
+        all conditions. Raises ``UnknownName`` for an undeclared participant.
         """
         if participant not in self.participants:
             raise UnknownName("participant", participant, self.participants, "the experiment")
@@ -280,7 +278,7 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def experiment_of(data: Mapping[str, Any], where: str, text: str) -> Experiment:
-    """Return the experiment from plain data; error messages begin with ``where``."""
+    """Return an experiment from plain data; error messages begin with ``where``."""
     return _experiment(read(data, _KEYS, Place(where)), text)
 
 
@@ -298,10 +296,14 @@ def _experiment(top: Entries, text: str) -> Experiment:
         raise top.error("participants", f"participants = {list(people)}; write {wanted}")
     for name, values in conditions.items():
         if len(set(values)) != len(values):
-            raise conditions.error(name, f"{name} has a value twice; leave one out")
+            raise conditions.error(
+                name, f"{name} contains a value twice; leave one of the two values out"
+            )
     names = [q["name"] for q in top["questions"]]
     if len(set(names)) != len(names):
-        raise top.error("questions", "two questions have the same name; give each its own")
+        raise top.error(
+            "questions", "two questions have the same name; give each question another name"
+        )
     twice = sorted({*settings} & {*conditions})
     if top["task"] and "task" in {*settings, *conditions}:
         twice.append("task")
@@ -349,7 +351,7 @@ class ExperimentFolder:
 
     @classmethod
     def open(cls, path: Path, experiment: Experiment) -> ExperimentFolder:
-        """Create the folder, or continue in an existing one.
+        """Create the folder of an experiment, or open an existing one.
 
         Raises :class:`ScenarioError` if the folder belongs to another experiment.
         """
@@ -389,7 +391,7 @@ class ExperimentFolder:
         return [t for t in self.experiment.trials(participant) if not self.result_path(t).is_file()]
 
     def keep(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        """Write the result of ``trial``; raise :class:`RecordingError` if it already exists."""
+        """Write the result of ``trial``; raise ``RecordingError`` if a result exists."""
         path = self.result_path(trial)
         try:
             _write_new(path, json.dumps(result, indent=1, sort_keys=True, allow_nan=False) + "\n")
@@ -422,7 +424,6 @@ class ExperimentFolder:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write ``path`` in one step; raise :class:`FileExistsError` if the file exists."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -443,9 +444,9 @@ def _write_new(path: Path, text: str) -> None:
 def trial_table(folder: ExperimentFolder) -> SignalTable:
     """Return a table with one row for each completed trial.
 
-    The time of a row is the simulated end of the trial. The columns are participant, number,
-    block, the conditions, the measures of the task, the answers, and the file of the recording. A
-    missing value is NaN or an empty text. Raises :class:`ScenarioError` if no trial is complete.
+    The time of a row is the simulated time at the end of the trial. The columns are participant,
+    trial, block, conditions, measures, answers and recording. A missing value is NaN or an empty
+    text. Raises :class:`ScenarioError` if no trial is complete.
     """
     found = folder.results()
     if not found:
@@ -489,7 +490,7 @@ def _column(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def write_table(folder: ExperimentFolder, path: Path) -> SignalTable:
-    """Write :func:`trial_table` to ``path``, in the format of its suffix."""
+    """Write the table of trials to ``path``, in the format of its suffix."""
     from rtsim.record.export import export
 
     table = trial_table(folder)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One measure of a task. ``value`` is None if the measure could not be computed."""
+    """One measure of a task. ``value`` is ``None`` if the measure could not be computed."""
 
     name: str
     value: float | None
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Findings:
-    """Measures of one task in one recording, with remarks, marked intervals and charts."""
+    """Measures of a task in one recording, with remarks, marked intervals and charts."""
 
     kind: str
     complete: bool
@@ -77,7 +77,7 @@ class Findings:
 
 
 class TaskError(RtsimError):
-    """Raised if a recording lacks the data that the measures of its task need."""
+    """A recording lacks the data for the measures of its task."""
 
 
 def with_values(plant: type[rt.Plant], **values: float | Sequence[float]) -> rt.Model:
@@ -96,7 +96,7 @@ def parameters_of(recording: Recording, name: str) -> dict[str, Any]:
 
 
 def source_of(recording: Recording, name: str, signal: str) -> str:
-    """Return the signal to which the input ``signal`` of the component ``name`` is connected."""
+    """Return the signal that is connected to the input ``signal`` of a component."""
     found: str = recording.header["scenario"]["parts"][name]["inputs"][signal]
     return found
 
@@ -111,14 +111,14 @@ def elements(values: dict[str, float], name: str, count: int) -> Vector:
 
 
 def rms_of(values: Vector) -> float | None:
-    """Return the RMS of ``values`` (n,), or ``None`` if the array is empty."""
+    """Return the root mean square of ``values`` (n,), or ``None`` for an empty array."""
     return math.sqrt(float(np.mean(values**2))) if len(values) else None
 
 
 class TaskData:
     """Base class for dataclasses with the plain data of a task.
 
-    Each field has the type number, text, list of numbers or texts, or list of rows of numbers.
+    A field is a number, a text, a list of numbers or texts, or a list of rows of numbers.
     """
 
     @classmethod
@@ -131,7 +131,7 @@ class TaskData:
 
     @property
     def scene(self) -> str:
-        """The scene of the window; an empty text selects the scene of the scenario."""
+        """The scene of the window; an empty text means the scene of the scenario."""
         return ""
 
     def shown(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Formation: the pilot keeps a position relative to a lead aircraft, which weaves gently."""
+"""Formation flight: the pilot keeps a position relative to a lead aircraft."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Formation(TaskData):
-    """Task to stay at a fixed position relative to a lead aircraft.
+    """Task to keep a fixed position relative to a lead aircraft.
 
     The distances from the lead aircraft are ``behind``, ``beside`` (to the right) and ``below``, m.
-    The aircraft starts in this position. The lead flies along the course of the scenario with the
-    aircraft's initial speed. Every ``period`` s, the lead moves ``weave`` m to the right and back.
-    Every 0.7 ``period`` s, the lead climbs by ``climb`` m and descends again. Measurement of the
-    error begins at ``begin`` s and lasts ``measured`` s.
+    The aircraft starts in this position. The lead aircraft flies along the course of the scenario
+    at the pilot's initial speed. Every ``period`` s, the lead aircraft moves ``weave`` m to the
+    right and back. Every 0.7 ``period`` s, the lead aircraft climbs by ``climb`` m and descends
+    again. The measurement begins at ``begin`` s and lasts ``measured`` s.
     """
 
     kind: ClassVar[str] = "formation"
@@ -71,7 +71,7 @@ class Formation(TaskData):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the RMS errors of the position relative to the lead."""
+        """Return the RMS errors of the position relative to the lead aircraft."""
         from rtsim.models.piloting.tracking_measures import latency_rows
 
         p = parameters_of(recording, name)
@@ -97,7 +97,7 @@ class Formation(TaskData):
 
 
 class Lead(Placed, name="formation"):
-    """Plant that computes the lead's path, and the aircraft's errors relative to the lead."""
+    """Plant that computes the lead aircraft's path, and the errors relative to it."""
 
     lead_speed = rt.parameter("m/s")
     along_start = rt.parameter("m")
@@ -120,7 +120,7 @@ class Lead(Placed, name="formation"):
     assumptions = ("the lead follows its path exactly, and has no wake",)
 
     def lead(self) -> tuple[float, float, float]:
-        """Return the lead aircraft's distances (m) along and right of the course, and height."""
+        """Return the lead aircraft's distances along and right of the course, and height."""
         turn = 2.0 * math.pi * self.t / self.period
         along = self.along_start + self.behind + self.lead_speed * self.t
         across = self.across_start - self.beside + self.weave * 0.5 * (1.0 - math.cos(turn))

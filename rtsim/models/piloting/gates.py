@@ -1,7 +1,7 @@
-"""A course of gates: the pilot flies through a row of squares in the air, in their order.
+"""A course of gates: the pilot flies through squares in the air, one after another.
 
-The gates are part of the run. The plant ``task`` determines which gates the aircraft has passed,
-and the distance from the middle of each passed gate. A window only draws the gates.
+The gates are part of the run. The plant ``task`` computes which gates the aircraft has passed, and
+the distances from their centres. A window only draws the gates.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ _FARTHEST_M = 2000.0
 class Gates(TaskData):
     """Task to fly through ``gates`` in their order.
 
-    A row of ``gates`` has the distance along the course, the distance to the right of it, the
-    height (m), and the turn relative to the course (deg). The distances begin at the reference
-    point of the scenario, such as the middle of a runway. ``half`` is half the side of a gate, m.
+    A row of ``gates`` contains the distance along the course, the distance to the right of the
+    course, the height (m), and the turn relative to the course (deg). Distances are measured from
+    the reference point of the scenario, such as the middle of a runway. ``half`` is half of a
+    gate's side length, m.
     """
 
     kind: ClassVar[str] = "gates"
@@ -74,7 +75,7 @@ class Gates(TaskData):
         return {"gates": [list(row) for row in self.gates], "half": self.half}
 
     def model(self) -> rt.Model:
-        """Return the plant ``task``, which determines the next gate and the gates passed."""
+        """Return the plant ``task``, which computes which gates the aircraft has passed."""
         along, across, height, turn = zip(*self.gates, strict=True)
         return with_values(
             _row_of(len(self.gates)),
@@ -84,7 +85,7 @@ class Gates(TaskData):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return passed and missed gates, the time, and the RMS distance from the gates' middle."""
+        """Return passed and missed gates, the time, and the RMS distance from the centres."""
         from rtsim.models.piloting.tracking_measures import latency_rows
 
         n = len(parameters_of(recording, name)["along"])
@@ -108,7 +109,7 @@ class Gates(TaskData):
 
 
 class GateRow(Placed, name="gates"):
-    """Plant that records for each gate whether, when and where it was passed.
+    """Plant that records whether, when and where the aircraft passed each gate.
 
     Derived classes have ``COUNT`` gates.
     """
@@ -137,9 +138,9 @@ class GateRow(Placed, name="gates"):
     def relative(
         self, i: int, north: float, east: float, down: float
     ) -> tuple[float, float, float]:
-        """Return the distances (m) beyond gate ``i``, to its right and above it.
+        """Return the distances (m) of the aircraft beyond, right of and above gate ``i``.
 
-        The distance beyond the gate is negative while the aircraft is before the gate.
+        The distance beyond the gate is negative before the gate.
         """
         course = self.course
         c, s = math.cos(course), math.sin(course)
@@ -151,7 +152,7 @@ class GateRow(Placed, name="gates"):
         return ahead, right, -down - self.height[i]
 
     def update(self) -> None:
-        """Record the first remaining gate that the aircraft has passed since the last call."""
+        """Record the next gate if the aircraft has passed it since the last call."""
         north, east, down = self.place()
         jump = max(abs(north - self.north), abs(east - self.east), abs(down - self.down))
         if self.started > 0.5 and jump <= _FARTHEST_M:

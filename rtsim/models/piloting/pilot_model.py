@@ -1,24 +1,21 @@
-"""A scripted pilot, and the link that delays the stick on its way to the aircraft.
+"""A scripted pilot, and a link that delays the stick signals.
 
 The scripted pilot is McRuer's model of a human with a stick. For each axis the transfer function
 from the error to the stick is
 
     Y_p(s) = gain * (lead s + 1) / (lag s + 1) * exp(-delay s) * w^2 / (s^2 + 2 z w s + w^2)
 
-where (w, z) describe the neuromuscular system. A human chooses gain, lead and lag so that the open
-loop near its crossover resembles the crossover model ``w_c exp(-tau s) / s``. The pilot samples the
-error at fixed ticks. The lead, the lag and the neuromuscular system are discretised by the bilinear
-transform. White noise that is added to the error is the pilot's remnant.
+where (w, z) describe the neuromuscular system. A human adapts gain, lead and lag, so that the open
+loop resembles ``w_c exp(-tau s) / s`` near its crossover. The pilot samples the error at fixed
+ticks. Lead, lag and neuromuscular system are discretised by the bilinear transform. The pilot's
+remnant is white noise, added to the error.
 
 Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE Transactions on
 Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S. Krendel, AGARDograph 188 (1974).
 
-The link is a controller that samples the stick at fixed ticks and stores the last samples. The link
-sends the stick signals with a delay of ``latency`` s. Between two samples the link interpolates
-linearly. ``latency`` is a parameter, so ``rtsim ctl set link.latency 0.2`` changes it in flight.
-
-Pilot and link are functions of vectors instead of classes, because their signals depend on the
-stick of the scenario.
+The link samples the stick at fixed ticks and stores the last samples. The link sends the stick
+signals after a delay of ``latency`` s. Between two samples the link interpolates linearly. The
+delay can be changed in flight with ``rtsim ctl set link.latency 0.2``.
 """
 
 from __future__ import annotations
@@ -44,8 +41,8 @@ SAMPLES = 128
 def pushed(past: Vector, first: int, value: float) -> None:
     """Insert ``value`` before the stored samples of a signal, and drop the oldest sample.
 
-    The samples are ``past[first:first + SAMPLES]``. Each sample moves to the next element. If an
-    index moved instead, a linear model would not contain the delay.
+    The samples are ``past[first:first + SAMPLES]``. Each sample moves to the next element. Samples
+    move in memory, because a linear model would not contain a delay with a moving index.
     """
     for i in range(first + SAMPLES - 1, first, -1):
         past[i] = past[i - 1]
@@ -54,7 +51,7 @@ def pushed(past: Vector, first: int, value: float) -> None:
 
 @compiled
 def delayed(past: Vector, first: int, back: float) -> float:
-    """Interpolate a signal at ``back`` samples before the newest sample ``past[first]``."""
+    """Interpolate a signal at ``back`` samples before the newest sample."""
     back = max(0.0, min(back, SAMPLES - 2.0))
     whole = int(back)
     share = back - whole
@@ -67,8 +64,8 @@ def delayed(past: Vector, first: int, back: float) -> float:
 def carry(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
     """Store the stick ``u`` (n,), and output the stick of ``p[1]`` s ago.
 
-    ``p`` contains the period and the latency, s. The function writes the delayed stick signals and
-    the latency to ``y`` (n + 1,).
+    ``p`` contains the period (s) and the latency (s). The function writes the delayed stick signals
+    and the latency to ``y`` (n + 1,).
     """
     for i in range(u.size):
         pushed(s, i * SAMPLES, u[i])
@@ -77,9 +74,9 @@ def carry(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 
 
 def link(stick: Signals, period: float, latency: float = 0.0) -> PythonController:
-    """Return the link for the signals ``stick``, with ticks every ``period`` s.
+    """Return a link for the signals ``stick`` that samples every ``period`` s.
 
-    Raises :class:`ScenarioError` for a latency that is negative or longer than the stored samples.
+    Raises ``ScenarioError`` for a latency that is negative or too long for the stored samples.
     """
     longest = (SAMPLES - 2) * period
     if not 0.0 <= latency <= longest:
@@ -119,9 +116,9 @@ _STATES = 6
 class PilotModel:
     """Parameters of a pilot for one axis.
 
-    ``gain`` is in units of the stick per unit of the error. ``lead``, ``lag`` and ``delay`` are in
-    s, ``neuromuscular`` is in rad/s, and ``damping`` is a ratio. The defaults of ``delay``,
-    ``neuromuscular`` and ``damping`` are typical values from McRuer and Krendel.
+    ``gain`` has the unit of the stick divided by the unit of the error. ``lead``, ``lag`` and
+    ``delay`` are in s, ``neuromuscular`` is in rad/s, and ``damping`` is a ratio. The defaults of
+    ``delay``, ``neuromuscular`` and ``damping`` are typical values from McRuer and Krendel.
     """
 
     gain: float
@@ -138,7 +135,7 @@ class PilotModel:
             )
 
     def response(self, frequencies: Vector) -> NDArray[np.complex128]:
-        """Return the response Y_p (k,) of the continuous pilot at ``frequencies`` (k,), rad/s."""
+        """Return the continuous pilot's frequency response (k,) at ``frequencies`` (rad/s)."""
         s = 1j * np.asarray(frequencies, float)
         w, z = self.neuromuscular, self.damping
         linear = self.gain * (self.lead * s + 1.0) / (self.lag * s + 1.0)
@@ -148,16 +145,16 @@ class PilotModel:
 
     @property
     def effective_delay(self) -> float:
-        """Delay and neuromuscular lag together, as the delay of a crossover model, s."""
+        """Sum of delay and neuromuscular lag (s), which is the delay of a crossover model."""
         return self.delay + 2.0 * self.damping / self.neuromuscular
 
 
 def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Compute the stick signals ``y`` (n,) from targets, the aircraft's answers, and the remnant.
+    """Compute the stick signals ``y`` (n,) from targets, answers of the aircraft, and noise.
 
-    ``u`` contains n targets, then n answers, then n values of the remnant. ``p`` contains
-    the period (s) and nine parameters for each axis. ``s`` contains six filter states for each
-    axis, then the last samples of each axis.
+    ``u`` contains n targets, then n answers, then n values of the remnant. ``p`` contains the
+    period (s) and nine parameters for each axis. ``s`` contains six filter states for each axis,
+    then the last samples of each axis.
     """
     n = y.size
     for i in range(n):
@@ -188,12 +185,12 @@ def track(t: float, u: Vector, s: Vector, p: Vector, y: Vector) -> None:  # noqa
 
 
 def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> PythonController:
-    """Return a scripted pilot who moves the signals ``stick``, with ticks every ``period`` s.
+    """Return a scripted pilot who moves the signals ``stick`` every ``period`` s.
 
     ``models`` contains the pilot's parameters, by name of the stick signal. Other signals stay at
-    their initial values. For each signal the pilot has the inputs ``NAME_target``, ``NAME_answer``
-    and ``NAME_remnant``. The pilot sees only the error (target minus answer) plus the remnant.
-    Target and answer are separate inputs, so that the pilot samples both at the same tag.
+    their initial values. For each signal, the pilot has the inputs ``NAME_target``, ``NAME_answer``
+    and ``NAME_remnant``. The pilot reacts to the error (target minus answer) plus the remnant.
+    Target and answer are separate inputs, so that the pilot samples both at the same time.
     """
     for name in models:
         if name not in stick:
@@ -234,7 +231,7 @@ def pilot(stick: Signals, models: Mapping[str, PilotModel], period: float) -> Py
 def crossover_gain(frequency: float, plant: complex, model: PilotModel) -> float:
     """Return the pilot's gain for a crossover at ``frequency`` (rad/s).
 
-    ``plant`` is the vehicle's response at this frequency.
+    ``plant`` is the frequency response of the vehicle at this frequency.
     """
     at = model.response(np.array([frequency]))[0] / model.gain
     return 1.0 / (abs(complex(at)) * abs(plant))

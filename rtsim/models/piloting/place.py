@@ -1,4 +1,4 @@
-"""Positions on a flat world around a reference point, for tasks of flight."""
+"""Positions of an aircraft relative to a reference point on a flat Earth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _E2 = _FLATTENING * (2.0 - _FLATTENING)
 
 
 class Placed(rt.Plant):
-    """Base of tasks that read the position of an aircraft. Altitude is above the ellipsoid."""
+    """Base class of tasks that read the position of an aircraft.
+
+    Altitude is above the ellipsoid.
+    """
 
     latitude = rt.input("rad")
     longitude = rt.input("rad")
@@ -52,6 +55,6 @@ def place(
 
 @compiled
 def along_across(north: float, east: float, course: float) -> tuple[float, float]:
-    """Return the distances along ``course`` (rad) and to the right of it, m."""
+    """Return the distances (m) along the course ``course`` (rad) and to the right of the course."""
     c, s = math.cos(course), math.sin(course)
     return c * north + s * east, c * east - s * north

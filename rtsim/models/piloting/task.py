@@ -1,12 +1,11 @@
-"""Tasks: what a pilot has to do in a run, and how well the pilot did it.
+"""Tasks for a pilot, and measures of the pilot's performance.
 
-The data of a task defines the plant ``task`` of a run. The plant reads signals of the aircraft, and
-computes targets, errors and scores. Targets, errors and scores are recorded and replayed, and every
-viewer can show them. A kind of task is a class with the members of :class:`Task`. Other packages
-add kinds by entry points of the group ``rtsim.tasks``.
+The data of a task define the plant ``task`` of a run. The plant ``task`` reads signals of the
+aircraft, and computes targets, errors and scores. A kind of task is a class with the members of
+``Task``. Other packages add kinds of tasks through entry points of the group ``rtsim.tasks``.
 
-The component ``stick`` is an external input that a person moves, or a scripted pilot with the same
-signals. The rest of the scenario is the same for a person and for a scripted pilot.
+The component ``stick`` is an external input for a person, or a scripted pilot with the same
+signals.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ STEP_S = 0.01
 class Task(Protocol):
     """Members of a kind of task.
 
-    The attribute ``kind`` is the name of the kind. The model that :meth:`model` returns must have
-    the same name, because a recording identifies the kind of its task by the name of the model.
-    ``needs`` are the signals of the aircraft that the model reads; they are the names of the
-    model's inputs. ``duration`` is the length of the task, s. ``scene`` is the scene of the window,
-    or empty for the scenario's scene. :meth:`shown` returns options of the scene.
+    The attribute ``kind`` is the name of the kind of task. The method ``model`` must return a model
+    with this name, because a recording identifies tasks by the name of the model. ``needs``
+    contains the aircraft signals that the model reads as inputs. ``duration`` is the length of the
+    task, s. ``scene`` is the scene of the window, or empty for the scene of the scenario.
+    :meth:`shown` returns options of the scene.
     """
 
     kind: ClassVar[str]
@@ -79,7 +78,7 @@ class Task(Protocol):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the measures of the plant ``name`` in ``recording``."""
+        """Return the measures of the task in the plant ``name`` of ``recording``."""
         ...
 
 
@@ -108,17 +107,17 @@ KINDS: ExtensionPoint[type[Task]] = ExtensionPoint(
 
 
 def known_tasks() -> dict[str, str]:
-    """Return the title of each named task: first rtsim's own, then kinds of other packages."""
+    """Return the titles of all named tasks, by name."""
     names = [path.stem for path in sorted(SHIPPED.glob("*.toml"))]
     names += [name for name in KINDS if name not in names and name not in _OWN]
     return {name: task_named(name).title for name in names}
 
 
 def task_named(reference: str, realisation: int = 0) -> Task:
-    """Return the task for ``reference``: a name, another package's task kind, or a TOML file.
+    """Return the task ``reference``: the name of a task or the path of a TOML file.
 
-    A file can be followed by ``#`` and the beginning of its SHA-256, which is then checked. A
-    ``realisation`` > 0 selects the phases of the target of a tracking task, and raises
+    A path can be followed by ``#`` and the first digits of the file's SHA-256, which rtsim then
+    checks. A ``realisation`` > 0 selects the phases of the target of a tracking task, and raises
     :class:`ScenarioError` for another task.
     """
     task = _found(reference)
@@ -159,8 +158,8 @@ def _hash(path: Path) -> str:
 def pinned(reference: str) -> str:
     """Return ``reference`` with the absolute path and the hash of a TOML file.
 
-    A replay in any folder then finds the same task, or fails if the file has changed. Other
-    references are returned unchanged.
+    With this text, a replay in any folder finds the same file, and fails if the file has changed.
+    Other references are returned unchanged.
     """
     path = Path(reference)
     if path.suffix != ".toml" or "#" in reference or not path.is_file():
@@ -169,7 +168,7 @@ def pinned(reference: str) -> str:
 
 
 def read_task(path: Path) -> Task:
-    """Return the task of a TOML file; raise :class:`ScenarioError` if it is invalid."""
+    """Read a task from a TOML file; raise ``ScenarioError`` if the file is invalid."""
     file = toml.open_toml(path, "a file of a task")
     data = file.data
     kind = data.pop("kind", None)
@@ -220,7 +219,7 @@ def add_task(
 
 
 def kind_of(recording: Recording) -> str:
-    """Return the kind of the task in ``recording``, or an empty text if the run has no task."""
+    """Return the kind of task in ``recording``, or "" for a run without a task."""
     parts = recording.header.get("scenario", {}).get("parts", {})
     part = parts.get(NAME, {}) if isinstance(parts, Mapping) else {}
     plant = isinstance(part, Mapping) and part.get("kind") == PlantComponent.kind
@@ -241,7 +240,7 @@ def measure(recording: Recording) -> Findings:
 
 
 def task_section(recording: Recording) -> Section | None:
-    """Return the report section of the task in ``recording``, or ``None`` if there is no task.
+    """Return the section of a report about the task in ``recording``, or ``None`` without a task.
 
     If the task cannot be measured, the section contains the reason.
     """
@@ -266,7 +265,7 @@ WHO = (PERSON, SCRIPT)
 
 
 class Untouched:
-    """A stick that does not move, for use until a viewer connects a stick."""
+    """A stick that does not move, for a run without a connected viewer."""
 
     def poll(self) -> Vector | None:
         return None
@@ -274,12 +273,12 @@ class Untouched:
 
 @dataclass(frozen=True)
 class Flying:
-    """Settings of the stick: its signals, who moves it, and its latency.
+    """Settings of the stick: signals, pilot and latency.
 
-    ``period`` is the period of link and scripted pilot, s. ``latency`` is the latency of the link,
-    s. ``by`` is ``person`` or ``script``. ``models`` contains the scripted pilot's parameters by
-    axis. ``remnant`` is the density of the noise added to the error, in the error's unit per
-    sqrt(Hz).
+    ``period`` is the period of the link and of the scripted pilot, s. ``latency`` is the latency of
+    the link, s. ``by`` is ``person`` or ``script``. ``models`` contains the parameters of the
+    scripted pilot, by axis. ``remnant`` is the density of the pilot's noise, in the unit of the
+    error per sqrt(Hz).
     """
 
     stick: Signals
@@ -299,8 +298,8 @@ def add_flying(
 ) -> None:
     """Add ``stick``, ``link`` and, if given, ``task`` to ``scenario``.
 
-    The aircraft of the scenario reads the stick from ``link``. ``signals`` and ``values`` are
-    passed to :func:`add_task`. Raises :class:`ScenarioError` for an invalid pilot or a missing
+    The aircraft of the scenario reads the stick signals from ``link``. ``signals`` and ``values``
+    are passed to :func:`add_task`. Raises :class:`ScenarioError` for an invalid pilot or a missing
     signal.
     """
     if flying.by not in WHO:

@@ -1,14 +1,11 @@
-"""Tracking tasks: the pilot follows a sum of sines with one or more axes of an aircraft.
+"""Tracking tasks: the pilot makes an aircraft follow a target on one or more axes.
 
-The target of each axis is a sum of sines. The frequencies of the sines are whole multiples of one
-base frequency, so the measured interval contains whole periods of every sine. No two axes have a
-frequency in common. An error at a frequency of another axis is therefore cross coupling.
+The target of each axis is a sum of sines. All frequencies are multiples of one base frequency, so
+the measured interval contains whole periods of each sine. Different axes have different
+frequencies. An error at a frequency of another axis therefore shows cross coupling.
 
 Source of the method: D. T. McRuer and E. S. Krendel, "Mathematical Models of Human Pilot
 Behavior", AGARDograph 188 (1974).
-
-The equations are functions of vectors instead of methods, because the names of the signals depend
-on the task's data.
 """
 
 from __future__ import annotations
@@ -51,13 +48,13 @@ _SHARES = 5
 
 @dataclass(frozen=True)
 class Tracking(TaskData):
-    """Task to follow a sum of sines with each signal in ``axes``, such as ``pitch``.
+    """Task to make each signal in ``axes``, such as ``pitch``, follow a sum of sines.
 
-    ``rms`` is the RMS of the target of each axis, in ``unit``. For sines above ``bandwidth``
-    (rad/s), the amplitude is multiplied by ``shelf``. The target fades in over ``fade`` s. The
+    ``rms`` is the RMS of the target of each axis, in ``unit``. Above the frequency ``bandwidth``
+    (rad/s), the amplitudes are multiplied by ``shelf``. The target fades in over ``fade`` s. The
     measured interval begins at ``begin`` s and lasts ``measured`` s. ``realisation`` selects the
-    phases. A ``compensatory`` ``display`` shows the pilot only the error; a ``pursuit`` display
-    shows target and answer.
+    phases. With the display ``compensatory``, the pilot sees the error only; with ``pursuit``, the
+    pilot sees target and aircraft.
     """
 
     kind: ClassVar[str] = "tracking"
@@ -135,7 +132,7 @@ class Tracking(TaskData):
     def frequencies(self) -> Vector:
         """Return the frequencies (axes, k), rad/s.
 
-        In the measured interval, each sine has one period more than on the preceding axis.
+        Each sine of an axis has one period more in the measured interval than on the axis before.
         """
         shifts = np.arange(len(self.axes))[:, None]
         periods = np.asarray(np.array(self.multiples, float) + shifts, np.float64)
@@ -148,12 +145,12 @@ class Tracking(TaskData):
         return np.asarray(shape * (np.array(self.rms) / level)[:, None], np.float64)
 
     def phases(self) -> Vector:
-        """Return the phases (axes, k), rad, computed from a hash of ``realisation``."""
+        """Return the phases (axes, k), rad, which depend only on ``realisation``."""
         count = len(self.axes) * len(self.multiples)
         return math.tau * uniform(f"tracking/{self.realisation}", count).reshape(len(self.axes), -1)
 
     def model(self) -> Model:
-        """Return the plant ``task``, which computes target and error of each axis."""
+        """Return the plant ``task``, which computes the target and the error of each axis."""
         n, k = len(self.axes), len(self.multiples)
         arrays = {
             "frequencies": (self.frequencies(), "rad/s"),
@@ -190,21 +187,21 @@ class Tracking(TaskData):
 
     @staticmethod
     def findings(recording: Recording, name: str) -> Findings:
-        """Return the measures of the plant ``name`` in ``recording``."""
+        """Return the measures of the task in the plant ``name`` of ``recording``."""
         from rtsim.models.piloting.tracking_measures import tracked
 
         return tracked(recording, name)
 
 
 def uniform(name: str, count: int) -> Vector:
-    """Return ``count`` numbers in [0, 1) that depend only on ``name``, on every machine."""
+    """Return ``count`` numbers in [0, 1) that depend only on ``name``."""
     words = (hashlib.sha256(f"{name}/{i}".encode()).digest()[:7] for i in range(count))
     return np.array([int.from_bytes(word, "little") / 2.0**56 for word in words])
 
 
 @compiled
 def target(t: float, axis: int, axes: int, p: Vector) -> float:
-    """Return the target of ``axis`` at ``t`` s; ``p`` are the parameters of the model."""
+    """Return the target of an axis at ``t`` s; ``p`` contains the parameters of the model."""
     k = (p.size - _SHARES - axes) // (3 * axes)
     first = _SHARES + axes + axis * k
     total = 0.0
@@ -216,7 +213,7 @@ def target(t: float, axis: int, axes: int, p: Vector) -> float:
 
 
 def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
-    """Set ``dx`` (axes,) to the squared tracking error, or to 0 outside the measured interval."""
+    """Compute the squared tracking errors, which are 0 outside the measured interval."""
     on = p[0] <= t < p[0] + p[2]
     for i in range(u.size):
         error = target(t, i, u.size, p) - u[i]
@@ -224,7 +221,7 @@ def derivative(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector)
 
 
 def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> None:  # noqa: ARG001
-    """Set ``y`` to the targets, the errors and the centres of all axes."""
+    """Compute the targets, the errors and the centres of all axes."""
     for i in range(u.size):
         y[i] = target(t, i, u.size, p)
         y[u.size + i] = y[i] - u[i]
@@ -232,5 +229,5 @@ def output(t: float, x: Vector, z: Vector, u: Vector, p: Vector, y: Vector) -> N
 
 
 def stick_axes(axes: Sequence[str], stick: Sequence[str]) -> list[str]:
-    """Return for each axis the stick signal of its name, or the only signal, or an empty text."""
+    """Return the stick signal for each axis, or an empty text."""
     return [a if a in stick else stick[0] if len(stick) == 1 else "" for a in axes]

@@ -1,19 +1,18 @@
-"""Measures and charts of a tracking task, and detection of pilot-induced oscillations.
+"""Measures and charts of a tracking task, and the detection of pilot-induced oscillations.
 
-**Identification of the pilot-vehicle system.** The spectra are computed over whole periods of every
-sine of the target. Therefore, at the frequencies of the sines, the ratio of two spectra is a
-describing function without leakage, and no window is needed. The power of the stick at frequencies
-without a target is called remnant. Sources: D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear
-Pilot Models", IEEE Transactions on Human Factors in Electronics, HFE-8 (1967); D. T. McRuer and E.
-S. Krendel, "Mathematical Models of Human Pilot Behavior", AGARDograph 188 (1974).
+**Identification of the pilot-vehicle system.** The spectra are computed over whole periods of each
+sine. At the frequencies of the sines, the ratio of two spectra is therefore a describing function
+without leakage. The pilot's remnant is the stick's power at frequencies without a target. Sources:
+D. T. McRuer and H. R. Jex, "A Review of Quasi-Linear Pilot Models", IEEE Transactions on Human
+Factors in Electronics, HFE-8 (1967); D. T. McRuer and E. S. Krendel, "Mathematical Models of Human
+Pilot Behavior", AGARDograph 188 (1974).
 
-**Detection of pilot-induced oscillations.** An oscillation is an interval in which both the error
-and the stick swing back and forth. The rule uses consecutive extremes of the error, like the
-detection method ROVER. Source: D. G. Mitchell, A. J. Arencibia and S. Munoz, "Real-Time Detection
-of Pilot-Induced Oscillations", AIAA 2004-4700. An extreme belongs to an oscillation if the length
-of the half period before it is within limits, and the error and the stick change enough in it. The
-limit for the change of the error is specific to tracking tasks. At the limit, the RMS of the error
-exceeds the RMS of the target, so the error would be smaller if the pilot did not move the stick.
+**Detection of pilot-induced oscillations.** In an oscillation, both the error and the stick swing
+back and forth. The detection uses consecutive extremes of the error, as the method ROVER does.
+Source: D. G. Mitchell, A. J. Arencibia and S. Munoz, "Real-Time Detection of Pilot-Induced
+Oscillations", AIAA 2004-4700. An extreme belongs to an oscillation if the preceding half period has
+a suitable length and amplitude. In a detected oscillation, the error is so large that the pilot
+would do better without moving the stick.
 """
 
 from __future__ import annotations
@@ -50,10 +49,10 @@ _BESIDE = 6
 
 @dataclass(frozen=True)
 class Crossing:
-    """Crossover of the open loop: frequency (rad/s) and phase margin (deg).
+    """Crossover of the open loop, with its frequency (rad/s) and the phase margin (deg).
 
-    Frequency and phase margin are interpolated between the two trusted frequencies ``between``.
-    ``sure`` is false if another frequency, which is not trusted, lies between the two frequencies.
+    Both numbers are interpolated between the two reliable frequencies in ``between``. ``sure`` is
+    False if an unreliable frequency lies between these two frequencies.
     """
 
     frequency: float
@@ -64,11 +63,11 @@ class Crossing:
 
 @dataclass(frozen=True)
 class DescribingFunctions:
-    """Describing functions at the target's frequencies (k,), rad/s.
+    """Describing functions at the frequencies (k,) of the target, rad/s.
 
-    ``open_loop`` is answer / error, ``pilot`` is stick / error, ``vehicle`` is answer / stick. The
-    array ``trusted`` (k,) is true at frequencies where the power of the error and the power of the
-    stick each clearly exceed the power at neighbouring frequencies without a target.
+    ``open_loop`` is answer / error, ``pilot`` is stick / error, ``vehicle`` is answer / stick.
+    ``trusted`` (k,) marks the frequencies at which error and stick have clearly more power than the
+    noise.
     """
 
     frequencies: Vector
@@ -84,11 +83,7 @@ class DescribingFunctions:
     """RMS of the error that the remnant causes, in the unit of the error."""
 
     def crossing(self) -> Crossing | None:
-        """Return the crossover of the open loop, or ``None`` if it is outside the frequencies.
-
-        The magnitude is interpolated over the logarithm of the frequency, the phase over the
-        frequency.
-        """
+        """Return the crossover of the open loop, or ``None`` if no crossover was found."""
         w, loop = self.frequencies[self.trusted], self.open_loop[self.trusted]
         if len(w) < 2:
             return None
@@ -138,9 +133,9 @@ def describing_functions(
 ) -> DescribingFunctions:  # fmt: skip
     """Return the describing functions of signals (n,) over an interval of ``seconds`` s.
 
-    The array ``multiples`` (k,) contains, for each sine of the target, the number of periods in the
-    interval. The array ``others`` contains the numbers of periods of the other axes' sines. The
-    power of these sines does not count as remnant.
+    ``multiples`` (k,) contains the number of periods of each target sine in the interval.
+    ``others`` contains the numbers of periods of the sines of other axes, which do not count as
+    remnant.
     """
     n = len(error)
     spectra = [np.fft.rfft(v - v.mean())[: n // 2] * (2.0 / n) for v in (error, stick, answer)]
@@ -177,7 +172,6 @@ def describing_functions(
 
 
 def _floor(power: Vector, aside: NDArray[np.bool_], at: int) -> float:
-    """Return the mean power near the spectral line ``at``; the lines in ``aside`` are ignored."""
     first, last = max(1, at - _BESIDE), min(len(power), at + _BESIDE + 1)
     lines = power[first:last][~aside[first:last]]
     return float(lines.mean()) if len(lines) else 0.0
@@ -185,7 +179,7 @@ def _floor(power: Vector, aside: NDArray[np.bool_], at: int) -> float:
 
 @dataclass(frozen=True)
 class PilotFit:
-    """Pilot model that fits the measured describing function."""
+    """Pilot model with parameters that fit the measured describing function."""
 
     model: PilotModel
     error: float
@@ -201,9 +195,9 @@ _BETTER = 0.7
 
 
 def fit_pilot(found: DescribingFunctions) -> PilotFit | None:
-    """Fit a pilot model at the frequencies ``found.trusted``; return ``None`` for fewer than five.
+    """Fit a pilot model to the reliable frequencies; return ``None`` if there are fewer than five.
 
-    A model without lead and lag is preferred unless a lead or a lag fits clearly better.
+    Lead and lag are added to the model only if they improve the fit clearly.
     """
     w, measured = found.frequencies[found.trusted], found.pilot[found.trusted]
     weight = _SURE / np.hypot(_SURE, found.spread[found.trusted])
@@ -253,7 +247,7 @@ Response = Callable[[Vector], Spectrum]
 
 
 def closed_loop_error(loop: Spectrum, amplitudes: Vector) -> float:
-    """Return the RMS error of a linear loop (k,) for a target with ``amplitudes`` (k,)."""
+    """Return the RMS error of a linear closed loop (k,) for a target with ``amplitudes`` (k,)."""
     return math.sqrt(0.5 * float((np.abs(amplitudes / (1.0 + loop)) ** 2).sum()))
 
 
@@ -269,8 +263,8 @@ _STICK_SIGNAL = 0.1
 class Oscillation:
     """An oscillation: first and last time (s), mean frequency (rad/s), largest swing, and lag.
 
-    ``swing`` is peak to peak, in the unit of the error. ``lag`` is the phase (deg) by which the
-    aircraft's answer follows the stick.
+    ``swing`` is the peak-to-peak error. ``lag`` is the phase (deg) of the aircraft's motion behind
+    the stick.
     """
 
     first: float
@@ -291,8 +285,8 @@ def oscillations(
 ) -> list[Oscillation]:
     """Return the oscillations in the signals (n,) at ``time`` (n,), s.
 
-    The parameter ``swing`` is the least peak-to-peak change of the error in an oscillation.
-    ``travel`` is the whole travel of the stick.
+    ``swing`` is the smallest peak-to-peak error of an oscillation. ``travel`` is the full range of
+    the stick.
     """
     at = extremes(error, 0.5 * swing)
     out, run = [], [at[0]] if len(at) else []
@@ -329,7 +323,7 @@ def _marked(
 
 
 def extremes(values: Vector, least: float) -> list[int]:
-    """Return the indices of alternating extremes that differ by at least ``least``."""
+    """Return the indices of alternating maxima and minima that differ by at least ``least``."""
     out: list[int] = []
     if not len(values):
         return out
@@ -351,8 +345,6 @@ def extremes(values: Vector, least: float) -> list[int]:
 
 @dataclass(frozen=True)
 class TrackedAxis:
-    """Measures of one axis. ``found`` is ``None`` if the measured interval is incomplete."""
-
     name: str
     unit: str
     rms_error: float
@@ -439,7 +431,10 @@ A sine with this swing has 1.4 times the RMS of the target.
 
 
 def tracked_axes(recording: Recording, name: str) -> tuple[list[TrackedAxis], bool]:
-    """Return the measures of all axes, and whether the run contains the whole measured interval."""
+    """Return the measures of all axes.
+
+    The second result is True if the run contains the complete measured interval.
+    """
     p = parameters_of(recording, name)
     inputs = recording.header["scenario"]["parts"][name]["inputs"]
     order = [s.name.removesuffix("_target") for s in recording.track(name).signals
@@ -541,7 +536,7 @@ def _rms(values: Vector) -> float:
 
 
 def latencies(recording: Recording) -> list[tuple[float, float]]:
-    """Return time (s) and latency (s) of the link, at the start and after each change."""
+    """Return times (s) and latencies (s) of the link, at the start and after each change."""
     if "messages/link" not in recording.tracks:
         return []
     table = signal_table(recording, ("link.used_latency",))
@@ -553,7 +548,7 @@ def latencies(recording: Recording) -> list[tuple[float, float]]:
 
 
 def latency_rows(recording: Recording, end: float = math.inf) -> tuple[list[Row], list[str]]:
-    """Return a row with the first latency, and a sentence on each change before ``end`` s."""
+    """Return a row with the initial latency, and a sentence on each change before ``end`` s."""
     found = latencies(recording)
     if not found:
         return [], []

@@ -1,1 +1,1 @@
-"""Input devices (joystick, gamepad, keyboard, mouse), and the stick values computed from them."""
+"""Input devices (joystick, gamepad, keyboard and mouse), and the stick values from them."""

@@ -1,10 +1,9 @@
-"""Step-by-step calibration of axes, and the mapping that results.
+"""Calibration of axes in steps, with a device mapping as the result.
 
 :class:`Calibration` receives samples of all devices and returns the next step for the person. The
-class uses no SDL, terminal or clock. In the first step all controls are at rest. In the following
-steps, the person holds each control at one end of its travel, then at the other end. In the last
-step all controls are at rest again. The dead zone of an axis follows from its noise at rest and
-from the difference between its two rest positions.
+class uses no SDL, terminal or clock. In the first and the last step, all controls are at rest. In
+the other steps, the user holds one control at an end of its travel. The dead zone of an axis covers
+its noise at rest and the difference between both rest positions.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Axis = tuple[int, int]
 
 @dataclass(frozen=True)
 class MeasuredAxis:
-    """Measured axis that moves a value; ``noise`` is the raw peak-to-peak movement at rest."""
+    """A calibrated axis that moves a value; ``noise`` is the peak-to-peak movement at rest."""
 
     kind: str
     device: str
@@ -74,8 +73,8 @@ class _Moved:
 class Calibration:
     """Calibration of the axis for each value.
 
-    Call :meth:`look` with each sample of the devices until :attr:`done` is True. When the person
-    has finished a step, call :meth:`go_on` or :meth:`skip`.
+    Call ``look`` with each sample of the devices until ``done`` is True. When the user has finished
+    a step, call ``go_on`` or ``skip``.
     """
 
     def __init__(self, values: Signals) -> None:
@@ -108,11 +107,11 @@ class Calibration:
 
     @property
     def moving(self) -> Axis | None:
-        """The axis that is farthest from its rest position now."""
+        """The axis that is farthest from its rest position."""
         return max(self._away(), key=lambda found: abs(found[1]), default=(None, 0.0))[0]
 
     def look(self, look: DeviceSample) -> None:
-        """Process a sample, and discard the results of unplugged devices."""
+        """Process a sample of the devices, and discard the results of unplugged devices."""
         for number in [n for n in self._sticks if n not in look.sticks]:
             del self._sticks[number]
             for known in (self._moved, self._rests, self._again):
@@ -131,7 +130,7 @@ class Calibration:
                     )
 
     def go_on(self) -> str:
-        """End the present step; return the reason if it cannot end yet, else an empty text."""
+        """End the present step; return the reason if the step cannot end, or ""."""
         kind, name = self.step
         complaint = {REST: self._rest, PLUS: self._plus, MINUS: self._minus, AGAIN: self._rest}[
             kind
@@ -141,7 +140,7 @@ class Calibration:
         return complaint
 
     def skip(self) -> str:
-        """Skip the present value; return the reason if it cannot be skipped, else an empty text."""
+        """Skip the present value; return the reason if this is not allowed, or ""."""
         kind, name = self.step
         if kind not in (PLUS, MINUS):
             return "this step cannot be skipped: let go of all controls, then continue"
@@ -153,11 +152,11 @@ class Calibration:
 
     @property
     def found(self) -> dict[str, MeasuredAxis]:
-        """The measured axis of each value. The dictionary is complete when :attr:`done` is True."""
+        """The measured axis of each value. The result is complete when ``done`` is True."""
         return {name: self._measured(name) for name in self._chosen if name in self._ends}
 
     def twins(self) -> list[str]:
-        """Return the names of measured devices with the same name as another connected device."""
+        """Return the names of measured devices that occur twice."""
         used = {found.device for found in self.found.values()}
         return sorted(name for name in used if self._count(name) > 1)
 
@@ -272,7 +271,7 @@ _ORDER = ("joystick", "gamepad", "buttons", "keyboard", "mouse")
 
 
 def own_tables(stick: Signals) -> dict[str, Any]:
-    """Return the tables of rtsim's default mapping for the values of ``stick``."""
+    """Return the tables of rtsim's default mapping for the signals of ``stick``."""
     tables = open_toml(OWN_MAPPING, "a mapping").data
     return {name: table for name, table in tables.items() if name in (*stick.names, COMMANDS)}
 
@@ -284,9 +283,9 @@ def own_mapping(stick: Signals) -> DeviceMapping:
 def calibrated(
     tables: Mapping[str, Any], found: Mapping[str, MeasuredAxis], stick: Signals
 ) -> dict[str, Any]:
-    """Return a mapping for the signals of ``stick``: ``tables`` with the measured axes ``found``.
+    """Return a mapping: ``tables`` with the calibrated axes ``found``.
 
-    The table of window commands is copied from ``tables`` unchanged.
+    The keys for window commands are taken from ``tables`` unchanged.
     """
     out: dict[str, Any] = {}
     for name in stick.names:
@@ -311,7 +310,6 @@ def _source(found: MeasuredAxis) -> dict[str, Any]:
 
 
 def mapping_text(tables: Mapping[str, Any], remarks: Iterable[str], stick: Signals) -> str:
-    """Return a mapping as the text that :func:`rtsim.pilot.devices.mapping.read_mapping` reads."""
     lines = [f"# {_one_line(remark)}" for remark in remarks]
     for name, table in tables.items():
         about = stick[name].description if name in stick else ""

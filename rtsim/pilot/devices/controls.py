@@ -1,20 +1,15 @@
-"""Values of the stick, computed from samples of the devices.
+"""Compute the values of the stick from samples of the devices.
 
-The module uses no SDL and no clock. :meth:`Controls.update` receives a :class:`DeviceSample` with
-its time, and returns the values.
+``Controls.update`` receives a sample of the devices with its time, and returns the values.
 
-Each value is moved by its first available source: joystick axis, gamepad axis, then mouse, keys and
-buttons. Values never jump: a lever takes over a value only after reaching it, and the mouse starts
-from the present value.
+The first available source moves a value: joystick axis, gamepad axis, mouse, keys or buttons.
+Values never jump: a lever takes effect only after it has reached the present value.
 
-After a device is unplugged, SDL reports 0.0 for its axes, which is the middle of a throttle. rtsim
-does not use these positions. A value of an unplugged device stays constant for one second, and then
-moves to its fail-safe value within another second. The value keeps the fail-safe value until a
-device, a key or the mouse moves the value.
+SDL reports the position 0.0 for unplugged devices, which rtsim ignores. If a device is unplugged,
+its values stay constant for one second, then move to their fail-safe values.
 
-If the mapping names no device (:class:`rtsim.pilot.devices.device.Which`) and several devices have
-the axis, the person must first press a button on one of them. Otherwise, a throttle quadrant that
-rtsim finds before the stick could move the pitch.
+If several devices have the axis, the person must first press a button of one device. Otherwise, the
+throttle lever of another device could move the pitch.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ from rtsim.pilot.devices.switches import Presses, Repeats, Switch
 
 @dataclass
 class Choice:
-    """The devices among which the person must choose, and the chosen device."""
+    """The devices among which the person must choose, and the chosen one."""
 
     _chosen: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Instance id and name of the chosen device, by kind."""
@@ -46,14 +41,14 @@ class Choice:
 
     @property
     def open(self) -> bool:
-        """True while a person must choose a device.
+        """True if a person must choose a device.
 
-        During this time, pressing a button only chooses the device and has no other effect.
+        While this is True, a button only chooses its device.
         """
         return bool(self._asked)
 
     def look(self, sticks: Mapping[int, Stick]) -> None:
-        """If the person must choose a device, choose the one whose button was newly pressed."""
+        """Choose the device whose button was pressed, if a choice is necessary."""
         for number, stick in sticks.items():
             pressed = stick.buttons - self._buttons.get(number, stick.buttons)
             if pressed and number in self._asked.get(stick.kind, ()):
@@ -65,7 +60,7 @@ class Choice:
                 del self._asked[kind]
 
     def question(self, sticks: Mapping[int, Stick]) -> list[str]:
-        """Return one instruction for each kind of device from which the person must choose."""
+        """Return one instruction for each kind of device that a person must choose."""
         return [
             f"press a button on the {kind} that flies: "
             + " or ".join(_named(sorted(asked), sticks))
@@ -76,10 +71,10 @@ class Choice:
     def device(
         self, kind: str, source: AxisSource, current: int, sticks: Mapping[int, Stick]
     ) -> int | None:
-        """Return the instance id of the device whose axis ``source`` moves the value, or ``None``.
+        """Return the instance id of the device whose axis moves the value, or ``None``.
 
-        The device ``current`` is the present source of the value, and stays the source until the
-        person chooses another device or the device is unplugged.
+        The device ``current`` keeps the value until it is unplugged or the person chooses another
+        device.
         """
         fitting = [
             number
@@ -100,11 +95,6 @@ class Choice:
     def _by_choice(
         self, kind: str, fitting: Sequence[int], sticks: Mapping[int, Stick]
     ) -> int | None:
-        """Return the chosen device, or a device that replaces it, or ``None``.
-
-        If the chosen device is unplugged, a device of the same name replaces it. If the chosen
-        device lacks the axis, another device replaces it if exactly one device has the axis.
-        """
         number, name = self._chosen[kind]
         alike = [n for n in fitting if sticks[n].name == name]
         if new := [n for n in fitting if n not in self._settled[kind]]:
@@ -139,7 +129,7 @@ _REACHED = 0.04
 
 
 class Lever:
-    """A lever that controls a value only after its position has reached or passed the value."""
+    """A lever that moves a value only after its position has reached the value."""
 
     def __init__(self) -> None:
         self.device = ""
@@ -149,7 +139,7 @@ class Lever:
         self._before = 0.0
 
     def reaches(self, number: int, name: str, lever: float, value: float) -> bool:
-        """Return whether the lever of device ``number`` has reached the value, and moves the value.
+        """Return whether the lever has reached the value, and therefore moves the value.
 
         ``lever`` and ``value`` are positions, -1 to 1.
         """
@@ -163,7 +153,7 @@ class Lever:
         return self.held_by == number
 
     def release(self) -> None:
-        """Ignore the lever until it reaches the value, which another source has changed."""
+        """Ignore the lever until it reaches the value again."""
         self.held_by = self._number = -1
 
     def look(self, sticks: Container[int]) -> None:
@@ -173,7 +163,7 @@ class Lever:
 
 
 class Pointer:
-    """A position from -1 to 1 that follows the mouse, beginning at the present value."""
+    """A position from -1 to 1 that follows the mouse."""
 
     def __init__(self) -> None:
         self._at = self._mouse = 0.0
@@ -182,7 +172,7 @@ class Pointer:
         self._at, self._mouse = at, mouse
 
     def moved(self, mouse: float) -> float:
-        """Return the new position. ``mouse`` is the sum of the mouse's movements."""
+        """Return the new position. ``mouse`` is the sum of the mouse's movements so far."""
         self._at = max(-1.0, min(1.0, self._at + mouse - self._mouse))
         self._mouse = mouse
         return self._at
@@ -197,7 +187,7 @@ _LONGEST_LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Moved:
-    """The present source of a value, the sources that can move the value, and its trim."""
+    """The source that moves a value, other possible sources, and the trim."""
 
     by: str
     """Name of the moving device, ``keyboard`` or ``mouse``; empty before the first movement."""
@@ -209,7 +199,7 @@ class Moved:
 
 
 class Controls:
-    """Computes the values of the stick, and names the source that moves each value."""
+    """Compute the values of the stick and the source of each value."""
 
     def __init__(self, mapping: DeviceMapping, stick: Signals) -> None:
         self.signals = stick
@@ -225,7 +215,7 @@ class Controls:
         self._before: int | None = None
 
     def update(self, look: DeviceSample, ns: int) -> Vector:
-        """Return the stick's values (n,) at time ``ns`` of any monotonic clock."""
+        """Return the values (n,) of the stick at the time ``ns`` of any monotonic clock."""
         elapsed = 0.0 if self._before is None else (ns - self._before) / NS_PER_S
         self._before = ns
         self._sticks = look.sticks
@@ -262,12 +252,12 @@ class Controls:
 
     @property
     def flying(self) -> frozenset[int]:
-        """Instance ids of the devices that move a value now."""
+        """Instance ids of the devices that move a value."""
         return frozenset(mover.device for mover in self._movers if mover.device >= 0)
 
     @property
     def movers(self) -> dict[str, Moved]:
-        """The present source of each value, by the name of the value."""
+        """The source of each value, by name of the value."""
         return {
             m.value.name: Moved(m.lost or m.by, m.value.by_hand, m.value.by_device, m.trim)
             for m in self._movers
@@ -275,8 +265,6 @@ class Controls:
 
 
 class _Mover:
-    """One value of the stick. ``_position`` is the value's deflection before scaling, -1 to 1."""
-
     def __init__(self, value: Value, choice: Choice, presses: Presses, stick: Signals) -> None:
         self.value = value
         self.trim = value.trim
@@ -329,7 +317,6 @@ class _Mover:
         return self._middle + self._half * self._position if self._exact is None else self._exact
 
     def switched(self, ns: int, news: list[str]) -> float:
-        """Apply switches and trimmers; return the value, and append messages to ``news``."""
         held = self._momentary
         if held is not None and not self._presses.held(held.press):
             self._momentary = None
@@ -354,7 +341,6 @@ class _Mover:
         self._lever.release()
 
     def _trim_to(self, trim: float) -> None:
-        """Set the trim and shift the position equally, so that the axis does not jump."""
         position = _limited(self._position + trim - self.trim)
         self.trim = trim
         if position != self._position:
@@ -380,7 +366,6 @@ class _Mover:
         return False
 
     def _by_hand(self, look: DeviceSample, elapsed: float) -> bool:
-        """Move the value by mouse, keys or buttons; return True if one of them moved it."""
         mouse, keys = self.value.mouse, self.value.keyboard
         if mouse is not None and look.mouse is not None:
             if self.by != "mouse":
@@ -429,7 +414,6 @@ class _Mover:
         self._lost_ns, self._held = ns, self._position
 
     def _fall_back(self, ns: int) -> None:
-        """Hold the value of an unplugged device, then move it to its fail-safe value."""
         share = max(0.0, min(1.0, (ns - self._lost_ns - HOLD_NS) / FADE_NS))
         self.safe = share >= 1.0
         safe = (self.value.safe - self._middle) / self._half

@@ -1,4 +1,4 @@
-"""Samples and descriptions of devices, and the selection of a device in a mapping."""
+"""Descriptions of devices, samples of devices, and the selection of a device."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ DEVICE_KEYS = {
 
 
 class Device(Protocol):
-    """The properties by which a mapping can select a device."""
+    """The properties with which a mapping can select a device."""
 
     @property
     def name(self) -> str: ...
@@ -108,7 +108,7 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class Which:
-    """Selection of devices in a mapping; without a given field, every device is selected."""
+    """Selection of devices in a mapping; without any given field, all devices are selected."""
 
     name: str = ""
     """A part of the device's name, in upper or lower case."""
@@ -129,13 +129,13 @@ class Which:
         return self != Which()
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the keys of the mapping file that select this device."""
+        """Return the keys of a mapping file that select this device."""
         plain = {"name": self.name, "guid": self.guid, "number": self.number}
         return {key: value for key, value in plain.items() if value}
 
     @classmethod
     def of(cls, row: Entries) -> Which:
-        """Return the selection of devices that a table declares by the keys :data:`DEVICE_KEYS`."""
+        """Return the selection of devices that a table of a mapping declares."""
         return cls(row["name"], row["guid"], row["number"])
 
 
@@ -156,10 +156,10 @@ def why_none(
     platform: str = sys.platform,
     readable: Callable[[Path], bool] = lambda path: os.access(path, os.R_OK),
 ) -> str:
-    """Return why no joystick is found and what to do, without a full stop at the end.
+    """Return why no joystick was found and what to do, without a full stop.
 
-    Tests can replace the root folder ``root``, the name ``platform`` of the operating system, and
-    the function ``readable`` that checks access to a file.
+    For tests, ``root``, ``platform`` and ``readable`` replace the file system and the operating
+    system.
     """
     if not platform.startswith("linux"):
         more = _ELSEWHERE.get(platform, "check whether the system detects it")

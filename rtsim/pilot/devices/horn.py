@@ -1,4 +1,4 @@
-"""Sounds through SDL's mixer: a horn that repeats without a gap, and a stream of samples."""
+"""Sounds through SDL: a horn that repeats without a gap, and a stream of samples."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class NoSound(Exception):
 
 
 def tone() -> NDArray[np.int16]:
-    """Return samples (RATE,) for one second of the horn's tone, which beats BEAT_HZ times.
+    """Return samples (RATE,) of one second of the horn's sound.
 
-    One second is a whole number of periods, so that the tone can repeat.
+    The samples can be repeated without a gap.
     """
     t = np.arange(RATE) / RATE
     wave = np.zeros(RATE)
@@ -45,7 +45,7 @@ def tone() -> NDArray[np.int16]:
 
 
 def open_mixer() -> Any:
-    """Open SDL's mixer if necessary and return its module; raise :class:`NoSound` on failure."""
+    """Open SDL's mixer and return its module; raise ``NoSound`` on failure."""
     try:
         # Use import_module: if a system library is missing, pygame.mixer is a stand-in that warns.
         mixer = import_module("pygame.mixer")
@@ -57,7 +57,7 @@ def open_mixer() -> Any:
 
 
 class Horn:
-    """The horn. Create the object early, because opening a sound device takes time.
+    """The horn. Opening a sound device takes time, so create the horn before the run.
 
     Raises :class:`NoSound` if no sound device can be opened.
     """
@@ -83,7 +83,6 @@ class Horn:
 
 @contextmanager
 def _without_error_output() -> Iterator[None]:
-    """Suppress standard error, to which ALSA writes if there is no sound card."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -96,7 +95,7 @@ def _without_error_output() -> Iterator[None]:
 
 
 class Stream:
-    """A channel of the mixer that plays sample blocks one after the other.
+    """A channel of the mixer that plays blocks of samples one after another.
 
     Raises :class:`NoSound` if no sound device can be opened.
     """
@@ -112,7 +111,7 @@ class Stream:
 
     @property
     def wants(self) -> bool:
-        """True if :meth:`feed` can take another block: one block plays while the next one waits."""
+        """True if ``feed`` can accept another block of samples."""
         return self.dry or self._channel.get_queue() is None
 
     def feed(self, block: NDArray[np.int16]) -> None:

@@ -1,4 +1,4 @@
-"""Reader of mappings: TOML files that declare the use of axes, buttons and keys.
+"""Read device mappings: TOML files that define the functions of axes, buttons and keys.
 
 A mapping has one table for each value of the run's stick::
 
@@ -26,19 +26,18 @@ A mapping has one table for each value of the run's stick::
     pause = { button = "button6" }
 
 A mapping can declare a key for one direction only. The key of ``keyboard = { plus = "b" }`` moves
-the value up. With ``spring``, the value goes back to ``rest`` after the release of the key.
+the value up. With ``spring``, the value returns to ``rest`` when the key is released.
 
-The range of a value is the range of its signal. With ``rate``, the position of an axis determines
-how fast the value changes. Full deflection moves the value by ``rate`` half travels per second,
-where a half travel is half the range of the value. An axis at rest does not change the value. Set
-``rate`` if an axis of a gamepad moves the throttle.
+The range of a value is the declared range of the signal. With ``rate``, the position of an axis
+determines the rate of change of the value. At full deflection, the value changes by ``rate`` halves
+of its range per second. Use ``rate`` for a gamepad axis that moves the throttle.
 
 ``rtsim joystick calibrate`` writes its measurements into the table of an axis::
 
     joystick = { axis = 1, range = [-0.93, 0.02, 0.9], invert = true, dead_zone = 0.02 }
 
-``range`` contains the raw positions of the low end, the middle and the high end. The range of a
-lever has no middle.
+``range`` contains the raw positions of the axis at its low end, middle and high end. For a lever,
+``range`` contains no middle.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ _COMMANDS = table(dict.fromkeys(WINDOW_COMMANDS, presses(PRESS, PRESS_EXAMPLE)))
 
 
 class DeviceMapping(Sequence[Value]):
-    """The sources of a stick's values, in signal order, and the controls for window commands."""
+    """The sources of the stick values, and the controls for window commands."""
 
     def __init__(self, values: Sequence[Value], commands: Sequence[tuple[Press, str]] = ()) -> None:
         self._values = tuple(values)
@@ -180,9 +179,9 @@ def read_mapping(path: Path, stick: Signals) -> DeviceMapping:
 
 
 def mapping_of(data: Mapping[str, Any], stick: Signals, where: str) -> DeviceMapping:
-    """Return the mapping for parsed TOML ``data``; ``where`` is its name in error messages.
+    """Return the mapping that TOML data define; ``where`` is the name of the file in messages.
 
-    A signal of ``stick`` without a table keeps its initial value.
+    A signal without a table keeps its initial value.
     """
     return _mapping(data, stick, Place(where, error_class=MappingError))
 
@@ -240,7 +239,6 @@ def _value(signal: Signal, row: Entries, stick: Signals) -> Value:
 
 
 def _check_takes_turns(value: Value, row: Entries) -> None:
-    """Reject an axis that would immediately overwrite the value that a switch has set."""
     for key, source in (("joystick", value.joystick), ("gamepad", value.gamepad)):
         if source is not None and not source.rate and not value.lever:
             raise row.error(
@@ -311,9 +309,9 @@ def _span(row: Entries) -> tuple[float, float, float]:
 
 
 def uses(mapping: DeviceMapping, device: Described) -> dict[str, str]:
-    """Return what each control of ``device`` does; controls without an effect are omitted.
+    """Return what each control of ``device`` does, without controls that have no function.
 
-    The names of the controls are those of the mapping, such as ``axis 1``, ``lefty``, ``button4``.
+    Controls have the names of the mapping, such as ``axis 1``, ``lefty`` or ``button4``.
     """
     found: dict[str, list[str]] = {}
     for value in mapping:

@@ -1,8 +1,7 @@
-"""Reader of joysticks, gamepads, keys and the mouse, the only one in rtsim that uses SDL.
+"""Read joysticks, gamepads, keys and mouse through SDL.
 
-Joysticks and gamepads are identified by instance id, because two devices can have the same name,
-and an index changes when another device is unplugged. SDL delivers events of these devices even if
-the window does not have the focus.
+Devices are identified by instance id, because names can be equal and indices change. SDL delivers
+events of these devices even if the window does not have the focus.
 """
 
 from __future__ import annotations
@@ -66,12 +65,12 @@ class _Plugged:
 
 
 class Devices:
-    """All devices that SDL has found; call :meth:`look` about once per millisecond."""
+    """All devices that SDL has found; call ``look`` about once per millisecond."""
 
     def __init__(self, handle: Callable[[Any], object] | None = None) -> None:
         """Find all devices.
 
-        ``handle`` is called with each window event: keys, clicks, resize, close.
+        ``handle`` is called with each event of the window, such as a key, a click or a new size.
         """
         self._mouse_flies = False
         self._mouse = (0.0, 0.0)
@@ -100,7 +99,7 @@ class Devices:
             self._add(index)
 
     def look(self) -> DeviceSample:
-        """Process the events since the last call, and return the present state of all devices."""
+        """Process the events since the last call, and return the state of all devices."""
         began = stopwatch()
         for event in pygame.event.get():
             self._take(event)
@@ -118,7 +117,7 @@ class Devices:
 
     @property
     def mouse_flies(self) -> bool:
-        """True if the mouse moves the stick, with the pointer hidden and kept in the window."""
+        """True if the mouse moves the stick; the pointer is then hidden."""
         return self._mouse_flies
 
     @mouse_flies.setter
@@ -129,7 +128,7 @@ class Devices:
             pygame.event.set_grab(flies)  # with a hidden pointer, SDL reports relative movements
 
     def rumble(self, low: float, high: float, milliseconds: int, only: AbstractSet[int]) -> bool:
-        """Shake the devices whose instance ids are in ``only``; return True if any can rumble.
+        """Make the devices with the instance ids ``only`` vibrate; return True if any can.
 
         ``low`` and ``high`` are the strengths of the heavy and the light motor, 0 to 1. If both are
         0, the rumble ends.
@@ -178,7 +177,6 @@ class Devices:
             self._handle(event)
 
     def _note_time(self, data: bytes | None) -> None:
-        """Store the time of the event ``data``, if the X server that sent it is on this machine."""
         if data is None or len(data) < _X_TIME_AT + 4:
             return
         if struct.unpack_from("i", data)[0] in _X_TIMED:
@@ -210,7 +208,6 @@ class Devices:
         return _Plugged(joystick, gamepad, name, guid, order)
 
     def _tap(self, event: Any) -> None:
-        """Store a pressed button, because the button may be released before the next sample."""
         plugged = self._plugged.get(event.instance_id)
         if plugged is None or (event.type == _GAMEPAD_BUTTON) is (plugged.gamepad is None):
             return
@@ -235,10 +232,6 @@ class Devices:
 
 
 def _ask_for_x_events() -> None:
-    """Make SDL deliver the events of the X server, because only X events contain times.
-
-    pygame has no function for this request, so the SDL library that pygame has loaded is called.
-    """
     if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_long) != 8:
         return
     if not pygame.display.get_init() or pygame.display.get_driver() != "x11":

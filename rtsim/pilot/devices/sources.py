@@ -1,4 +1,4 @@
-"""Sources of a value of the stick (axes, keys, switches, trimmers), and the response to an axis."""
+"""Sources of a stick value (axes, keys, switches and trimmers), and the response to an axis."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class AxisSource:
-    """An axis of the first joystick or gamepad that ``which`` selects, or of the mouse.
+    """An axis of the first device that ``which`` selects, or of the mouse.
 
     If ``rate`` is 0, the value follows the position of the axis. ``span`` contains the raw
-    positions of the low end, the middle and the high end. If ``invert`` or ``dead_zone`` is given,
-    it replaces the setting with this name in :class:`Value`. If ``which`` is empty and several
-    devices have the axis, a person chooses the device (:mod:`rtsim.pilot.devices.controls`).
+    positions of the axis at its low end, middle and high end. ``invert`` and ``dead_zone`` replace
+    the settings of the value. If ``which`` is empty and several devices have the axis, a person
+    chooses one of them.
     """
 
     axis: int
@@ -40,7 +40,7 @@ class AxisSource:
     dead_zone: float | None = None
 
     def position(self, raw: float) -> float:
-        """Return the position in the travel, -1 to 1, for a raw position. NaN gives the middle."""
+        """Return the position (-1 to 1) for a raw position of the axis. NaN gives the middle."""
         low, middle, high = self.span
         away = raw - middle if math.isfinite(raw) else 0.0
         return max(-1.0, min(1.0, away / (high - middle if away > 0.0 else middle - low)))
@@ -48,10 +48,10 @@ class AxisSource:
 
 @dataclass(frozen=True)
 class KeySource:
-    """Two keys or buttons that move a value while held; ``minus`` or ``plus`` may be empty.
+    """Two keys or buttons that move a value while they are held; one of the two may be empty.
 
-    ``rate`` is in half travels per second. With ``spring``, the value moves back after the key or
-    button is released. The field ``which`` selects the device with the buttons.
+    ``rate`` is in half travels per second. With ``spring``, the value returns after the release.
+    ``which`` selects the device of the buttons.
     """
 
     minus: str
@@ -63,7 +63,7 @@ class KeySource:
 
 @dataclass(frozen=True)
 class Curve:
-    """The response of an axis between dead zone and trim, with positions from -1 to 1."""
+    """The response to an axis, with dead zone, curve and trim."""
 
     cubic: float = 0.0
     """Share of the cubic response. 0 is linear; 1 is fine around the middle."""
@@ -132,7 +132,7 @@ class Value:
 
     @property
     def by_hand(self) -> str:
-        """The keys and the mouse that can move the value, as text, or an empty text."""
+        """The keys and the mouse movements that move the value, as text."""
         names = []
         if self.keyboard is not None:
             keys = (self.keyboard.plus, self.ends[1]), (self.keyboard.minus, self.ends[0])
@@ -144,15 +144,15 @@ class Value:
 
     @property
     def by_device(self) -> bool:
-        """True if the mapping has an axis or a button of a device for the value."""
+        """True if an axis or a button of a device moves the value."""
         return any(s is not None for s in (self.joystick, self.gamepad, self.buttons)) or any(
             s.press.button for s in self.pressed
         )
 
     def shape(self, raw: float, source: AxisSource = _ANY_AXIS, trim: float | None = None) -> float:
-        """Return the deflection, -1 to 1, for the raw position ``raw`` of ``source``.
+        """Return the deflection (-1 to 1) for the raw position ``raw`` of an axis.
 
-        The parameter ``trim``, if given, replaces the trim that the mapping declares.
+        ``trim`` replaces the declared trim.
         """
         x = source.position(raw)
         if self.invert if source.invert is None else source.invert:
@@ -176,10 +176,9 @@ class Value:
 
 
 def travel(signal: Signal) -> tuple[float, float]:
-    """Return the lowest and the highest value to which a control can move a signal.
+    """Return the lowest and the highest value that a control can give to a signal.
 
-    If a bound of the signal is missing, each returned value differs from the initial value by at
-    most 1.
+    Without a declared limit, the value differs from its initial value by at most 1.
     """
     initial = float(np.ravel(signal.initial)[0])
     low, high = signal.low, signal.high

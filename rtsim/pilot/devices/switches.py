@@ -1,7 +1,6 @@
-"""Switches and trimmers that buttons, hats and keys operate.
+"""Switches and trimmers, operated by buttons, hats and keys.
 
-The module does not use SDL. Kinds of switches differ only in three numbers, which are in the unit
-of the signal.
+The module does not use SDL.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ WINDOW_COMMANDS = {
 
 
 def key_named(given: Any) -> str:
-    """Check that ``given`` is the name of a key that may move a value, and return the name.
+    """Check that ``given`` is the name of an available key, and return the name.
 
-    A name of one letter selects the key that has this letter in the layout of the keyboard.
+    A name of one letter means the key with this letter on the user's keyboard.
     """
     name = str(NAME.convert(given))
     letter = len(name) == 1 and name.isprintable() and name == name.lower()
@@ -95,7 +94,7 @@ _NOTHING = DeviceSample()
 
 @dataclass(frozen=True)
 class Press:
-    """A key of the keyboard, or a button or hat direction of the device that ``which`` selects."""
+    """A key, or a button or hat direction of a device."""
 
     button: str = ""
     key: str = ""
@@ -116,7 +115,7 @@ class Press:
 
 
 def button_named(given: Any) -> str:
-    """Check that ``given`` is the name of a button or of a hat's direction, and return the name."""
+    """Check that ``given`` is the name of a button or hat direction, and return the name."""
     name = str(NAME.convert(given))
     if name not in GAMEPAD_BUTTONS and not _JOYSTICK_BUTTON.fullmatch(name):
         raise UnknownName("button", name, ("button0", "hat0up", *GAMEPAD_BUTTONS))
@@ -129,16 +128,15 @@ PRESS = {"button": BUTTON, "key": KEY, **DEVICE_KEYS}
 
 
 def presses(keys: Mapping[str, Key], example: str) -> Key:
-    """Return the TOML key for tables with the given ``keys``: one table, or a list of tables."""
+    """Declare a key of a TOML file whose value is a table or a list of tables."""
     of = table(keys, f"a table: {example}")
     return ListKey(f"1 to 64 tables: [{example}]", (), of=of, count=range(1, 65), single=True)
 
 
 class Presses:
-    """The buttons and keys that are pressed in the last sample of all devices.
+    """The buttons and keys that are pressed in the latest sample.
 
-    A button that is already held when its device is plugged in does not count, because switches of
-    a throttle can be on permanently.
+    A button that is already on when its device is plugged in does not count as pressed.
     """
 
     def __init__(self) -> None:
@@ -159,7 +157,7 @@ class Presses:
         )
 
     def by(self, press: Press) -> str:
-        """Return the name of the device on which ``press`` is newly pressed, or an empty text."""
+        """Return the device on which a button is newly pressed, or ""."""
         before = self._before or self._now
         if press.key:
             return "keyboard" if press.key in self._now.keys - before.keys else ""
@@ -179,7 +177,7 @@ _TRIMMER_EXAMPLE = '{ button = "hat0up", by = -0.02 }'
 
 @dataclass(frozen=True)
 class Switch:
-    """A button or key that sets a signal; the numbers are in the unit of the signal."""
+    """A button or key that sets a signal to a value."""
 
     press: Press
     kind: str
@@ -199,7 +197,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Trimmer:
-    """A button or key that changes a trim by ``by`` or to ``to``, both in half travels."""
+    """A button or key that changes a trim by ``by``, or sets the trim to ``to``."""
 
     press: Press
     by: float = 0.0
@@ -213,13 +211,13 @@ class Trimmer:
 
 
 class Repeats:
-    """Counter of a trimmer's actions: one when it is pressed, and more while it is held."""
+    """Count how often a held trimmer acts."""
 
     def __init__(self) -> None:
         self._next: dict[Trimmer, int] = {}
 
     def due(self, trimmer: Trimmer, held: Presses, ns: int) -> int:
-        """Return the number of times that ``trimmer`` acts at time ``ns``."""
+        """Return how often the trimmer acts at the time ``ns``."""
         if held.by(trimmer.press):
             self._next[trimmer] = ns + REPEAT_AFTER_NS
             return 1
@@ -262,9 +260,9 @@ TRIMMERS = presses(
 
 
 def switch_of(row: Entries, span: tuple[float, float], rest: float) -> Switch:
-    """Read a switch from a table of a device mapping.
+    """Read a switch from a table of a mapping.
 
-    ``span`` contains the low and the high end of the value, and ``rest`` is the value at rest.
+    ``span`` contains the ends of the value's range, and ``rest`` is the value at rest.
     """
     kind = row["do"]
     if kind == "set" and row["to"] is None:
@@ -290,7 +288,7 @@ def _within(row: Entries, key: str, default: float, span: tuple[float, float]) -
 
 
 def trimmer_of(row: Entries) -> Trimmer:
-    """Read a trimmer from a table of a device mapping."""
+    """Read a trimmer from a table of a mapping."""
     if (row["by"] is None) == (row["to"] is None):
         text = f"give exactly one of the keys 'by' and 'to', as in {_TRIMMER_EXAMPLE}"
         raise row.error("", text)

@@ -1,1 +1,1 @@
-"""Scenes, which draw the state of a run as a picture. A scene uses no process and no device."""
+"""Scenes, which draw the state of a run as a picture. A scene needs no process and no device."""

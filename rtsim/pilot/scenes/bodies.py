@@ -1,6 +1,6 @@
-"""The scene of any vehicle: the bodies that a scenario declares, over its ground, with tracks.
+"""The scene of any vehicle: bodies over the ground, with their tracks.
 
-The browser and Foxglove use the same declaration (:class:`rtsim.scenario.body.Body`).
+The web page and Foxglove show the same bodies (``rtsim.scenario.body.Body``).
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ _AHEAD = 1e-3
 
 @dataclass(frozen=True)
 class _Seen:
-    """A body at the time of the picture, with its velocity (3,): north, east, down, m/s."""
-
     body: _Drawn
     at: Placement
     velocity: Vector
@@ -126,7 +124,6 @@ class BodyScene:
             write(surface, text, (12.0, 14.0 + 20.0 * k), 20, AMBER)
 
     def _bodies_of(self, moment: SceneMoment) -> list[_Drawn]:
-        """Return the bodies whose signals belong to plants. Each other body adds a note."""
         if self._drawn is None:
             self._drawn, units = [], {}
             at = 0
@@ -146,7 +143,6 @@ class BodyScene:
         return self._drawn
 
     def _world_of(self, bodies: list[_Drawn], values: Vector) -> World | None:
-        """Return the world, whose origin is the ground's, or else below the first geodetic body."""
         if self._world is None:
             ground = self._ground
             if ground is not None and ground.latitude is not None:
@@ -161,7 +157,6 @@ class BodyScene:
         return self._world
 
     def _follow(self, ns: int, seen: list[_Seen]) -> None:
-        """Add the bodies' positions to their tracks. If time goes back, clear the tracks first."""
         if ns < self._ns:
             for body in self._drawn or ():
                 body.trail.clear()
@@ -197,7 +192,6 @@ class BodyScene:
         self._display.symbols(surface, camera, followed.flight, ladder=ladder, ahead=ahead)
 
     def _camera(self, surface: pygame.Surface, moment: SceneMoment, followed: _Seen) -> Camera:
-        """Return the camera at the driver's eyes, or behind the body and without roll."""
         width, height = surface.get_size()
         at, length, (yaw, pitch) = followed.at, followed.body.length, moment.look
         near = min(1.0, _NEAR * length)
@@ -213,7 +207,6 @@ class BodyScene:
         return Camera(place, axes, width, height, near=near)
 
     def _terrain(self, camera: Camera, length: float) -> Terrain:
-        """Return a flat ground whose grid fits the camera's height and the body's length."""
         high = max(-float(camera.position[2]), length)
         cell = 5.0 * 10.0 ** math.floor(math.log10(min(high, 1e5)))
         return self._terrains.setdefault(cell, Terrain(cell))

@@ -1,4 +1,4 @@
-"""Pinhole camera over a flat world, which converts points, lines and areas to pixels.
+"""Pinhole camera over a flat Earth, which projects points, lines and areas to pixels.
 
 World axes are north, east, down, in m. Camera axes are forward, right, down.
 """
@@ -50,7 +50,7 @@ class Camera:
         return 0.5 * self.width / math.tan(0.5 * self.field)
 
     def turned(self, yaw: float, pitch: float) -> Camera:
-        """Return this camera turned to the right by ``yaw`` and then up by ``pitch``, rad."""
+        """Return this camera, turned to the right by ``yaw`` and up by ``pitch`` (rad)."""
         return replace(self, axes=axes_of(0.0, pitch, yaw) @ self.axes)
 
     def seen(self, world: Points) -> Points:
@@ -65,14 +65,14 @@ class Camera:
         return np.asarray(seen[..., 1:] * scale + middle)
 
     def direction(self, world: Vector) -> Point | None:
-        """Return the pixel of an infinitely far point in the direction ``world`` (3,).
+        """Return the pixel of an infinitely distant point in the direction ``world`` (3,).
 
         If the direction is behind the camera, the result is ``None``.
         """
         return self.directions(world[np.newaxis])[0]
 
     def directions(self, world: Points) -> list[Point | None]:
-        """Return the pixel of each direction in ``world`` (n, 3); see :meth:`direction`."""
+        """Return the pixels of infinitely distant points in the directions ``world`` (n, 3)."""
         seen = world @ self.axes.T
         ahead = seen[:, 0] >= 1e-3
         seen[~ahead, 0] = 1.0
@@ -82,7 +82,7 @@ class Camera:
     def lines(self, ends: Points) -> tuple[Points, NDArray[np.intp]]:
         """Return the visible segments of the lines with ``ends`` (k, 2, 3) in world axes.
 
-        The first array (m, 2, 2) contains the pixels of the segments' ends. The second array (m,)
+        The first result (m, 2, 2) contains the pixels of the segments' ends. The second result (m,)
         contains the index of each segment's line.
         """
         seen = self.seen(ends)
@@ -101,7 +101,7 @@ class Camera:
     def areas(self, corners: Points) -> list[tuple[int, list[Point]]]:
         """Return the index and the pixels of each visible polygon in ``corners`` (n, k, 3).
 
-        The corners are in world axes. All polygons are computed in one numpy operation, for speed.
+        The corners are in world axes. The method projects all polygons together, for speed.
         """
         seen = self.seen(corners)
         depth = seen[..., 0]
@@ -122,11 +122,10 @@ class Camera:
         return np.asarray((inside & (high < _FARTHEST) & (low > -_FARTHEST)).all(axis=-1))
 
     def below(self, elevation: float = 0.0, lowest: float | None = None) -> list[Point]:
-        """Return the outline of the picture's area below ``elevation``, rad from the horizon.
+        """Return the outline of the part of the picture below an elevation (rad).
 
-        If ``lowest`` (rad) is given, the outlined area ends slightly below the elevation
-        ``lowest``. The outline is exact at elevation 0. Elevations other than 0 are approximated by
-        lines parallel to the horizon.
+        With ``lowest`` (rad), the outlined part ends at about this elevation. The outline is exact
+        at elevation 0. Elevations other than 0 are approximated by lines parallel to the horizon.
         """
         ahead, right, down = self.axes[:, 2].tolist()
         along, focal = math.hypot(right, down), self.focal
@@ -147,9 +146,9 @@ class Camera:
 def cut_polygon(corners: Polygon, side: Sequence[float]) -> Polygon:
     """Return the part of a polygon (k, n) in which ``side`` is positive.
 
-    The list ``side`` (k,) contains a value for each corner. Between two corners, values are
-    interpolated linearly. Source: Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17,
-    1974, for one plane.
+    ``side`` (k,) contains a value for each corner. Between two corners, values are interpolated
+    linearly. Source: Sutherland and Hodgman, "Reentrant polygon clipping", CACM 17, 1974, for one
+    plane.
     """
     out: list[Sequence[float]] = []
     for k, (corner, here) in enumerate(zip(corners, side, strict=True)):
@@ -182,7 +181,7 @@ def cut_lines(lines: Points, width: int, height: int) -> tuple[Points, NDArray[n
 
 
 def axes_of(roll: float, pitch: float, yaw: float) -> Points:
-    """Return the body axes for Euler angles in rad, as rows in north-east-down axes."""
+    """Return the body axes for Euler angles (rad), as rows in north-east-down axes."""
     cr, sr = math.cos(roll), math.sin(roll)
     cp, sp = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)

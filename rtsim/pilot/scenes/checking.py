@@ -1,4 +1,4 @@
-"""Conformance check for scenes, both those of rtsim and those of other packages."""
+"""Conformance check of scenes, both rtsim's own and those of other packages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _UNTOUCHED = (255, 0, 255)
 def check_scene(
     factory: SceneFactory, moments: Sequence[SceneMoment], about: Mapping[str, Any] | None = None
 ) -> None:
-    """Check the rules that a window relies on; raise :class:`AssertionError` if one is broken.
+    """Check that a scene obeys the rules of the interface; raise ``AssertionError`` if not.
 
-    ``about`` contains the options of ``Scenario.show``. ``moments`` contains the data of one run at
+    ``about`` contains the options of ``Scenario.show``. ``moments`` contains the data of a run at
     successive times. The rules are:
 
     - the scene draws each moment on surfaces of several sizes and in each view;

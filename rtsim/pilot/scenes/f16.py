@@ -1,4 +1,4 @@
-"""The scene of an F-16, from the cockpit or from behind, with landing aids and the pilot task.
+"""The scene of an F-16, from the cockpit or from behind, with landing aids.
 
 The landing aids need the signals of an aircraft near the ground, such as
 :data:`rtsim.models.f16.aircraft.PILOTED_F16`. Without these signals, no aids are drawn.
@@ -46,7 +46,7 @@ _MOVES, _DOWN = 0.02, 0.98
 
 @dataclass(frozen=True)
 class Way:
-    """The way to the next gate or to the runway: name, distance (m) and bearing (rad)."""
+    """Name, distance (m) and bearing (rad) of the next gate or the runway."""
 
     name: str
     distance: float
@@ -65,9 +65,9 @@ def way_to(name: str, place: Vector, target: Vector) -> Way:
 
 
 def next_way(flight: FlightScene, course: Course, threshold: Vector, extension: float) -> Way:
-    """Return the direction and distance to the next gate, or to the runway.
+    """Return the name, distance and bearing of the next target.
 
-    The target is the next gate if a gate remains and the landing gear is up, or else the runway.
+    The target is the next gate if the gear is up and a gate remains, or else the runway.
     ``threshold`` (3,) is the end of the runway at which a landing begins, m.
     """
     if extension > _MOVES or course.next >= len(course.gates):
@@ -81,19 +81,21 @@ def gear_text(extension: float, brake: float) -> str:
 
 
 def autopilot_text(modes: float) -> str:
-    """Return the active modes of the autopilot as text; empty if none is active."""
     held = [name for bit, name in _MODES if round(modes) & bit]
     return f"AP {' '.join(held)}" if held else ""
 
 
 class FlightAids:
-    """Draws the landing aids. ``threshold`` (3,) is the place at which a landing begins, m."""
+    """Draws the landing aids.
+
+    ``threshold`` (3,) is the end of the runway at which a landing begins, m.
+    """
 
     def __init__(self, course: Course, threshold: Vector) -> None:
         self._course, self._threshold = course, threshold
 
     def draw(self, surface: pygame.Surface, flight: FlightScene, body: Shown, ahead: bool) -> None:
-        """Draw the landing aids. The argument ``ahead`` enables the roll scale and slip ball."""
+        """Draw the landing aids. With ``ahead``, the roll scale and the slip ball are drawn too."""
         if not all(name in body.signals for name in NEEDED):
             return
         size = max(16, surface.get_height() // 30)
@@ -139,16 +141,11 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
 
 
 def _below(middle: tuple[float, float], radius: float, angle: float) -> tuple[float, float]:
-    """Return the point ``radius`` pixels below ``middle``, turned to the right by ``angle`` deg.
-
-    If ``angle`` is the roll angle, the point lies in the direction of the ground from ``middle``.
-    """
     turned = math.radians(angle)
     return middle[0] + radius * math.sin(turned), middle[1] + radius * math.cos(turned)
 
 
 def _slip_ball(surface: pygame.Surface, side: float, size: int) -> None:
-    """Draw a ball in a tube; a lateral load factor ``side`` (g) to the right moves it left."""
     width, height = surface.get_size()
     x, y, half = width / 2.0, 0.915 * height, 3.2 * size
     tube = pygame.Rect(0, 0, round(2.0 * half + size), round(0.9 * size))
@@ -170,9 +167,9 @@ _NAME = "task"
 class TaskDrawing:
     """Draws the plant ``task`` of a moment. ``heading`` is the runway's heading, rad.
 
-    The optional entry ``gates`` in the mapping ``about`` has a row for each gate: the distances
-    along and across ``heading`` and the height, in m, and the turn in deg. The optional entry
-    ``half`` is half the side of a gate, m.
+    The optional entry ``gates`` of ``about`` has a row for each gate: distances along and across
+    the course, height (m), and turn (deg). The optional entry ``half`` is half of a gate's side
+    length, m.
     """
 
     def __init__(self, about: Mapping[str, Any], heading: float) -> None:
@@ -187,7 +184,7 @@ class TaskDrawing:
         moment: SceneMoment,
         aircraft: DrawnSolid,
     ) -> None:
-        """Draw the gates in their present state and, in a formation task, the lead ``aircraft``."""
+        """Draw the gates or, in a formation task, the lead aircraft."""
         task = moment.plants.get(_NAME)
         self._follow(task)
         self.course.draw(surface, camera)
@@ -199,7 +196,6 @@ class TaskDrawing:
             aircraft.draw(surface, camera, Placement(place, axes))
 
     def _follow(self, task: Shown | None) -> None:
-        """Copy the state of the gates. Between two tags, the state at the first tag is used."""
         if task is None or "passed" not in task.signals:
             return
         values = np.nan_to_num([task["next"], task["missed"]])
@@ -229,7 +225,7 @@ _AHEAD = 1e-3
 class F16Scene:
     """The scene of an F-16. ``about`` may contain ``plant``, ``runway``, ``ground`` and ``gates``.
 
-    ``runway`` contains latitude and longitude of the runway's middle, and its heading, deg.
+    ``runway`` contains latitude, longitude and heading (deg) of the runway.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
@@ -281,9 +277,9 @@ class F16Scene:
         view: str,
         look: tuple[float, float] = (0.0, 0.0),
     ) -> Camera:
-        """Return the camera at the pilot's eyes, or behind the aircraft and without roll.
+        """Return a camera at the pilot's eyes, or behind the aircraft.
 
-        ``look`` is the direction of looking, to the right and up, rad.
+        ``look`` contains the viewing direction, to the right and up (rad).
         """
         width, height = surface.get_size()
         if view != CHASE:

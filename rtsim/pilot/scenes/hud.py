@@ -1,9 +1,8 @@
-"""Head-up display: symbols at directions in the world, and values as numbers.
+"""Head-up display: symbols at directions in the world, and numbers.
 
-The pose of the aircraft follows from interpolated position, velocity and attitude in Earth-centred
-inertial axes. No Euler angles are used, because they jump at the zenith. The flat world has the
-axes north and east of a reference point on the ellipsoid. This approximation is valid within about
-100 km of this point.
+The symbols are computed from position, velocity and attitude in Earth-centred axes. Euler angles
+are not used, because they jump at the zenith. The Earth is approximated by a plane at a reference
+point. The approximation is valid within about 100 km of this point.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ _FARTHEST = 1e8
 class FlightScene:
     """The pose of an aircraft.
 
-    ``place`` (3,) is the position of the aircraft relative to the reference point: north, east,
-    down, m. The rows of ``axes`` are the body axes in world axes.
+    ``place`` (3,) is the position relative to the reference point: north, east, down (m). The rows
+    of ``axes`` are the body axes in world axes.
     """
 
     place: Vector
@@ -54,7 +53,7 @@ class FlightScene:
 
     @property
     def drawable(self) -> bool:
-        """True if all numbers are finite and small enough for SDL's pixel coordinates."""
+        """True if all numbers are finite and not too large for pixel coordinates."""
         given = np.concatenate((self.place, self.velocity, self.axes.ravel(), [self.load]))
         return bool((np.abs(given) < _FARTHEST).all())  # also False for NaN
 
@@ -78,7 +77,7 @@ class FlightScene:
 
 
 class Ground:
-    """A flat approximation of the Earth around a latitude and longitude, deg."""
+    """A flat approximation of the Earth around a point (deg)."""
 
     def __init__(self, latitude: float, longitude: float) -> None:
         self.latitude, self.longitude = math.radians(latitude), math.radians(longitude)
@@ -89,7 +88,7 @@ class Ground:
         self._meridian = self._normal * (1.0 - e2) / (root * root)
 
     def place(self, latitude: float, longitude: float, height: float) -> Vector:
-        """Return the position (north, east, down), m, for angles in rad and a height in m."""
+        """Return the position (north, east, down) in m, for angles in rad and a height in m."""
         east = math.remainder(longitude - self.longitude, math.tau)
         return np.array(
             [
@@ -100,7 +99,7 @@ class Ground:
         )
 
     def flight(self, body: Shown) -> FlightScene:
-        """Return the pose of a ``body`` that has the states of :mod:`rtsim.models.body`."""
+        """Return position and attitude of a body with the states of ``rtsim.models.body``."""
         x = body.vector("position")
         velocity = body.vector("velocity")
         latitude, height = geodetic(x)
@@ -119,7 +118,7 @@ class Ground:
 
 
 def geodetic(x: Vector) -> tuple[float, float]:
-    """Return latitude (rad) and height (m) of an Earth-centred position (3,), m.
+    """Return the latitude (rad) and the height (m) of an Earth-centred position (3,).
 
     Source: Bowring's formula, one iteration.
     """
@@ -138,14 +137,14 @@ def geodetic(x: Vector) -> tuple[float, float]:
 
 
 def ned_axes(latitude: float, longitude: float) -> Points:
-    """Return a matrix (3, 3) with rows north, east and down, in Earth-centred axes."""
+    """Return a matrix (3, 3) whose rows are north, east and down in Earth-centred axes."""
     sb, cb = math.sin(latitude), math.cos(latitude)
     sl, cl = math.sin(longitude), math.cos(longitude)
     return np.array([[-sb * cl, -sb * sl, cb], [-sl, cl, 0.0], [-cb * cl, -cb * sl, -sb]])
 
 
 def turned(q: Vector) -> Points:
-    """Return body axes as rows, for the quaternion ``q`` (scalar first) from outer to body axes."""
+    """Return the body axes as rows, for a quaternion ``q`` (scalar first)."""
     w, x, y, z = q / math.sqrt(float(q @ q))
     return np.array(
         [
@@ -166,7 +165,7 @@ _HEADING_SIZES = 3.8
 
 @dataclass(frozen=True)
 class HudFigures:
-    """The values that the display shows as numbers, in SI units; angles in rad."""
+    """The numbers on the display, in SI units and rad."""
 
     airspeed: float
     alpha: float
@@ -179,7 +178,7 @@ class HudFigures:
 
 
 class HeadUp:
-    """Draws the head-up display, scaled to the surface."""
+    """Draw a head-up display that fits the size of the picture."""
 
     def draw(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, figures: HudFigures
@@ -195,10 +194,10 @@ class HeadUp:
         ladder: bool = True,
         ahead: bool = True,
     ) -> None:
-        """Draw pitch ladder, nose symbol, flight path marker and heading scale.
+        """Draw the pitch ladder, the nose symbol, the flight path marker and the heading.
 
-        If ``ladder`` is False, as for a ground vehicle, only the heading is drawn. The nose symbol
-        is drawn only if the nose is in the middle of the picture (``ahead``).
+        With ``ladder=False``, as for a ground vehicle, only the heading is drawn. The nose symbol
+        is drawn only if the view is straight ahead (``ahead``).
         """
         size = max(16, surface.get_height() // 30)
         if ladder:
@@ -267,10 +266,6 @@ class HeadUp:
     def _flight_path(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
     ) -> None:
-        """Draw the marker of the flight direction.
-
-        If the direction is outside the picture, the marker is crossed out and stays at the edge.
-        """
         if float(np.abs(flight.velocity).max()) < 1.0:
             return
         r = 0.4 * size
@@ -338,10 +333,10 @@ class HeadUp:
 def pegged(
     camera: Camera, direction: Vector, picture: tuple[int, int], margin: float
 ) -> tuple[float, float, bool]:
-    """Return the marker's pixel for ``direction`` (3,), and True if the marker is held at the edge.
+    """Return the pixel of the marker, and True if the marker is held at the edge of the picture.
 
-    ``margin`` is the marker's least distance from the sides of ``picture`` (width, height), pixels.
-    The margins at top and bottom are greater, because heading and status line need space.
+    ``margin`` is the least distance (pixels) of the marker from the edge. The distances at top and
+    bottom are larger, because other texts are there.
     """
     width, height = picture
     least = np.array([margin, _HEADING_SIZES * margin])
@@ -365,7 +360,7 @@ _MIDDLE = 0.46
 
 @dataclass(frozen=True)
 class Readout:
-    """A number with its text and unit, drawn at the left or right side of the picture."""
+    """A number with its name and unit, at the left or right edge of the picture."""
 
     text: str
     value: float
@@ -375,7 +370,7 @@ class Readout:
 
     @property
     def number(self) -> str:
-        """The number as text; dashes for a value that is not finite."""
+        """The number as text, or dashes if it is not finite."""
         return f"{self.value:.{self.digits}f}" if math.isfinite(self.value) else "---"
 
 
@@ -385,7 +380,7 @@ def declared(number: Hud, value: float) -> Readout:
 
 
 def draw_readouts(surface: pygame.Surface, readouts: Sequence[Readout]) -> None:
-    """Draw the numbers. The first number on each side of the picture is larger, and in a box."""
+    """Draw the numbers. The first number on each side is larger and has a frame."""
     width, height = surface.get_size()
     size = max(16, height // 30)
     big = round(1.5 * size)

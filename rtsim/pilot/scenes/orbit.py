@@ -1,4 +1,4 @@
-"""The scene of a moon and its planet from above: both bodies, the moon's track and velocity."""
+"""The scene of a moon and its planet, with the track and velocity of the moon."""
 
 from __future__ import annotations
 
@@ -66,7 +66,6 @@ class OrbitScene:
         return middle[0] + scale * x, middle[1] - scale * y
 
     def _seen(self, surface: pygame.Surface) -> tuple[tuple[float, float], float]:
-        """Return the pixel of the planet, and the number of pixels per unit of length."""
         width, height = surface.get_size()
         return (0.5 * width, 0.5 * height), 0.5 * min(width, height) / (_ROOM * self._extent)
 

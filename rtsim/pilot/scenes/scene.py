@@ -1,4 +1,4 @@
-"""The interface of scenes, their lookup by name, and the data that they draw."""
+"""The interface of scenes, the data that they draw, and the search for a scene by name."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ VIEWS = (COCKPIT, CHASE)
 
 
 def views_of(scene: object) -> tuple[str, ...]:
-    """Return the views of ``scene``. The first view is shown; the key V selects the next view."""
+    """Return the views of ``scene``.
+
+    The window begins with the first view, and the key V selects the next one.
+    """
     return tuple(getattr(scene, "views", VIEWS))
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Values (n,) and mean rates of change (n,) of one plant at the simulated time ``ns``."""
+    """Values (n,) and rates of change (n,) of a plant at the simulated time ``ns``."""
 
     signals: Signals
     values: Vector
@@ -52,7 +55,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class ScenePast:
-    """Past values (k, n) of one plant up to the present, with their simulated times (k,), ns."""
+    """Past values (k, n) of a plant, with their simulated times (k,), ns."""
 
     ns: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -86,17 +89,17 @@ class SceneMoment:
     """Direction of looking, to the right and up from the view's usual direction, rad."""
 
     def seen(self, view: str, page: int, look: tuple[float, float] = (0.0, 0.0)) -> SceneMoment:
-        """Return a copy of the scene data with another view, page and viewing direction."""
+        """Return a copy for another view, page and viewing direction."""
         return replace(self, view=view, page=page, look=look)
 
     @property
     def aside(self) -> bool:
-        """True if the nose is outside the picture, so that no head-up display is drawn."""
+        """True if the nose of the aircraft is outside the picture."""
         return self.view == COCKPIT and max(map(abs, self.look)) > _BESIDE_NOSE
 
 
 class Scene(Protocol):
-    """Draws on a surface of any size, without opening a window or reading a device or clock."""
+    """Interface of a scene, which draws on a surface of any size."""
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
 
@@ -108,9 +111,9 @@ KEPT = 600
 
 
 class KeptStates:
-    """Stores the values of one plant for the most recent pictures.
+    """The values of a plant in the most recent pictures.
 
-    If simulated time goes back, the values of later times are removed.
+    If the simulated time goes back, later values are removed.
     """
 
     def __init__(self, size: int, most: int = KEPT) -> None:
@@ -136,14 +139,13 @@ class KeptStates:
         return ScenePast(times, self._values[first : self._count], self._span(times))
 
     def _span(self, times: NDArray[np.int64]) -> int:
-        """Return the simulated time that a full trace covers at the mean rate so far, ns."""
         if len(times) < 2:
             return 0
         return int(times[-1] - times[0]) * (self._most - 1) // (len(times) - 1)
 
 
 class PastStates:
-    """Provides past values of plants from a :class:`SceneMoment`, or else from earlier pictures."""
+    """Return past values of plants, from a scene's data or from earlier pictures."""
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
@@ -180,7 +182,7 @@ def known_scenes() -> dict[str, EntryPoint]:
 
 
 def check_scene_name(name: str) -> None:
-    """Raise :class:`UnknownName` if no installed scene has the name ``name``."""
+    """Raise ``UnknownName`` if the scene ``name`` is not installed."""
     if name not in BUILT_IN and name not in (known := known_scenes()):
         raise UnknownName("scene", name, sorted(known), f"entry points of {GROUP}")
 
@@ -188,7 +190,7 @@ def check_scene_name(name: str) -> None:
 def scene_named(name: str, about: Mapping[str, Any]) -> Scene:
     """Return the scene ``name``, created with the options ``about``.
 
-    If ``name`` is empty or not installed, return the scene ``strips``. Raises
+    If ``name`` is empty or unknown, the result is the scene ``strips``. Raises
     :class:`ScenarioError` if the scene cannot be loaded or rejects its options.
     """
     entry = known_scenes().get(name or "strips")

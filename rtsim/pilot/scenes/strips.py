@@ -1,4 +1,4 @@
-"""The default scene: the signals of any model as strip charts, which scroll."""
+"""The default scene, which shows the signals of any model as charts over time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LABEL, _SCALE = 176, 70
 class Strip:
     """One strip: elements of a plant's signals. ``columns`` are indices in the plant's vector.
 
-    ``signal`` defines the unit and kind of all elements.
+    ``signal`` defines the unit and the kind of all elements in the strip.
     """
 
     plant: str
@@ -46,14 +46,13 @@ class Strip:
 
 
 class StripScene:
-    """Shows name, unit, values, trace and scale of each signal, on as many pages as needed."""
+    """Show name, unit, value and trace of each signal, on as many pages as necessary."""
 
     def __init__(self, about: Mapping[str, Any] | None = None) -> None:
         """Create the scene for the options ``about``.
 
-        The line above the charts begins with the text in the entry ``note``. The entry ``views``
-        contains the scenario's views as plain data, which the first strip charts show. Signals that
-        no plant has are omitted.
+        The entry ``note`` is the text above the charts. The entry ``views`` contains the views of
+        the scenario, which come first. Signals that no plant has are omitted.
         """
         self._pasts = PastStates()
         self._note = str((about or {}).get("note", ""))
@@ -81,7 +80,7 @@ class StripScene:
 
 
 def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) -> list[Strip]:
-    """Return the charts of ``views``, then charts of the signals not fully shown in the views."""
+    """Return charts of ``views``, followed by charts of all other signals."""
     first = [strip for view in views for strip in _of_view(view, plants)]
     shown = {(strip.plant, column) for strip in first for column in strip.columns}
     rest = [
@@ -94,7 +93,6 @@ def ordered_strips(plants: Mapping[str, Signals], views: Sequence[View] = ()) ->
 
 
 def readable_views(plain: object) -> list[View]:
-    """Return the views that the data ``plain`` describe; omit invalid views."""
     out = []
     for one in plain if isinstance(plain, list) else ():
         with suppress(ScenarioError):
@@ -122,7 +120,7 @@ def _of_view(view: View, plants: Mapping[str, Signals]) -> list[Strip]:
 
 
 def strips_of(plant: str, signals: Signals, alone: bool) -> list[Strip]:
-    """Return a strip chart for each signal of a plant, or several for an array of many elements."""
+    """Return one chart for each signal, or several for a large array."""
     out = []
     for signal in signals:
         where = range(signals.size)[signals.slice(signal.name)]
@@ -137,9 +135,9 @@ Pixel = list[int]
 
 
 def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list[Place]]:
-    """Return the page number, the number of pages, and the positions of the charts on the page.
+    """Return the page number, the number of pages, and the positions of the charts.
 
-    Each position consists of left, top, width and height in pixels.
+    A position consists of left, top, width and height in pixels.
     """
     width, height = size
     free = max(_LOWEST, height - _HEAD - _FOOT)
@@ -159,7 +157,6 @@ def layout(count: int, size: tuple[int, int], page: int) -> tuple[int, int, list
 def draw_strip(
     surface: pygame.Surface, place: pygame.Rect, strip: Strip, plant: Shown, past: ScenePast
 ) -> None:
-    """Draw a strip chart. Texts that are too long are cut off at the edge of the chart."""
     place = place.inflate(-8, -6)
     area = pygame.Rect(
         place.left + _LABEL, place.top, max(8, place.width - _LABEL - _SCALE), place.height
@@ -195,7 +192,7 @@ def _label(surface: pygame.Surface, place: pygame.Rect, strip: Strip, values: Ve
 
 
 def scale(values: Vector) -> tuple[float, float]:
-    """Return rounded limits of a scale for all finite ``values``. The two limits always differ."""
+    """Return rounded limits for the axis of a chart. The two limits always differ."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     most = max(abs(low), abs(high))
@@ -209,10 +206,7 @@ def scale(values: Vector) -> tuple[float, float]:
 
 
 def distinct_texts(low: float, high: float) -> tuple[str, str]:
-    """Convert the limits of a scale to two different texts, with as many digits as needed.
-
-    Each text differs from its limit by at most a twentieth of the difference between the limits.
-    """
+    """Convert two numbers to different texts with as many digits as necessary."""
     texts = f"{low:.3g}", f"{high:.3g}"
     for digits in range(3, 17):
         texts = f"{low:.{digits}g}", f"{high:.{digits}g}"
@@ -225,9 +219,9 @@ def distinct_texts(low: float, high: float) -> tuple[str, str]:
 def polylines(
     past: ScenePast, values: Vector, ends: tuple[float, float], area: Place, wraps: float
 ) -> list[list[Pixel]]:
-    """Return the pixels of a trace (k,), with the newest value on the right.
+    """Return the pixels of a trace (k,) whose newest value is on the right.
 
-    The trace is interrupted at values that are not finite and where an angle wraps.
+    The line is interrupted at values that are not finite and where an angle wraps.
     """
     left, top, width, height = area
     low, high = ends

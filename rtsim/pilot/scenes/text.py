@@ -1,4 +1,7 @@
-"""Text, panes and warnings on a surface. Text is cached, because drawing it takes 0.1 ms."""
+"""Text, panes and warnings on a surface.
+
+Drawn texts are kept in memory, because drawing a text takes 0.1 ms.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _SAID: Colour = (255, 190, 60)
 
 @lru_cache(maxsize=16)
 def font(size: int) -> pygame.font.Font:
-    """Return the font that pygame includes, which makes pictures equal on every machine."""
+    """Return pygame's own font, so that pictures are equal on all machines."""
     pygame.font.init()
     return pygame.font.Font(None, size)
 
@@ -56,8 +59,7 @@ def write(
 ) -> pygame.Rect:
     """Write ``text`` and return its rectangle.
 
-    The point ``at`` is the middle of the text's left end for the anchor ``left``, the middle of its
-    right end for ``right``, and its centre for ``centre``.
+    ``at`` is the middle of the text's left or right end, or the centre, depending on the anchor.
     """
     image = rendered(text, size, colour)
     box = image.get_rect()
@@ -83,7 +85,7 @@ _HEIGHT = 0.69
 
 
 def draw_cues(surface: pygame.Surface, warned: Sequence[Warned], ns: int) -> None:
-    """Draw warnings at simulated time ``ns``: red for the horn, amber for others."""
+    """Draw warnings at the simulated time ``ns``: red for the horn, amber for others."""
     width, height = surface.get_size()
     size = max(18, height // 18)
     for k, warning in enumerate(warned):

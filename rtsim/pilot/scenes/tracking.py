@@ -1,4 +1,4 @@
-"""The scene of a tracking task: one bar for the error, or two bars for target and aircraft."""
+"""The scene of a tracking task, with one bar for the error or two for target and aircraft."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SPAN = 4.0
 
 
 class TrackingScene:
-    """The display of a tracking task, without a view of the outside world.
+    """The display of a tracking task.
 
     ``about`` contains the options of :meth:`rtsim.models.piloting.Tracking.shown`: ``axes``,
-    ``display`` and ``rms``. The axis ``roll`` turns the bar. The first other axis moves the bar up
-    and down, and the second other axis moves the bar sideways.
+    ``display`` and ``rms``. The axis ``roll`` turns the bar. The first axis other than roll moves
+    the bar up and down, the second one sideways.
 
-    A compensatory display shows the error: the bar is at the target's position relative to the mark
-    in the middle. A pursuit display shows the aircraft's own position as a second bar.
+    A compensatory display shows the error as the distance of a bar from the middle. A pursuit
+    display shows the target and the aircraft as two bars.
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:

@@ -1,9 +1,9 @@
-"""Drawing of the world around a body: ground, runway, gates, sky, hills, and shapes of bodies.
+"""Draw the world around a body: ground, runway, gates, sky and hills.
 
 Hills have levels of detail. Level 0 has the cells of the grid, and each further level has cells of
-twice the size. Each level of detail fills a square around the camera, except the smaller square of
-the previous level. The number of drawn cells therefore hardly depends on the size of the grid.
-Source: Losasso and Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
+twice the size. Each level fills a square around the camera without the square of the previous
+level. The number of drawn cells therefore hardly depends on the size of the grid. Source: Losasso
+and Hoppe, "Geometry clipmaps", ACM Trans. Graphics 23, 2004.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _LOWEST = 0.002
 
 
 class Terrain:
-    """Flat ground: a grid of lines every ``cell`` m, with fields between the lines.
+    """Flat ground with a grid of lines every ``cell`` m, and coloured fields between the lines.
 
-    The ground is at the down coordinate ``down``, m.
+    The ground is at the coordinate ``down`` (m).
     """
 
     def __init__(self, cell: float = _CELL, down: float = 0.0) -> None:
@@ -66,7 +66,6 @@ class Terrain:
         draw_lines(surface, camera, moved, self._strokes)
 
     def _fields_around(self, camera: Camera) -> tuple[Points, list[Colour]]:
-        """Return the coloured fields near the camera, chosen among grid cells by position."""
         north, east = (math.floor(camera.position[k] / self._size) for k in (0, 1))
         if (north, east) == self._cell:
             return self._fields
@@ -88,7 +87,7 @@ class Terrain:
 class Runway:
     """A runway whose middle is the reference point. ``heading`` is in rad, lengths in m.
 
-    ``down`` is the down coordinate of the runway, m.
+    The runway is at the coordinate ``down`` (m).
     """
 
     def __init__(
@@ -138,7 +137,7 @@ _SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
 class Course:
-    """A course of gates to pass in order. The next gate to pass has a different colour.
+    """A course of gates to fly through in order. The next gate to pass has a different colour.
 
     The run decides which gates were passed. The scene sets ``next``, ``missed`` and ``passed``.
     """
@@ -153,8 +152,8 @@ class Course:
     def along(cls, rows: Sequence[Sequence[float]], course: float, half: float) -> Course:
         """Return the course with the gates ``rows``.
 
-        Each row contains the distance along ``course``, the distance across ``course`` and the
-        height, all in m, and the turn of the gate in deg. ``course`` is a direction, rad.
+        A row contains the distances along and across the course (m), the height (m), and the turn
+        (deg). ``course`` is a direction, rad.
         """
         gates = []
         for along, across, height, turn in rows:
@@ -164,7 +163,7 @@ class Course:
         return cls(gates)
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw each gate as a frame on a pole, the last gate first."""
+        """Draw each gate as a frame on a pole, beginning with the last gate."""
         ends, strokes = [], []
         for k, gate in reversed(list(enumerate(self.gates))):
             colour = PASSED if self.passed[k] else NEXT_GATE if k == self.next else GATE
@@ -179,7 +178,7 @@ class Course:
 def on_ground(corners: Points, heading: float) -> Points:
     """Return world points (k, 3) on the ground for ``corners`` (k, 2).
 
-    Each row of ``corners`` contains a distance along ``heading`` and a distance across it.
+    Rows of ``corners`` contain distances along and across the direction ``heading``.
     """
     c, s = math.cos(heading), math.sin(heading)
     along, across = corners[:, 0], corners[:, 1]
@@ -243,7 +242,6 @@ _PUFFS, _CORNERS = 3, 10
 
 
 def _direction(azimuth: float, elevation: float) -> Vector:
-    """Return the unit vector (3,) in north-east-down axes for azimuth and elevation in rad."""
     flat = math.cos(elevation)
     return np.array([
         flat * math.cos(azimuth), flat * math.sin(azimuth), -math.sin(elevation),
@@ -254,7 +252,6 @@ TOWARDS_SUN = _direction(_SUN_AZIMUTH, _SUN_ELEVATION)
 
 
 def _around(middle: Vector, wide: float, high: float, corners: int) -> Points:
-    """Return directions (corners, 3) on an ellipse around ``middle`` with half axes in rad."""
     up = np.array([0.0, 0.0, -1.0])
     right = np.cross(middle, up)
     right = right / np.linalg.norm(right)
@@ -287,14 +284,14 @@ _SUN_AREAS = np.array(
 
 
 def draw_sky(surface: pygame.Surface, camera: Camera) -> None:
-    """Draw sky, haze, clouds and sun, and the flat ground below the horizon."""
+    """Draw sky, haze, clouds and sun, and flat ground below the horizon."""
     draw_horizon(surface, camera)
     _draw_far(surface, camera, _CLOUD_AREAS, _CLOUD_COLOURS)
     _draw_far(surface, camera, _SUN_AREAS, [_glow(share) for _, share in _SUN_RINGS])
 
 
 def draw_horizon(surface: pygame.Surface, camera: Camera) -> None:
-    """Draw the bands of colour above and below the horizon."""
+    """Draw bands of colour above and below the horizon."""
     surface.fill(SKY)
     for elevation, lowest, colour in _BANDS:
         corners = camera.below(elevation, lowest)
@@ -312,7 +309,6 @@ def _glow(share: float) -> Colour:
 def _draw_far(
     surface: pygame.Surface, camera: Camera, areas: Points, colours: list[Colour]
 ) -> None:
-    """Draw infinitely far areas, whose corners are the directions ``areas`` (n, corners, 3)."""
     seen = areas @ camera.axes.T
     ahead = np.flatnonzero(seen[..., 0].min(axis=1) > 0.05)
     if not ahead.size:
@@ -347,7 +343,6 @@ class _Level:
         self.colours = KIND_COLOURS[kinds] * self._light()[..., np.newaxis]
 
     def _light(self) -> Points:
-        """Return the brightness (n, m) of the cells in sunlight, computed from their slopes."""
         h = self.height
         north = np.diff(self.north)[:, np.newaxis]
         east = np.diff(self.east)[np.newaxis]
@@ -386,7 +381,7 @@ class Relief:
                 break
 
     def height(self, north: float, east: float) -> float:
-        """Return the height at a place, m, interpolated bilinearly, or 0 outside the grid."""
+        """Return the height (m) of the ground at a place, or 0 outside the grid."""
         return float(self.heights(np.array([north]), np.array([east]))[0])
 
     def heights(self, north: Points, east: Points) -> Points:
@@ -404,7 +399,7 @@ class Relief:
         return out
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw the cells over an existing sky, the farthest cells first."""
+        """Draw the ground over a sky, with the farthest cells first."""
         corners, colours = self._around(camera)
         ahead = (corners - camera.position) @ camera.axes[0]
         shown = np.flatnonzero(ahead.max(axis=1) > camera.near)
@@ -419,11 +414,6 @@ class Relief:
         self._draw_tufts(surface, camera)
 
     def _draw_tufts(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw dark patches at fixed places near the camera, which make speed and height visible.
-
-        The distance between patches grows with the camera's height. Far above the ground, no
-        patches are drawn.
-        """
         north, east, down = camera.position.tolist()
         above = -down - self.height(north, east)
         if not 0.0 < above < _TUFTS_BELOW:
@@ -516,10 +506,7 @@ class DrawnSolid:
         self._footprint = 0.5 * (high + low) + 0.5 * (high - low) * ring
 
     def draw(self, surface: pygame.Surface, camera: Camera, at: Placement) -> None:
-        """Draw the panels, in the order of their farthest corners.
-
-        This order keeps a lamp visible on the panel to which it is attached.
-        """
+        """Draw the panels of a body, beginning with the farthest."""
         some = self._facing(camera, at)
         placed = self.solid.corners[some] @ at.axes + at.place
         depth = (placed - camera.position) @ camera.axes[0]
@@ -536,10 +523,6 @@ class DrawnSolid:
                 pygame.draw.polygon(surface, edges[k], outline, 1)
 
     def _facing(self, camera: Camera, at: Placement) -> NDArray[np.intp]:
-        """Return the indices of the panels to draw.
-
-        A panel of a closed surface is drawn only if its outside faces the camera.
-        """
         if not self._closed:
             return np.arange(len(self._normals))
         here = at.axes @ (camera.position - at.place)
@@ -548,7 +531,7 @@ class DrawnSolid:
     def draw_shadow(
         self, surface: pygame.Surface, camera: Camera, at: Placement, down: float
     ) -> None:
-        """Draw the shadow straight below the body, on the ground at ``down``, m."""
+        """Draw the shadow of a body on the ground at the coordinate ``down`` (m)."""
         area = self._footprint @ at.axes + at.place
         area[:, 2] = down
         for _, outline in camera.areas(area[np.newaxis]):
@@ -556,9 +539,9 @@ class DrawnSolid:
 
 
 def is_closed(corners: Points) -> bool:
-    """Return True if triangles (n, 3, 3) form closed surfaces whose normals point outwards.
+    """Return True if triangles (n, 3, 3) form closed surfaces with normals to the outside.
 
-    In a closed surface, each edge belongs to two triangles that traverse it in opposite directions.
+    In a closed surface, each edge belongs to two triangles.
     """
     if corners.shape[1] != 3:
         return False

@@ -1,9 +1,8 @@
-"""Play the cues of a scenario on stick shaker and horn, and synthesise the scenario's sounds.
+"""Output warnings with stick shaker and horn, and synthesise sounds.
 
-Sounds are computed in blocks of samples, without clock or files. A tone is a sum of harmonics with
-one phase. Low-pass filtered noise is shifted in frequency to the pitch, by single-sideband
-modulation with one phase. The filter therefore never changes. Pitch and level vary linearly from
-the end of one block to the end of the next, which makes the samples continuous.
+Sounds are computed in blocks of samples. A tone is a sum of harmonics with one phase. Noise is
+low-pass filtered and shifted in frequency to the pitch. The filter therefore never changes. Within
+a block, pitch and level vary linearly, so that the sound is continuous.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ Wave = NDArray[np.float64]
 
 
 class Synthesiser:
-    """The sum of all sounds. Each call of :meth:`block` returns the next block of samples."""
+    """The sum of all sounds. Each call of ``block`` returns the next samples."""
 
     def __init__(self, sounds: Sequence[Sound]) -> None:
         self._voices = [_Voice(sound) for sound in sounds]
 
     def block(self, plants: Mapping[str, Shown], silent: bool = False) -> NDArray[np.int16]:
-        """Return the next samples (BLOCK,) for the present states; fade out if ``silent``."""
+        """Return the next samples (BLOCK,) for the present states; fade out with ``silent``."""
         wave = np.zeros(BLOCK)
         for voice in self._voices:
             wave += voice.block(plants, silent)
@@ -50,14 +49,12 @@ class Synthesiser:
         return all(voice.level == 0.0 for voice in self._voices)
 
     def restart(self) -> None:
-        """Start the next block at level 0 after the output has stopped."""
+        """Begin the next block in silence."""
         for voice in self._voices:
             voice.level = 0.0
 
 
 class _Voice:
-    """One sound, with its level and pitch at the end of the last block of samples."""
-
     def __init__(self, sound: Sound) -> None:
         self.level = 0.0
         self._sound = sound
@@ -175,9 +172,9 @@ Rumble = Callable[[float, float, int, AbstractSet[int]], object]
 
 
 class Cueing:
-    """Shakes the stick and sounds the horn; call :meth:`follow` in every frame.
+    """Shake the stick and sound the horn; call ``follow`` in each frame.
 
-    If ``shakes`` or ``sounds`` is False, the stick shaker or the horn is not used. ``news``
+    With ``shakes=False`` or ``sounds=False``, the stick shaker or the horn is off. ``news``
     contains messages for the window. The reader clears the list.
     """
 
@@ -189,7 +186,6 @@ class Cueing:
         sounds: bool = True,
         sounding: Sounding | None = None,
     ) -> None:
-        """Create the output for ``cues`` (warnings) and ``sounding`` (all other sounds)."""
         self._sounding = sounding or Sounding()
         self.news: list[str] = list(self._sounding.news)
         known = tuple(cues)
@@ -209,8 +205,8 @@ class Cueing:
     ) -> tuple[Warned, ...]:
         """Output all active cues and return them.
 
-        The set ``flying`` contains the instance ids of the devices to shake. ``ns`` is the time of
-        any clock. While the run is paused (``standing``), stick shaker, horn and sounds are off.
+        ``flying`` contains the instance ids of the devices to shake. ``ns`` is the time of any
+        clock. While the run is paused (``standing``), all outputs are off.
         """
         warned = self._cues.look(plants)
         self._sounding.follow(plants, standing)

@@ -1,4 +1,4 @@
-"""The window of a run: poll the devices until a frame is due, read the state, and draw."""
+"""The window of a run: poll devices until a frame is due, then draw the state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WATCHES = "another window has control of the stick; this window only watches"
 
 
 class Display(SceneWindow):
-    """The window of a run: draws states, and sends stick positions and commands to the run."""
+    """The window of a run, which draws states and sends stick positions and commands."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Display(SceneWindow):
         viewpoint: Viewpoint | None = None,
         without_stick: bool = False,
     ) -> None:
-        """Create the window's content; ``without_stick`` is True for an additional window."""
+        """Create the content of a window; an additional window has ``without_stick=True``."""
         super().__init__(surface, scene, lambda: stopwatch(), viewpoint)
         self.quit = False
         """True if this window ended the run. The window then stays open until :attr:`heard`."""
@@ -79,7 +79,7 @@ class Display(SceneWindow):
     # -- a frame
 
     def frame(self) -> bool:
-        """Wait for the next frame and draw it; return False if no state is available yet."""
+        """Wait for the next frame and draw it; return False without a state."""
         due = self._frames.wait(self._poll) - self._offset
         self._said.look()
         self._picture.look()
@@ -107,7 +107,6 @@ class Display(SceneWindow):
         return True
 
     def _wait(self) -> None:
-        """Draw a message which says that the window waits for the first state of the run."""
         self._surface.fill(DARK)
         if self._help_shown():
             draw_help(self._surface, self._controls.movers)
@@ -197,7 +196,6 @@ class Display(SceneWindow):
         self._waits = False
 
     def _help_shown(self) -> bool:
-        """Return True if help is on, or the window controls the stick but has no state yet."""
         flies = bool(self._controls.movers) and self._telling.flies
         return self._help or (flies and self._waits)
 
@@ -218,10 +216,6 @@ class Display(SceneWindow):
         self._tell(shared.REWIND, f"{back:g} s back", back)
 
     def _quit(self) -> None:
-        """End the run if this window has the control authority, else close the window.
-
-        A second call closes the window at once.
-        """
         if self.quit or not self._telling.order(shared.QUIT):
             self.closed = True
             return
@@ -231,5 +225,5 @@ class Display(SceneWindow):
 
     @property
     def heard(self) -> bool:
-        """True if the run has read this window's quit command, or has ended after the command."""
+        """True if the run has received the quit command or has ended."""
         return self.quit and bool(self._said["orders"] >= self._quit_order or self._said["ended"])

@@ -1,4 +1,4 @@
-"""Drawing over a scene (status line, notes, help, seek bar), and the direction of looking."""
+"""Status line, notes, help and seek bar over a scene, and the viewing direction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WINDOW_KEYS: Keys = (
 def draw_strip(
     surface: pygame.Surface, run: Mapping[str, int], rate: float, fps: float, dropped: int
 ) -> None:
-    """Draw the status line. Overruns, a pause and a lost recording have a warning colour."""
+    """Draw the status line. A pause, overruns and a lost recording have a warning colour."""
     overruns = run.get("overruns_compute", 0) + run.get("overruns_wake", 0)
     pace = f"x{rate:g}" if run.get("paced") else "max"
     parts: list[tuple[str, Colour]] = [
@@ -78,7 +78,7 @@ def draw_strip(
 
 
 def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
-    """Draw notes above the status line, the newest note lowest."""
+    """Draw notes above the status line, with the newest note at the bottom."""
     lines = [line for note in notes for line in wrap(note, _NOTE_WIDTH)]
     for k, note in enumerate(lines):
         up = 1.8 + 1.5 * (len(lines) - k)
@@ -90,7 +90,7 @@ def draw_notes(surface: pygame.Surface, notes: Sequence[str]) -> None:
 
 
 def help_rows(movers: Mapping[str, Moved], keys: Keys = WINDOW_KEYS) -> list[tuple[str, str]]:
-    """Return the rows of the help text: the keys, then the device or keys for each stick value."""
+    """Return the rows of the help text: keys, and the control of each stick value."""
     rows = list(keys)
     if movers:
         rows += [("", ""), *((name, _moved_by(moved)) for name, moved in movers.items())]
@@ -111,9 +111,9 @@ def _moved_by(moved: Moved) -> str:
 def draw_help(
     surface: pygame.Surface, movers: Mapping[str, Moved], keys: Keys = WINDOW_KEYS
 ) -> None:
-    """Draw the help text of :func:`help_rows`. If the run has no stick, ``movers`` is empty.
+    """Draw the help text of :func:`help_rows`. In a run without a stick, ``movers`` is empty.
 
-    The help text fits above the status line, in two columns if this allows larger letters.
+    The help text has two columns if the letters can then be larger.
     """
     width, height = surface.get_size()
     rows = tuple(help_rows(movers, keys))
@@ -126,7 +126,6 @@ def draw_help(
 
 
 def _fitted(rows: Keys, columns: int, width: int, height: int) -> tuple[int, int]:
-    """Return the letter size, at most ``_SIZE``, at which the columns fit, and ``columns``."""
     deep = math.ceil(len(rows) / columns) * _LINE + 1.0
     wide = _column(rows) * columns
     return max(_SMALLEST, min(_SIZE, int(height / deep), int(width / wide))), columns
@@ -139,7 +138,6 @@ def _column(rows: Keys) -> int:
 
 @lru_cache(maxsize=4)
 def _help_page(rows: Keys, size: int, columns: int) -> pygame.Surface:
-    """Return an image of the help text, cached because many pictures show the same text."""
     deep = math.ceil(len(rows) / columns)
     wide = _column(rows) * size
     page = pygame.Surface((columns * wide, round((_LINE * deep + 1.0) * size)), pygame.SRCALPHA)
@@ -172,7 +170,7 @@ COMMANDS = (*STEPS, AHEAD)
 
 
 class Look:
-    """The viewing direction of a window: angles to the right and up, rad, initially ``base``."""
+    """The viewing direction of a window as angles to the right and up (rad)."""
 
     def __init__(self, base: tuple[float, float] = (0.0, 0.0)) -> None:
         self._base = base
@@ -187,12 +185,12 @@ class Look:
         self.set(self._wanted[0] - self._base[0] + yaw, self._wanted[1] - self._base[1] + pitch)
 
     def set(self, yaw: float, pitch: float) -> None:
-        """Turn the view right by ``yaw`` and up by ``pitch`` from the initial direction, rad."""
+        """Turn the view to the right by ``yaw`` and up by ``pitch`` (rad)."""
         yaw, pitch = self._base[0] + yaw, self._base[1] + pitch
         self._wanted = yaw, max(-_HIGHEST, min(_HIGHEST, pitch))
 
     def at(self, passed_s: float) -> tuple[float, float]:
-        """Return yaw and pitch [rad] of the picture to draw, ``passed_s`` s after the last call."""
+        """Return the viewing direction (rad) of the next picture."""
         share = 1.0 - math.exp(-max(0.0, passed_s) / _SETTLES_S)
         yaw, pitch = (
             wanted if abs(wanted - drawn) < _CLOSE else drawn + share * (wanted - drawn)
@@ -226,9 +224,9 @@ _NOTE_NS = 4 * NS_PER_S
 
 
 class SceneWindow:
-    """A window that shows a scene: its views, pages, direction of looking, notes and keys.
+    """A window that shows a scene, with views, pages, notes and keys.
 
-    ``clock`` returns the time [ns] by which the duration of notes is measured.
+    ``clock`` returns a time (ns), which determines the duration of notes.
     """
 
     keys: Mapping[int, str] = KEYS
@@ -260,7 +258,7 @@ class SceneWindow:
         """Commands of the window by name, for keys and for presses of the mapping."""
 
     def handle(self, event: Any) -> None:
-        """Process an event of the window: a key, a close request or a new size."""
+        """Process an event of the window, such as a key or a new size."""
         if event.type == pygame.KEYDOWN:
             name = self.keys.get(event.key, "")
             if pygame.key.get_mods() & pygame.KMOD_SHIFT:
@@ -281,7 +279,7 @@ class SceneWindow:
         return [text for until, text in self._notes if until > now]
 
     def save(self, path: Path) -> None:
-        """Save the present picture; raise :class:`pygame.error` or :class:`OSError` on failure."""
+        """Save the present picture; raise ``pygame.error`` or ``OSError`` on failure."""
         pygame.image.save(self._surface, str(path))
 
     def _toggle_help(self) -> None:
@@ -321,7 +319,7 @@ _MARGIN = 16
 
 @dataclass(frozen=True)
 class SeekBar:
-    """A seek bar from ``first`` to ``end``, simulated ns."""
+    """A seek bar from ``first`` to ``end`` (simulated ns)."""
 
     first: int
     end: int
@@ -331,11 +329,11 @@ class SeekBar:
         return pygame.Rect(_MARGIN, height - HEIGHT + 8, max(1, width - 2 * _MARGIN), 6)
 
     def holds(self, size: tuple[int, int], at: tuple[int, int]) -> bool:
-        """Return True if a click at ``at`` is on the bar or a few pixels beside it."""
+        """Return True for a click on the seek bar or close to it."""
         return self.line(size).inflate(2 * _MARGIN, 14).collidepoint(at)
 
     def ns(self, size: tuple[int, int], x: int) -> int:
-        """Return the time at the pixel column ``x`` of the seek bar, limited to the bar's range."""
+        """Return the simulated time at the pixel column ``x`` of the seek bar."""
         line = self.line(size)
         share = min(1.0, max(0.0, (x - line.left) / line.width))
         return self.first + round(share * (self.end - self.first))

@@ -1,4 +1,4 @@
-"""Playback of a recording in a window: forwards or backwards, at any rate, from any time."""
+"""Play a recording in a window, forwards or backwards and at any rate."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def play(
     within: tuple[int, int],
     clock: Clock | None = None,
 ) -> int:
-    """Play until the window is closed, or headless to the end; return the number of frames."""
+    """Play until the end, or until the user closes the window; return the number of frames."""
     idle = WallClock(spin_ns=0) if clock is None else None
     frames = VideoFrames(window.rate, clock or WallClock(), idle)
     about = playback.about

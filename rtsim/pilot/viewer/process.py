@@ -1,7 +1,7 @@
 """The viewer process: ``python -m rtsim.pilot.viewer.process FILE``.
 
-FILE is the memory shared with a run. The process prints ``ready``, or one line with an error. The
-process ends when its standard input closes, which happens when the simulation ends or is killed.
+FILE is the memory that a run shares with its viewers. The process prints ``ready``, or one line
+with an error. The process ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LAST_WORDS = {CLOSED: f"{CLOSED}; Ctrl-C ends the run", UNHEARD: UNHEARD}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show the window until it is closed or the run ends; return the exit status."""
+    """Show the window until its end; return the exit status."""
     with request(SchedulingRequest.window()):  # before SDL starts its threads
         return _show(*_arguments(arguments))
 
@@ -64,7 +64,6 @@ def _show(path: Path, window: Window) -> int:
 
 
 def _say(what: object) -> None:
-    """Print a line for the process that started the viewer, if that process still exists."""
     with suppress(BrokenPipeError):
         print(what, flush=True)
 
@@ -75,10 +74,10 @@ def watch(
     over: threading.Event,
     ready: Callable[[], object] = lambda: None,
 ) -> str:
-    """Open a window and draw frames; return why the window closed.
+    """Open a window and draw frames; return why the window was closed.
 
-    The window also closes when ``over`` is set or the run ends. ``ready`` is called when the window
-    is open. Raises :class:`RtsimError` if the window cannot be opened or the mapping is wrong.
+    The window closes when ``over`` is set or the run ends. ``ready`` is called when the window is
+    open. Raises ``RtsimError`` if the window cannot be opened or the mapping is invalid.
     """
     mapping = _mapping(window.mapping, exchange.schema)
     width, height = map(int, window.size.split("x"))
@@ -105,7 +104,6 @@ def watch(
 def _display(
     exchange: Exchange, window: Window, mapping: DeviceMapping, surface: object, said: RunState
 ) -> Display:
-    """Return the display; raise :class:`SharedError` if the scene's description is malformed."""
     import pygame
 
     from rtsim.pilot.scenes.scene import scene_named
@@ -143,7 +141,7 @@ def _end_reason(display: Display, ended: bool, over: str) -> str:
 
 
 class PictureSaver:
-    """Saves numbered pictures into a folder at intervals of ``every`` seconds."""
+    """Save numbered pictures into a folder, one every ``every`` s."""
 
     def __init__(self, folder: Path | None, every: float) -> None:
         self._folder, self._every = folder, round(every * NS_PER_S)
@@ -153,7 +151,7 @@ class PictureSaver:
             folder.mkdir(parents=True, exist_ok=True)
 
     def look(self, save: Callable[[Path], object]) -> str:
-        """Save a picture if one is due. Return the reason if saving fails, else an empty text.
+        """Save a picture if one is due. Return the reason if saving fails, else "".
 
         The first failure is also printed, because a hidden window cannot show it.
         """

@@ -1,4 +1,4 @@
-"""Read states from the shared records, and write the viewer's stick values and orders."""
+"""Read states from the shared memory, and write stick values and orders to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEAT_NS = NS_PER_S // 10
 
 
 class Picture:
-    """The states of all plants at a wall-clock time, from the newest complete records."""
+    """The states of all plants at one wall-clock time."""
 
     def __init__(self, shared: Exchange) -> None:
         self.latency = Durations()
@@ -45,7 +45,7 @@ class Picture:
         return len(self._pairs) == len(self._readers)
 
     def look(self) -> None:
-        """Read the newest states; call this method directly before drawing."""
+        """Read the newest states; call this method just before drawing."""
         for name, reader in self._readers.items():
             record = reader.read()
             if record is not None:
@@ -55,7 +55,7 @@ class Picture:
                     self._shown = self._applied
 
     def at(self, wall: int, ahead: int) -> dict[str, Shown]:
-        """Return the states at wall-clock time ``wall``, extrapolated by at most ``ahead`` ns."""
+        """Return the states at the time ``wall``, extrapolated by at most ``ahead`` ns."""
         shown = {}
         self._behind = max([0, *(pair.next_wall - wall for pair in self._pairs.values())])
         for name, pair in self._pairs.items():
@@ -66,7 +66,7 @@ class Picture:
         return shown
 
     def drawn(self, now: int) -> None:
-        """Update the latencies for a picture whose drawing ended at ``now``."""
+        """Update the latencies after a picture was drawn at the time ``now``."""
         if self._shown is not None and self._applied > self._shown:
             self._shown = self._applied
             self.latency.add(now - self._initiated)
@@ -74,7 +74,7 @@ class Picture:
 
 
 class RunState:
-    """The state of the run: the fields of :data:`rtsim.pilot.shared.RUN` and the rate."""
+    """The state of a run and its rate."""
 
     def __init__(self, shared: Exchange) -> None:
         self.rate = 0.0
@@ -84,7 +84,7 @@ class RunState:
         self._refused = 0 if before is None else int(before.integers[0])
 
     def refusal(self) -> str:
-        """Return why the run rejected an order since the last call, or an empty text."""
+        """Return why the run rejected an order since the last call, or ""."""
         record = self._answers.read()
         if record is None or int(record.integers[0]) == self._refused:
             return ""
@@ -102,7 +102,7 @@ class RunState:
 
 
 class Telling:
-    """Sends stick positions, commands and statistics if the viewer has control authority."""
+    """Send stick positions, commands and statistics while this viewer controls the run."""
 
     def __init__(self, shared: Exchange, clock: Callable[[], int] = stopwatch) -> None:
         self.flies = False
@@ -114,14 +114,10 @@ class Telling:
 
     @property
     def ordered(self) -> int:
-        """Number of orders that all viewers have sent so far."""
+        """Number of orders from all viewers so far."""
         return self._count
 
     def _hold_authority(self) -> bool:
-        """Take or keep the control authority; return True if this viewer has it.
-
-        The commands of this viewer continue the numbering of the previous viewer's commands.
-        """
         free = self._authority.free_for(self._who)
         if free and not self.flies:
             shared = self._shared
@@ -138,7 +134,7 @@ class Telling:
         return free
 
     def stick(self, values: Vector, initiated: int, completed: int, lost: bool) -> bool:
-        """Write the stick's values on a change or a due keep-alive; return True if written."""
+        """Write changed stick values or a due keep-alive; return True if written."""
         bits = values.tobytes()
         if not self._hold_authority() or (
             bits == self._written and completed - self._written_ns < BEAT_NS
@@ -151,7 +147,7 @@ class Telling:
         return True
 
     def leave(self) -> None:
-        """Release the control authority, so that another viewer can take it at once."""
+        """Let another viewer control the run at once."""
         if self._hold_authority():
             self._stick.integers[-1] = NOBODY
             self._stick.publish()
@@ -159,7 +155,7 @@ class Telling:
         self._shared.look()
 
     def order(self, kind: int, value: float = 0.0) -> bool:
-        """Send a command such as ``PAUSE``; return False if the viewer has no control authority."""
+        """Send a command such as ``PAUSE``; return False if another viewer controls the run."""
         if not self._hold_authority():
             return False
         at = self._count % MOST_ORDERS
@@ -172,7 +168,6 @@ class Telling:
         return True
 
     def figures(self, values: dict[str, int]) -> None:
-        """Write the viewer's figures for the run."""
         if not self.flies:
             return
         figures = {"wall": self._clock(), **values}
@@ -180,5 +175,5 @@ class Telling:
         self._viewer.publish()
 
     def exchange(self) -> None:
-        """Send and receive records, if the run is on another machine."""
+        """Exchange records with a run on another machine."""
         self._shared.look()

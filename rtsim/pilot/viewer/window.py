@@ -1,4 +1,4 @@
-"""Opening of the window. Errors state what is missing and what to do."""
+"""Opening of the window. Error messages state what is missing and what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NoWindow(RtsimError):
 def check_one_pygame() -> None:
     """Raise an error if ``pygame`` and ``pygame-ce`` are both installed.
 
-    The two packages contain files of the same names, so one package overwrites the other.
+    Each of the two packages overwrites files of the other.
     """
     found = [name for name in ("pygame", "pygame-ce") if _installed(name)]
     if len(found) > 1:
@@ -44,7 +44,7 @@ def _installed(name: str) -> bool:
 
 
 def prepare(hidden: bool) -> None:
-    """Set the environment variables that SDL reads; call this function before SDL is loaded."""
+    """Set environment variables for SDL; call this function before SDL is loaded."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     os.environ.setdefault("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1")
     # Scenes draw in memory. Without a GPU, SDL's renderer needs 4 times as long to show the result.
@@ -85,9 +85,9 @@ def open_window(
 
 
 def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
-    """Switch the window between full screen and ``size``, and return its new surface.
+    """Switch the window between full screen and ``size``, and return its surface.
 
-    If SDL refuses the change, the present surface ``surface`` is returned.
+    If SDL refuses the change, the result is ``surface``.
     """
     import pygame
 
@@ -103,10 +103,6 @@ def toggled_full_screen(surface: Any, size: tuple[int, int]) -> Any:
 
 @contextmanager
 def _errors_held_back() -> Iterator[None]:
-    """Hold back what libraries write to standard error; forward it only if the block succeeds.
-
-    If no window opens, the error :class:`NoWindow` explains the cause better than the libraries do.
-    """
     try:
         before = os.dup(2)
     except OSError:  # the process has no standard error

@@ -1,4 +1,1 @@
-"""HTML pages about recordings: charts, drawings, reports and comparisons.
-
-Code that records or reads a run does not import this package.
-"""
+"""HTML pages about recordings: charts, drawings, reports and comparisons."""

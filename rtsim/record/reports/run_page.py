@@ -1,7 +1,7 @@
-"""Self-contained HTML page about one run, without need for a network or other files.
+"""Self-contained HTML page about one run.
 
-The verdict and the views of the scenario come first, assumptions and limits last.  All text from
-the recording is escaped.  Long traces are reduced for display, with a note on the page.
+The page begins with the verdict and the views of the scenario. All text from the recording is
+escaped. Long traces are reduced, which the page states.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _ROW_PX, _FRAME_PX = 26, 64
 def marked(
     events: Sequence[Event], faults: Sequence[Span]
 ) -> tuple[list[float], list[tuple[float, float]]]:
-    """Return the times of events [s] and the spans of faults [s] that every chart marks.
+    """Return the times of events [s] and the durations of faults [s] to mark in all charts.
 
-    Kinds with few events have priority.  Other events are marked only in the timeline.  If there
-    are more than :data:`MOST_LINES` faults, all faults are marked only in the timeline.
+    Kinds with few events have priority. O Only a timeline shows the faults if there are more than
+    ``MOST_LINES``.
     """
     kinds: dict[str, set[float]] = {}
     for event in events:
@@ -61,7 +61,6 @@ def marked(
 
 
 def timeline(events: Sequence[Event], end_ns: int, faults: Sequence[Span] = ()) -> str:
-    """Return a chart of all events over time, with a row for each kind and each fault."""
     events = [e for e in events if not (faults and e.kind in _FAULTS)]
     kinds = list(dict.fromkeys(e.kind for e in events))
     names = sorted({span.fault for span in faults})
@@ -83,7 +82,7 @@ def _bars(row: int, name: str, activations: Sequence[Span]) -> Line:
 
 
 def latencies(recording: Recording) -> str:
-    """Return charts of latency from initiation to arrival [ms], for each topic with a latency."""
+    """Return charts of the latency [ms] of messages, for each topic with a latency."""
     shown = [(t, *_delays(t)) for t in recording.tracks.values() if "arrival" in t.integers]
     shown = [row for row in shown if len(row[1]) and row[3].any()]
     charts = []
@@ -101,7 +100,6 @@ def latencies(recording: Recording) -> str:
 
 
 def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
-    """Return initiation times [s], and compute and total latencies [ms], of arrived messages."""
     initiated, completed, arrival = map(track.integer, ("initiated", "completed", "arrival"))
     there = arrival >= 0
     order = np.argsort(initiated[there], kind="stable")
@@ -114,7 +112,7 @@ def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
 
 
 def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]], counted: str = "frames") -> str:
-    """Return histograms on logarithmic axes; each of ``samples`` is (values [ns], counts)."""
+    """Return histograms with logarithmic axes from (values [ns], counts)."""
     charts = []
     for name, (values, counts) in samples.items():
         edges, heights, below = log_histogram(values, counts)
@@ -127,7 +125,7 @@ def timing_histograms(samples: Mapping[str, tuple[Vector, Vector]], counted: str
 
 
 def log_histogram(values: Vector, counts: Vector) -> tuple[Vector, Vector, int]:
-    """Return the edges (k + 1,) and heights (k,) of a histogram, and the count of values <= 0."""
+    """Return the edges (k + 1,) and heights (k,) of a histogram, and the number of values <= 0."""
     above = values > 0
     below = int(counts[~above].sum())
     if not above.any():
@@ -197,9 +195,9 @@ def write_report(
 ) -> None:
     """Write the page about ``recording`` to ``path``.
 
-    ``say`` is called with progress texts.  Averages of discrete-event components start at ``after``
-    s.  ``first`` contains sections of other packages, which precede the sections about the
-    recording.  Raises :class:`RecordingError` if the file cannot be written.
+    ``say`` is called with progress texts. The averages of discrete-event components begin at
+    ``after`` s. ``first`` contains sections for the start of the page. Raises
+    :class:`RecordingError` if the file cannot be written.
     """
     rendered = render(recording, say, after, first)
     try:
@@ -256,10 +254,9 @@ def _head(recording: Recording) -> str:
 
 
 def verdict(recording: Recording, run: str = "The run") -> str:
-    """Return one HTML line about the end of the run and any problems; requirements do not count.
+    """Return one HTML line about the end of the run and its problems, without requirements.
 
-    The line begins with ``run``. The text is empty if there are no problems and the end of the run
-    is unknown.
+    The line begins with ``run``. The line is empty if no problem is known.
     """
     ending = RunEnding.of(recording)
     wrong = [
@@ -292,7 +289,6 @@ def _stated(recording: Recording) -> str:
 
 
 def _setup(recording: Recording) -> str:
-    """Return the set-up of the run: one collapsed section per component, then the other data."""
     header = dict(recording.header)
     for known in ("tracks", "changeable"):
         header.pop(known, None)
@@ -308,7 +304,6 @@ def _setup(recording: Recording) -> str:
 
 
 def _fold(name: str, part: Mapping[str, Any]) -> str:
-    """Return one component as HTML.  Recordings use the old name ``inlet`` for external inputs."""
     kind = part.get("kind", "")
     shown = {**part, "kind": "external input" if kind == "inlet" else kind}
     return (
@@ -354,7 +349,6 @@ def _more(count: int, what: str) -> str:
 
 
 def _views(recording: Recording, say: Say) -> str:
-    """Return the charts of the views, then collapsed sections with all other signals."""
     shown = shown_views(recording)
     tracks = recording.tracks.values()
     sampled = sum(t.signals.size for t in tracks if t.name.endswith(SAMPLED))
@@ -455,7 +449,6 @@ def _latency_row(track: TrackData) -> tuple[str, ...]:
 
 
 def _message_rows(track: TrackData) -> list[tuple[Any, ...]]:
-    """Return table rows for the first messages of a track: a sort key, then the cells."""
     k = {name: i for i, name in enumerate(track.integers)}
     out = []
     first = replace(track, words=np.asarray(track.words[:MOST_ROWS]))
@@ -501,10 +494,6 @@ def _order(name: str) -> tuple[str, ...]:
 
 
 def _worst(certificate: Mapping[str, Any]) -> str:
-    """Return a table of the worst frames.
-
-    The times of the jobs in a frame are shown only for a paced run (rate not ``max``).
-    """
     try:
         frames = [WorstFrame(**frame) for frame in certificate.get("worst") or ()]
         rows = [

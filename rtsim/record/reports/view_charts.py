@@ -1,4 +1,4 @@
-"""Charts of a recording's views, and of one signal in several runs with the differences."""
+"""Charts of the views in a recording, and of one signal in several runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PER_BUCKET = 3
 
 
 class Shown(NamedTuple):
-    """Visible views of a page, views in a collapsed section, and the number of omitted views."""
+    """Views that are visible on a page, collapsed or omitted."""
 
     first: tuple[View, ...]
     rest: tuple[View, ...]
@@ -36,7 +36,7 @@ class Shown(NamedTuple):
 
 
 def shown_views(recording: Recording) -> Shown:
-    """Return the declared (or else the most useful) views, and then all other views."""
+    """Return the declared views, or the most useful ones, and all other views."""
     data = recording.viewed()
     first = views_of(recording)
     seen = {name for view in first for name in view.signals}
@@ -48,7 +48,7 @@ def shown_views(recording: Recording) -> Shown:
 
 
 class ViewCharts:
-    """Charts of one recording's views; ``columns`` is the number of all lines on the page."""
+    """Charts of the views in one recording."""
 
     def __init__(self, recording: Recording, columns: int) -> None:
         self._recording = recording
@@ -82,7 +82,7 @@ class ViewCharts:
         return [n for view in views for n in view.names() if n not in self._places]
 
     def unit(self, view: View) -> str:
-        """Return the text at the vertical axis, or "" if the title contains the unit."""
+        """Return the text of the vertical axis, or "" if the title contains the unit."""
         if view.unit is not None:
             return view.unit
         found = [self._places[n] for n in view.signals if n in self._places]
@@ -92,19 +92,19 @@ class ViewCharts:
 
     @cached_property
     def start_s(self) -> float:
-        """Time of the first row [s]; above 0 if the run continued from a checkpoint."""
+        """Time of the first row [s]; above 0 in a continued run."""
         firsts = [int(t.ns[0]) for t in self._recording.tracks.values() if len(t)]
         return min(firsts, default=0) / NS_PER_S
 
     def line(self, name: str, label: str, color: int) -> list[Line]:
-        """Return lines of the signal ``name`` with the legend ``label``; ``[]`` without rows."""
+        """Return the lines of a signal; ``[]`` without rows."""
         if self.place(name) is None:
             return []
         found = self._lines(name, self._places[name], first=color)
         return [replace(one, name=label) for one in found]
 
     def place(self, name: str) -> tuple[TrackData, str] | None:
-        """Return the track and the column of the signal ``name``, or None if it has no rows."""
+        """Return the track and the column of a signal, or ``None`` without rows."""
         found = self._places.get(name)
         if found is None or not len(self._recording.tracks[found.track]):
             return None
@@ -137,7 +137,6 @@ class ViewCharts:
         ]  # fmt: skip
 
     def _band(self, view: View, lines: Sequence[Line]) -> list[Line]:
-        """Return two tolerance lines around the last of several lines, or around 0 for one line."""
         if view.band is None or not lines:
             return []
         last = lines[-1]
@@ -149,7 +148,6 @@ class ViewCharts:
         ]
 
     def _published(self, view: View, first: int) -> list[Line]:
-        """Return the published values within the run's time range, as lines made of points."""
         lines, end = [], self._end_ns / NS_PER_S
         for k, one in enumerate(view.published):
             times, values = np.array(one.times), np.array(one.values)
@@ -179,8 +177,6 @@ class ViewCharts:
 
 
 class _Points:
-    """Times and values of one track, in the order in which they take effect."""
-
     def __init__(self, track: TrackData, end_ns: int, buckets: int) -> None:
         self._track, self._end_ns = track, end_ns
         self.stairs = "side" not in track.integers
@@ -199,14 +195,12 @@ class _Points:
         return found
 
     def of(self, column: str) -> tuple[Vector, Vector]:
-        """Return times [s] and values to draw for ``column``; stepped lines reach the run's end."""
         x, y = self._thinning.of(self.all(column))
         if self.stairs and len(x) and self.ns[-1] < self._end_ns:
             return np.r_[x, self._end_ns / NS_PER_S], np.r_[y, y[-1]]
         return x, y
 
     def held(self, column: str, ns: NDArray[np.int64]) -> Vector:
-        """Return the last value of ``column`` at each of the times ``ns`` (k,), or NaN."""
         if ns is self.ns:
             return self.all(column)
         at = np.searchsorted(self.ns, ns, side="right") - 1
@@ -219,7 +213,7 @@ _DIFFERENCE_PX = 140
 
 
 class Values(NamedTuple):
-    """One column of one run: increasing times in ns (n,), and values (n,)."""
+    """One column of a run: times (n,) in ns and values (n,)."""
 
     run: str
     ns: NDArray[np.int64]
@@ -237,10 +231,9 @@ def overlaid(
     tolerance: Tolerance | None = None,
     buckets: int = BUCKETS // 2,
 ) -> list[Chart]:
-    """Return a chart of one column: a line for each of ``runs`` (name, recording) that has it.
+    """Return a chart of a column with one line for each run.
 
-    A second chart shows the differences of the later runs from the first, at common times, with the
-    allowed difference as grey lines.
+    A second chart shows the differences from the first run, and the allowed difference.
     """
     found = [
         (color, _values(name, run.tracks[track], column), run.end_ns)
@@ -282,7 +275,6 @@ def difference_title(title: str, first: str, gaps: Sequence[Line]) -> str:
 
 
 def _values(name: str, track: TrackData, column: str) -> Values:
-    """Return the last value of ``column`` at each time; for messages, at each arrival time."""
     ns = track.integer("arrival") if "arrival" in track.integers else np.asarray(track.ns)
     values = track.column(column)
     order = np.argsort(ns, kind="stable")
@@ -293,7 +285,6 @@ def _values(name: str, track: TrackData, column: str) -> Values:
 
 
 def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
-    """Return times [s] and values, with the last value held until the run ends at ``end_ns``."""
     t, y = one.points
     if not len(t) or one.ns[-1] >= end_ns:
         return t, y
@@ -301,7 +292,6 @@ def _to_end(one: Values, end_ns: int) -> tuple[Vector, Vector]:
 
 
 def _difference(first: Values, other: Values, signal: Signal) -> tuple[Vector, Vector]:
-    """Return common times [s] and differences ``other - first``; angles use the shorter arc."""
     ns, ours, theirs = np.intersect1d(first.ns, other.ns, assume_unique=True, return_indices=True)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = other.values[theirs] - first.values[ours]

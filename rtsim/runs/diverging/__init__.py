@@ -1,4 +1,4 @@
-"""Find the first difference between two runs, and the inputs of the differing component."""
+"""Find the first difference between two runs, and its inputs."""
 
 from rtsim.runs.diverging.finder import Verdict, diverge
 

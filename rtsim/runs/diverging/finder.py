@@ -1,8 +1,8 @@
-"""Find the first difference between two recordings, and the inputs of the differing component.
+"""Find the first difference between two recordings.
 
-The second recording can be a re-run of the first.  The traces are compared first.  Differences that
-the traces do not contain, such as those in memories and random streams, are searched in saved
-states (:mod:`rtsim.runs.diverging.narrowing`).
+The second recording can be a repetition of the first run. The traces are compared first.
+Differences in memories and random streams are found in saved states
+(``rtsim.runs.diverging.narrowing``).
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ def diverge(
     fly: bool = True,
     say: Say | None = None,
 ) -> Verdict:
-    """Find the first difference between ``a`` and ``b``; ``b`` is a re-run of ``a`` by default.
+    """Find the first difference between the recordings ``a`` and ``b``.
 
-    ``scenarios``: the scenarios of ``a`` and ``b``, for recordings whose header names no scenario.
-    ``live``: run external controllers again instead of replaying their recorded answers.
-    ``since_ns``: begin at the nearest checkpoint at or before this time; by default at the start.
-    ``fly=False``: compare only the two recordings, without running the scenarios again.  ``say``:
-    function that is called with a progress text.
+    By default, ``b`` is a repetition of ``a``.
+
+    ``scenarios`` contains the scenarios of ``a`` and ``b``, if the recordings do not name them.
+    With ``live``, external controllers run again instead of replaying their answers. With
+    ``since_ns``, the search begins at the last checkpoint before this time. With ``fly=False``,
+    only the recordings are compared, and no run is repeated. ``say`` is called with a text about
+    the progress.
 
     Raises :class:`RecordingError` for recordings without a trace, or of different scenarios;
     :class:`ScenarioError` and :class:`CheckpointError` for a time without usable checkpoints.
@@ -75,8 +77,6 @@ def diverge(
 
 
 class _Search:
-    """The search for the first difference between two runs, with the results so far."""
-
     def __init__(
         self, a: RecordedRun, b: RecordedRun | None, fly: bool, since_ns: int | None
     ) -> None:
@@ -163,7 +163,6 @@ class _Search:
         return out
 
     def _undecided(self, compared: Recording, endings: tuple[RunEnding, RunEnding]) -> str:
-        """Return the reason why equal rows do not prove equal runs, or an empty text."""
         if self._again:
             run = self._a
             fed = set() if run.live else fed_tracks(compared, run.scenario())
@@ -177,10 +176,6 @@ class _Search:
         return "; ".join(early)
 
     def _both(self) -> tuple[Recording, int]:
-        """Return the second recording, and the time (ns) up to which both runs can be compared.
-
-        If the two runs have different requested ends, the last tag of the shorter run is ignored.
-        """
         a, b = self._a.recording, self._b.recording
         untils = [int(r.header["until"]) for r in (a, b)]
         until = min(_ended(a), _ended(b))
@@ -189,7 +184,6 @@ class _Search:
         return b, until
 
     def _run_again(self) -> tuple[Recording, int]:
-        """Repeat the run in pieces until a row differs; the result is like that of ``_both``."""
         run, recorded, start = self._a, self._a.recording, self._begins[0]
         ns, end = 0 if start is None else start.ns, _ended(recorded)
         pieces = 1 if run.live else min(16, 1 + recorded.trace_rows // _ROWS_AT_ONCE)
@@ -221,7 +215,6 @@ def _also(first: Place, found: list[Place]) -> tuple[Place, ...]:
 
 
 def _ended(recording: Recording) -> int:
-    """Return the last tag (ns) that the recording contains completely."""
     if recording.truncated is None and recording.footer is not None:
         return int(recording.footer.get("ended", recording.end_ns))
     return recording.end_ns
@@ -242,7 +235,7 @@ def _asked_otherwise(a: Recording, b: Recording) -> list[str]:
 
 @dataclass(frozen=True)
 class Verdict(Judged):
-    """The first difference of two runs; ``place`` is ``None`` if there is none."""
+    """The first difference between two runs; ``place`` is ``None`` without a difference."""
 
     a: str
     b: str

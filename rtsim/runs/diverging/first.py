@@ -1,10 +1,8 @@
-"""Find the first place at which two traces differ, by a comparison bit for bit.
+"""Find the first place at which two recordings differ in any bit.
 
-If the content or the completion of a message differs, the difference is reported at the tag at
-which the message was initiated.  If the loss or the arrival of a message differs, the difference is
-reported at the tag at which the message was sent.  Differences within one microstep are sorted in
-the order of computation: plant values before the changes (x-), inserted tags and faults, external
-inputs, changes, due answers, reactions, plant values after the changes (x+).
+A difference in the content of a message is reported at the tag at which the message was initiated.
+A difference in the arrival of a message is reported at the tag at which the message was sent.
+Within one microstep, differences are reported in the order of computation.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ def bits(value: float) -> int:
 
 
 def same(a: Value, b: Value) -> bool:
-    """Return True if two values are equal bit for bit: -0.0 is not 0.0, a NaN equals itself."""
+    """Return True if two values are equal bit for bit; NaN equals NaN, 0.0 is not -0.0."""
     if isinstance(a, float) and isinstance(b, float):
         return bits(a) == bits(b)
     return type(a) is type(b) and a == b
@@ -52,7 +50,7 @@ def in_full(value: Value) -> str:
 
 @dataclass(frozen=True)
 class ValuePair:
-    """One value in both runs, with its name; ``source`` is the signal that supplied the value."""
+    """A value in both runs, with its name and the signal that supplied it."""
 
     name: str
     a: Value
@@ -65,7 +63,7 @@ class ValuePair:
 
     @property
     def apart(self) -> str:
-        """Return the distance of two finite doubles in ulp as text; empty for other values."""
+        """Return the distance between two doubles in units of the last place, as text."""
         a, b = self.a, self.b
         if not (isinstance(a, float) and isinstance(b, float)) or self.equal:
             return ""
@@ -88,13 +86,12 @@ class ValuePair:
 
 
 def _rank(value: float) -> int:
-    """Return the position of a double in the order of all doubles; both zeros have position 0."""
     word = bits(value)
     return -(word & (1 << 63) - 1) if word >> 63 else word
 
 
 def columns(name: str, size: int) -> Sequence[str]:
-    """Return the names of the ``size`` elements of a value, as :class:`Signals` names them."""
+    """Return the names of the elements of a value, as ``Signals`` names them."""
     return [name] if size == 1 else [f"{name}_{i}" for i in range(size)]
 
 
@@ -110,9 +107,9 @@ _MOST = 1000
 def parting(
     a: Mapping[str, Any], b: Mapping[str, Any], ignoring: Sequence[str] = ()
 ) -> list[ValuePair]:
-    """Return every value that differs between two states, by its path; empty if none differs.
+    """Return all values that differ between two states, by their paths.
 
-    ``ignoring``: paths to leave out, with everything below them.
+    ``ignoring`` contains paths to omit.
     """
     known = tuple(ignoring)
 
@@ -133,14 +130,14 @@ def part_of(path: str) -> tuple[str, str]:
 
 
 def drawn(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of the random streams that were used between two states of a run."""
+    """Return the names of the random streams that were used between two states."""
     return [pair.name.removeprefix(_STREAM) for pair in _in_streams(before, after)]
 
 
 def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
-    """Return the index of the first of ``times`` at which two runs differ; ``len(times)`` if none.
+    """Return the index of the first time at which two runs differ, or ``len(times)``.
 
-    The search is a bisection, which assumes that runs stay different once they differ.
+    The bisection assumes that runs stay different after their first difference.
     """
     low, high = 0, len(times)
     while low < high:
@@ -153,7 +150,6 @@ def first_apart(times: Sequence[int], agree: Callable[[int], bool]) -> int:
 
 
 def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePair]:
-    """Yield as texts both seeds if they differ, or else both positions of differing streams."""
     one, other = a["streams"], b["streams"]
     seeds = one["seed"], other["seed"]
     if seeds[0] != seeds[1]:
@@ -166,7 +162,6 @@ def _in_streams(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[ValuePai
 
 
 def _how_far(state: Mapping[str, Any] | None) -> str:
-    """Return as text how many words a stream has drawn; Philox makes four words at a time."""
     if state is None:
         return "absent"
     words = 4 * int(state["state"]["counter"][0]) + int(state["buffer_pos"]) - 4
@@ -178,7 +173,7 @@ def _rest(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def walk(path: str, a: Any, b: Any) -> Iterator[ValuePair]:
-    """Yield all values that differ between two nested data structures, with their paths."""
+    """Yield all different values of two nested data structures, with their paths."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.get("known") is False or b.get("known") is False:
             return  # the memory of a controller whose answers were replayed is not known
@@ -221,7 +216,7 @@ _PLANT, _WAKE, _INPUT, _CHANGED, _DUE, _REACTION, _AFTER = range(7)
 
 @dataclass(frozen=True)
 class Place:
-    """The place at which two runs differ: a component's row at a tag, and its differing columns."""
+    """The place at which two runs differ: component, tag and columns."""
 
     tag: Tag
     what: What
@@ -242,7 +237,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Order:
-    """The order of reactions within a microstep, as the scenario declared it."""
+    """The declared order of reactions within a microstep."""
 
     before: Mapping[str, frozenset[str]]
 
@@ -256,7 +251,7 @@ class Order:
 
 
 def differences(a: Recording, b: Recording) -> list[Place]:
-    """Return the first difference in each track and in the events, the earliest first."""
+    """Return the first difference in each track and in the events, in order of time."""
     order = Order.of(a)
     found = [*_in_events(a, b)]
     for name in sorted(a.tracks.keys() | b.tracks.keys()):
@@ -373,7 +368,6 @@ def _message(name: str, pairs: tuple[ValuePair, ...], there: list[_Row], order: 
 
 
 def _in_words(pair: ValuePair) -> ValuePair:
-    """Return ``pair`` with words for status numbers and for the arrival time of a lost message."""
     if pair.name == "status":
         return ValuePair(pair.name, _STATUS.get(pair.a, pair.a), _STATUS.get(pair.b, pair.b))
     if pair.name == "arrival":
@@ -386,7 +380,7 @@ def _in_words(pair: ValuePair) -> ValuePair:
 
 
 def compared_events(recording: Recording) -> list[Event]:
-    """Return the events that a replay repeats, in a total order."""
+    """Return the events that a replay must repeat, in a defined order."""
     return sorted(
         (
             e
@@ -398,7 +392,6 @@ def compared_events(recording: Recording) -> list[Event]:
 
 
 def _what_it_is(event: Event) -> tuple[Any, ...]:
-    """Return the sort key of an event, which omits texts and values with wall-clock times."""
     text = event.text if event.kind == COMMAND else ""
     values = sorted(event.values.items()) if event.kind == CHANGE else []
     return event.tag, _CHANGED_FIRST.get(event.kind, 9), event.kind, event.source, text, str(values)
@@ -408,7 +401,7 @@ _CHANGED_FIRST = {INSERTED: 0, COMMAND: 1, CHANGE: 2}
 
 
 def in_words(event: Event) -> str:
-    """Return an event as one line, with the values that it set."""
+    """Return an event as one line of text."""
     values = ", ".join(f"{name} = {value!r}" for name, value in event.values.items())
     text = event.text if event.kind == COMMAND or not values else values
     return f"{event.kind} {event.source}" + (f": {text}" if text else "")
@@ -437,11 +430,9 @@ def _in_events(a: Recording, b: Recording) -> Iterator[Place]:
 
 
 def failure(a: Recording, b: Recording) -> Place | None:
-    """Return the place at which the errors of two runs with equal rows differ, or ``None``.
+    """Return the place at which the errors of two runs differ, or ``None``.
 
-    The returned place has the first recorded time after the earlier of the two errors, or else the
-    tag of that error. Overruns of the wall clock and missing devices or files do not count as
-    errors.
+    Overruns and missing devices or files do not count as errors.
     """
     ends = [died_of(recording) for recording in (a, b)]
     if in_words_of_end(ends[0]) == in_words_of_end(ends[1]):

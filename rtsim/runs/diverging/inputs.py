@@ -1,4 +1,4 @@
-"""Find, in both recordings, the inputs of the first computation whose results differ."""
+"""Find the inputs of the first computation whose results differ in two recordings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Named = dict[str, tuple[Value, str]]
 
 
 class Teller:
-    """Looks up, in one of the two runs, the inputs of a component."""
+    """Find the inputs of components in one of the two runs."""
 
     def __init__(self, recording: Recording, before: Mapping[str, Any] | None = None) -> None:
         self.recording = recording
@@ -43,7 +43,7 @@ class Teller:
         return found
 
     def wires(self, name: str, tag: Tag) -> Named:
-        """Return the input values of a component at ``tag``, before the reactions at this tag."""
+        """Return the input values of a component at ``tag``, before the reactions."""
         part = self.part(name)
         out: Named = {}
         for sink, source in sorted((part.get("sources") or part.get("inputs") or {}).items()):
@@ -96,10 +96,6 @@ class Teller:
         return self.recording.tracks.get(name)
 
     def _row(self, name: str, tag: Tag, after: bool) -> int | None:
-        """Return the number of a track's last row up to ``tag``, or ``None``.
-
-        If ``after`` is False, rows that contain results of the microstep of ``tag`` are ignored.
-        """
         track = self._track(name)
         if track is None:
             return None
@@ -138,7 +134,7 @@ class Teller:
         return [(n, float(v)) for n, v in zip(names, found, strict=True)]
 
     def row_before(self, plant: str, tag: Tag) -> tuple[Tag | None, Named]:
-        """Return a plant's last recorded row before ``tag``: tag, states, inputs and outputs."""
+        """Return the last recorded row of a plant before ``tag``."""
         track = self._track(plant)
         if track is None:
             return None, {}
@@ -148,7 +144,7 @@ class Teller:
         return track.tag(int(rows[-1])), self._all_of(track, plant, int(rows[-1]))
 
     def row_at(self, plant: str, tag: Tag, known: frozenset[str]) -> Named:
-        """Return the values of a plant (x-) at ``tag``, except for the columns in ``known``."""
+        """Return a plant's values before the changes at ``tag``, except those in ``known``."""
         track, row = self._track(plant), self._row(plant, tag, False)
         if track is None or row is None:
             return {}
@@ -203,7 +199,7 @@ class Teller:
         return out
 
     def happened(self, tag: Tag) -> list[str]:
-        """Return commands, changes, faults and controller failures at the instant of ``tag``."""
+        """Return commands, changes, faults and controller failures at the time of ``tag``."""
         return [
             in_words(event) for event in compared_events(self.recording) if event.tag.ns == tag.ns
         ]
@@ -211,7 +207,7 @@ class Teller:
 
 @dataclass(frozen=True)
 class Feeding:
-    """The inputs, at the tag ``at``, of the component in which two runs first differ."""
+    """The inputs of the component in which two runs first differ."""
 
     at: Tag
     how: str
@@ -231,7 +227,7 @@ class Feeding:
 
 
 def fed(place: Place, a: Teller, b: Teller) -> Feeding:
-    """Return the inputs of the computation at ``place`` in the two runs."""
+    """Return the inputs of the computation at ``place`` in both runs."""
     at, how = place.tag, ""
     named: list[Named] = []
     for teller in (a, b):

@@ -1,8 +1,8 @@
-"""Find the first tag at which unrecorded states differ: memories, streams, messages in transit.
+"""Find the first tag at which states without a track differ, such as memories and random streams.
 
-Saved states contain these data. Bisection finds the last pair of saved states that agrees. Both
-runs are then repeated from this pair, and their states are saved at shorter intervals. The search
-ends when no tag lies between the last agreeing pair and the first differing pair.
+Saved states contain these data. A bisection finds the last pair of equal saved states. Both runs
+are then repeated from these states, and saved at shorter intervals. The search ends when no tag
+remains between the last equal and the first different states.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class KeptCheckpoints:
-    """Checkpoints of a run in memory, by their time in ns."""
+    """Checkpoints in memory, by their time in ns."""
 
     by_ns: dict[int, Checkpoint] = field(default_factory=dict)
     most: int | None = None
@@ -51,7 +51,7 @@ class KeptCheckpoints:
 
 
 class CheckpointsAt(CheckpointSchedule):
-    """Saves checkpoints at the times ``at`` (ns); one of them may be the start of the run."""
+    """Save checkpoints at the times ``at`` (ns)."""
 
     def __init__(self, keeper: KeptCheckpoints, at: Sequence[int]) -> None:
         super().__init__(keeper, at=[f"{ns}/{NS_PER_S}" for ns in at if ns > 0])
@@ -68,7 +68,7 @@ class CheckpointsAt(CheckpointSchedule):
 
 @dataclass(frozen=True)
 class RepeatedRun:
-    """The result of repeating a run: its recording, and the saved states."""
+    """A recording of a repeated run, and its saved states."""
 
     recording: Recording
     kept: dict[int, Checkpoint]
@@ -76,9 +76,9 @@ class RepeatedRun:
 
 
 class RecordedRun:
-    """A recorded run that can be repeated with its recorded external inputs.
+    """A recorded run that can be repeated with its recorded inputs.
 
-    With ``live``, external controllers run again, in lockstep, instead of replaying their answers.
+    With ``live``, external controllers run again instead of replaying their answers.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class RecordedRun:
         self._files: dict[int, Path] | None = None
 
     def scenario(self) -> Scenario:
-        """Return the scenario; raises :class:`RecordingError` if the recording names none."""
+        """Return the scenario; raise ``RecordingError`` if the recording does not name it."""
         if self._scenario is not None:
             return self._scenario
         try:
@@ -107,7 +107,7 @@ class RecordedRun:
             raise
 
     def check_savable(self) -> None:
-        """Raise :class:`CheckpointError` if the state of a component cannot be saved."""
+        """Raise ``CheckpointError`` if a component's state cannot be saved."""
         with self._built() as system:
             check_savable(system)
 
@@ -135,8 +135,8 @@ class RecordedRun:
         """Repeat the run from ``start`` to the first tag at or after ``stop_ns``.
 
         States are saved at the times ``at`` (ns).  Progress messages begin with the text ``what``.
-        If the repeated run ends in an error of the simulation, the returned recording ends with
-        this error.  Raises any error that prevents the repetition.
+        If the repeated run fails, the result ends with the error. Raises any error that prevents
+        the repetition.
         """
         kept = KeptCheckpoints()
         if start is not None and start.ns == 0:
@@ -187,7 +187,7 @@ class RecordedRun:
     # -- checkpoints next to the recording ---------------------------------------------------------
 
     def checkpoints(self) -> list[int]:
-        """Return the times (ns) of the checkpoint files next to the recording, in order."""
+        """Return the times (ns) of the checkpoint files beside the recording."""
         if self._files is None:
             self._files = {}
             path = Path(self.recording.source)
@@ -233,7 +233,7 @@ class Beneath:
 
 @dataclass(frozen=True)
 class Around:
-    """States of both runs before a difference, and random streams used until the difference."""
+    """States of both runs before a difference, and the random streams used since then."""
 
     before: tuple[Mapping[str, Any], Mapping[str, Any]]
     drawn: tuple[list[str], list[str]]
@@ -242,7 +242,7 @@ class Around:
 class Narrowing:
     """Search for the first difference between the states of two runs.
 
-    If the second run is a re-run of the first, ``kept`` maps times (ns) to its states.
+    ``kept`` contains saved states of a repeated run by time (ns).
     """
 
     def __init__(
@@ -255,9 +255,10 @@ class Narrowing:
         self.notes: list[str] = []
 
     def look(self, visible: Place | None, until: int) -> Beneath:
-        """Return the first difference in saved states, before ``visible`` or up to ``until`` ns.
+        """Return the first difference in saved states, or ``None``.
 
-        ``visible`` is the first difference in the recordings; if it is ``None``, ``until`` counts.
+        The search ends before the difference ``visible`` in the recordings or, without it, at
+        ``until`` ns.
         """
         try:
             begun = self._at_the_start()
@@ -286,7 +287,6 @@ class Narrowing:
         return found
 
     def _at_the_start(self) -> Place | None:
-        """Return the difference between the initial states, except for differences in settings."""
         if self._kept is not None or self._begins[0] is not None:
             return None
         a, b = (run.at_start() for run in self._runs)
@@ -306,7 +306,6 @@ class Narrowing:
     # -- what was saved ----------------------------------------------------------------------------
 
     def _among_saved(self, end: int) -> tuple[Both, tuple[int, list[ValuePair]] | None]:
-        """Return the last agreeing and the first differing pair of saved states before ``end``."""
         begin = 0 if self._begins[0] is None else self._begins[0].ns
         times = [ns for ns in self._in_common() if begin < ns < end]
         usable: dict[int, tuple[Checkpoint, Checkpoint]] = {}
@@ -341,7 +340,6 @@ class Narrowing:
     # -- repeating the runs ------------------------------------------------------------------------
 
     def _narrowed(self, good: Both, end: int) -> Beneath:
-        """Repeat both runs from states ``good``; find the first differing tag up to ``end`` ns."""
         lows, place = good, None
         while True:
             low = -1 if lows[0] is None else lows[0].ns
@@ -368,7 +366,6 @@ class Narrowing:
         return lambda ns: not self._parting(a[ns], b[ns])
 
     def _memory(self, tag: Tag, pairs: Iterable[ValuePair]) -> Place:
-        """Return the place at which two states differ, with the names of the differing columns."""
         ranked = sorted(pairs, key=lambda pair: _KINDS.get(part_of(pair.name)[0], 9))
         kind, name = part_of(ranked[0].name)
         recording = self._runs[0].recording
@@ -381,11 +378,11 @@ class Narrowing:
     # -- around a place ----------------------------------------------------------------------------
 
     def around(self, good: Both, before: Tag | None, tag: Tag) -> Around | None:
-        """Return the states at the tag ``before``, and the random streams used up to ``tag``.
+        """Return the states at the tag ``before``, and the random streams used until ``tag``.
 
-        If ``before`` is ``None`` or at the time of ``tag``, the states are those at the start.  The
-        runs are repeated from the checkpoints ``good``.  If the second run is a re-run of the first
-        run, only the first run is repeated.  Returns ``None`` if the states are not known.
+        If ``before`` is ``None`` or at the time of ``tag``, the states are those at the start. The
+        runs are repeated from the checkpoints ``good``. The result is ``None`` if the states are
+        unknown.
         """
         ns = -1 if before is None or before.ns >= tag.ns else before.ns
         runs = list(zip(self._runs, good, strict=True))
@@ -414,7 +411,6 @@ def _at(
 
 
 def _named(path: str, recording: Recording) -> str:
-    """Return the name of the plant's column at ``path``, or ``path`` if there is no such column."""
     found = re.fullmatch(r"plants\.(.+)\.values\[(\d+)\]", path)
     track = None if found is None else recording.tracks.get(found[1])
     if found is None or track is None or int(found[2]) >= len(track.signals.columns):

@@ -1,6 +1,6 @@
-"""All designs of a study, and their registry.
+"""The designs of a study, by name.
 
-Other packages can add designs through the entry point ``rtsim.designs`` (docs/studies.md).
+Other packages add designs through the entry point ``rtsim.designs`` (docs/studies.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The base class of designs, which define the factors of each run and estimates for all runs."""
+"""The base class of designs, which give the factors of each run their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rtsim.studies.factors import Copula, Pairs, Spread, Values, spread
 
 @dataclass(frozen=True)
 class Rate:
-    """Share of runs, ``passed / count``, with its confidence interval from ``low`` to ``high``."""
+    """Fraction of runs that pass, with its confidence interval from ``low`` to ``high``."""
 
     passed: int
     count: int
@@ -36,7 +36,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Share:
-    """Estimated share of all possible runs that meet a requirement, with confidence interval."""
+    """Estimated fraction of all possible runs that meet a requirement."""
 
     share: float
     low: float
@@ -45,9 +45,9 @@ class Share:
 
 
 def rate(passed: int, count: int, level: float = LEVEL) -> Rate:
-    """Return the share of ``passed`` among ``count`` runs, with its Clopper-Pearson interval.
+    """Return a fraction with its Clopper-Pearson confidence interval.
 
-    The interval covers the true share with a probability of at least ``level`` (Clopper and
+    The interval contains the true fraction with a probability of at least ``level`` (Clopper and
     Pearson, Biometrika 26 (1934) 404). Impossible counts raise :class:`ScenarioError`.
     """
     if not (0 <= passed <= count and count > 0):
@@ -74,7 +74,7 @@ PairIndices = dict[tuple[str, str], dict[str, float]]
 
 @dataclass(frozen=True)
 class Space:
-    """The factors of a study, their correlations and the seed of the study."""
+    """The factors of a study, with their correlations and the seed."""
 
     seed: int
     factors: Mapping[str, Spread]
@@ -82,7 +82,7 @@ class Space:
 
     @classmethod
     def of(cls, factors: Mapping[str, object], seed: int, correlation: Pairs) -> Space:
-        """Create the space from the factors and the correlations that a study declares.
+        """Return the space for the declared factors and correlations.
 
         Invalid factors or correlations raise :class:`ScenarioError`.
         """
@@ -96,13 +96,13 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the factors in alphabetical order, independent of the order of declaration."""
+        """Names of the factors in alphabetical order."""
         return tuple(sorted(self.factors))
 
     def values(self, unit: list[Vector]) -> dict[str, Values]:
-        """Convert numbers in (0, 1) to values of the factors.
+        """Convert numbers between 0 and 1 to values of the factors.
 
-        The list ``unit`` contains one array (n,) of numbers for each entry of ``names``.
+        ``unit`` contains an array (n,) of numbers for each factor.
         """
         mapped = self.copula.apply(self.names, unit)
         return {
@@ -110,14 +110,14 @@ class Space:
         }
 
     def without(self, *names: str) -> Space:
-        """Return a copy of the space without the given factors."""
+        """Return a copy without the given factors."""
         rest = {name: one for name, one in self.factors.items() if name not in names}
         return Space(self.seed, rest, self.copula)
 
 
 @dataclass(frozen=True)
 class Points:
-    """Factors of consecutive runs, with one array (n,) per factor."""
+    """Values of the factors in consecutive runs, one array (n,) for each factor."""
 
     values: Mapping[str, Values]
     draws: Integers
@@ -127,7 +127,7 @@ class Points:
 
 
 class Design(ABC):
-    """Abstract base class of rules that give each run the values of its factors.
+    """Base class of designs, which give the factors of each run their values.
 
     To add a design, write a dataclass whose fields are JSON data, with a ``name`` and the methods
     :meth:`count` and :meth:`points`, and register it (docs/studies.md).
@@ -149,20 +149,19 @@ class Design(ABC):
 
     @abstractmethod
     def points(self, space: Space, first: int, count: int) -> Points:
-        """Return the factors of ``count`` consecutive runs, starting with run ``first``.
+        """Return the factors of ``count`` consecutive runs, beginning with run ``first``.
 
-        The factors of a run must depend only on ``space`` and the number of the run, not on
-        ``first`` or ``count``.
+        The factors of a run may depend only on ``space`` and the number of the run.
         """
 
     def samples(
         self, factors: Mapping[str, object], *, seed: int = 0, correlation: Pairs | None = None
     ) -> list[dict[str, Any]]:
-        """Return the factors of all runs, one dict per run, without running a study.
+        """Return the factors of all runs without running a study, one dict for each run.
 
-        ``factors`` and ``correlation`` are the same as in :class:`rtsim.studies.Study`. A study
-        with the same arguments has the same values. :class:`ScenarioError` is raised for factors
-        that the design cannot use, and for a design whose runs depend on earlier results.
+        ``factors`` and ``correlation`` are those of ``rtsim.studies.Study``. Raises
+        ``ScenarioError`` for unsuitable factors, and for a design that depends on the results of
+        runs.
 
         Example:
             for values in LatinHypercube(100).samples({"mass": (1, 2)}):
@@ -181,7 +180,7 @@ class Design(ABC):
         return [{name: values[k] for name, values in plain.items()} for k in range(count)]
 
     def check(self, space: Space) -> None:
-        """Raise :class:`ScenarioError` if the design cannot be used with these factors."""
+        """Raise ``ScenarioError`` if the design is not suitable for these factors."""
         if not self.random and space.copula.pairs:
             raise ScenarioError(
                 f"the design {self.name} varies factors independently, so they cannot be "
@@ -189,17 +188,16 @@ class Design(ABC):
             )
 
     def check_names(self, results: Collection[str], requirements: Collection[str]) -> None:  # noqa: ARG002
-        """Raise :class:`UnknownName` if the design refers to a name that the study does not have.
+        """Raise ``UnknownName`` if the design refers to an unknown result or requirement.
 
-        ``results`` and ``requirements`` contain the names of the study's results and requirements.
+        ``results`` and ``requirements`` contain the known names.
         """
         return
 
     def check_looks(self, looks: Sequence[int]) -> None:  # noqa: ARG002
-        """Raise :class:`ScenarioError` if the design cannot stop early at the run counts ``looks``.
+        """Raise ``ScenarioError`` if the design cannot stop early after ``looks`` runs.
 
-        A design can stop early if its first runs are a sample of all runs, and if their means have
-        confidence intervals.
+        A design can stop early if its first runs are a random sample of all runs.
         """
         raise ScenarioError(
             f"the design {self.name} cannot stop early, because its runs belong together; use "
@@ -207,22 +205,22 @@ class Design(ABC):
         )
 
     def example(self, space: Space) -> Points:
-        """Return one typical run, whose columns have the same types as those of all runs."""
+        """Return a typical run, whose values have the types of all runs."""
         return self.points(space, 0, 1)
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
-        """Estimate the mean of a result over the given runs, with the weights of the design.
+        """Estimate the mean of a result, with the weights of the design.
 
-        ``values`` (n,) contains the result of each run, and ``columns`` the columns of these runs,
-        each (n,). With too few runs, the estimate is ``None``.
+        ``values`` (n,) contains the results of n runs, and ``columns`` all columns of these runs.
+        The estimate is ``None`` if there are too few runs.
         """
         return interval(values, level) if len(values) > 1 else None
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Estimate the share of runs that meet a requirement, with the weights of the design.
+        """Estimate the fraction of runs that meet a requirement, with the weights of the design.
 
-        ``met`` (n,) is true for these runs. ``columns`` contains the columns of all given runs,
-        each (n,). With too few runs, the estimate is ``None``.
+        ``met`` (n,) is true for these runs. ``columns`` contains all columns of the runs, each
+        (n,). The estimate is ``None`` if there are too few runs.
         """
         if not len(met):
             return None
@@ -230,38 +228,38 @@ class Design(ABC):
         return Share(exact.share, exact.low, exact.high, exact.level)
 
     def weights(self, columns: Columns) -> Vector | None:  # noqa: ARG002
-        """Return the weights (n,) of the given runs, with the sum 1, or ``None`` for equal weights.
+        """Return the weights (n,) of runs, with the sum 1, or ``None`` for equal weights.
 
-        ``columns`` contains the columns of these runs, each (n,).
+        ``columns`` contains all columns of the runs, each (n,).
         """
         return None
 
     def series(self, columns: Columns) -> dict[str, Marks]:
-        """Return, for each series of a plot, its text in the legend and a mask (n,) of its runs.
+        """Return the series of a plot: for each series, its name and a mask (n,) of its runs.
 
-        ``columns`` contains the columns of all runs, each (n,).
+        ``columns`` contains all columns of the runs, each (n,).
         """
         return {"": np.ones(len(columns["run"]), np.bool_)}
 
     def order(self, columns: Columns) -> Integers:
-        """Return the order (n,) in which runs are added to show how estimates converge.
+        """Return the order (n,) of runs in a plot of the convergence.
 
-        ``columns`` contains the columns of the added runs, each (n,), sorted by run number.
+        ``columns`` contains all columns of the runs, sorted by run number.
         """
         return np.arange(len(columns["run"]))
 
     def sensitivity(self, space: Space, values: Vector, level: float = LEVEL) -> Indices:  # noqa: ARG002
-        """Return sensitivity indices of each factor from results ``values`` (runs,).
+        """Return sensitivity indices of the factors from the results ``values`` (runs,).
 
-        ``values`` is NaN for a run without a result. :class:`ScenarioError` is raised if the design
-        has no indices, or if too few runs have a result.
+        ``values`` contains NaN for a run without a result. Raises ``ScenarioError`` for a design
+        without indices, and for too few results.
         """
         raise ScenarioError(f"the design {self.name} gives no sensitivity indices")
 
     def interactions(self, space: Space, values: Vector, level: float = LEVEL) -> PairIndices:  # noqa: ARG002
-        """Return second-order indices of pairs of factors; empty if the design has none.
+        """Return second-order indices of pairs of factors; empty for most designs.
 
-        The arguments are the same as in :meth:`sensitivity`.
+        The arguments are those of ``sensitivity``.
         """
         return {}
 
@@ -271,7 +269,7 @@ class Design(ABC):
         return cls.sensitivity is not Design.sensitivity
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:  # noqa: ARG002
-        """Return further entries for the summary of a study.
+        """Return additional entries for the summary of a study.
 
         ``columns`` contains all rows so far.
         """
@@ -284,16 +282,16 @@ class Design(ABC):
         values: Vector,  # noqa: ARG002
         level: float = LEVEL,  # noqa: ARG002
     ) -> list[dict[str, Any]]:
-        """Return the mean of one result for each alternative; empty for other designs.
+        """Return the mean of a result for each alternative; empty for most designs.
 
-        ``columns`` contains the columns of the completed runs, each (n,). ``values`` (n,) contains
-        the results of the completed runs.
+        ``columns`` contains all columns of the completed runs, each (n,). ``values`` (n,) contains
+        the results of these runs.
         """
         return []
 
     @classmethod
     def named(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Convert the named values in a text such as ``grid:levels=5`` to constructor arguments."""
+        """Convert named values in a text such as ``grid:levels=5`` to arguments of the design."""
         return given
 
     def to_plain(self) -> dict[str, Any]:
@@ -306,7 +304,7 @@ class Design(ABC):
 
 
 class UnitDesign(Design):
-    """Design that produces numbers in (0, 1), to which the distributions are then applied."""
+    """Design that chooses numbers between 0 and 1 for the distributions of the factors."""
 
     @abstractmethod
     def unit(self, space: Space, first: int, count: int) -> list[Vector]:
@@ -318,7 +316,7 @@ class UnitDesign(Design):
 
 
 def positive(design: Design, **values: object) -> None:
-    """Raise :class:`ScenarioError` unless each value is a whole number >= 1."""
+    """Raise ``ScenarioError`` for a value that is no positive whole number."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ScenarioError(
@@ -327,5 +325,5 @@ def positive(design: Design, **values: object) -> None:
 
 
 def inside(unit: Vector) -> Vector:
-    """Move numbers away from 0 and 1, where the inverse of a distribution may be infinite."""
+    """Move numbers away from 0 and 1, where a factor could be infinite."""
     return np.clip(unit, 2.0**-53, 1.0 - 2.0**-53)

@@ -1,4 +1,4 @@
-"""Designs with fixed points: a full grid, one factor at a time, and a table of the user."""
+"""Designs with fixed points: a grid, one factor at a time, and a table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rtsim.studies.texts import Value, value_of
 
 @dataclass(frozen=True)
 class Grid(Design):
-    """Every combination of the levels of the factors.
+    """All combinations of the levels of the factors.
 
-    A factor with a list has the values of the list as levels. A range has ``levels`` values from
-    low to high. A distribution has ``levels`` quantiles from 0.05 to 0.95. The factor that is last
-    in alphabetical order changes fastest.
+    The levels of a factor with a list are the values of the list. A factor with a range has
+    ``levels`` levels from low to high. A distribution has ``levels`` quantiles from 0.05 to 0.95.
+    The last factor in alphabetical order changes fastest.
     """
 
     name: ClassVar[str] = "grid"
@@ -49,10 +49,9 @@ class Grid(Design):
 
 @dataclass(frozen=True)
 class OneAtATime(Design):
-    """Runs that change one factor at a time, starting from the middle values in run 0.
+    """Runs that each change one factor; run 0 has the middle values of all factors.
 
-    The column ``factor`` contains the name of the factor that the run changes; it is empty in run
-    0.
+    The column ``factor`` contains the name of the changed factor.
     """
 
     name: ClassVar[str] = "one_at_a_time"
@@ -93,7 +92,7 @@ class OneAtATime(Design):
 
 @dataclass(frozen=True)
 class Table(Design):
-    """Factors from a table whose row k belongs to run k, and whose columns are named after factors.
+    """Factors from a table with one row for each run and one column for each factor.
 
     The table can have several forms::
 
@@ -162,12 +161,6 @@ def _read(path: Path) -> dict[str, list[Value]]:
 
 
 def _check_numbers(path: Path, name: str, column: list[Value]) -> None:
-    """Raise :class:`ScenarioError` if a column of numbers contains a text that is not a number.
-
-    The name of a column of numbers contains a dot, such as ``plant.x``. If one value is not a
-    number, pyarrow reads the whole column as text. Columns for arguments of the scenario's function
-    have no dot in their names, and may contain texts.
-    """
     for row, value in enumerate(column, 1) if "." in name else ():
         if isinstance(value, str) and not isinstance(value_of(value), int | float):
             raise ScenarioError(

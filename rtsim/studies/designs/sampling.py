@@ -1,4 +1,4 @@
-"""Random designs: Monte Carlo and related designs, strata, and common random numbers."""
+"""Random designs: Monte Carlo, Latin hypercubes, strata and common random numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rtsim.studies.factors import Choice, Values, seed_of, uniforms
 
 
 def scipy_generator(seed: int) -> Any:
-    """Return the keyword argument that passes a generator to SciPy; ``rng`` since SciPy 1.15."""
+    """Return the keyword argument for SciPy's random generator, ``rng`` since SciPy 1.15."""
     import scipy
 
     version = tuple(int(part) for part in scipy.__version__.split(".")[:2])
@@ -38,7 +38,6 @@ def scipy_generator(seed: int) -> Any:
 
 
 def _pair_means(pairs: Vector, values: Vector) -> Vector:
-    """Return the mean value of each pair of runs in which both runs have a value, shape (m,)."""
     names, which, count = np.unique(pairs, return_inverse=True, return_counts=True)
     sums = np.bincount(which, weights=values, minlength=len(names))
     out: Vector = sums[count == 2] / 2.0
@@ -47,7 +46,7 @@ def _pair_means(pairs: Vector, values: Vector) -> Vector:
 
 @dataclass(frozen=True)
 class MonteCarlo(UnitDesign):
-    """Independent random values of all factors in each run."""
+    """Independent random values of all factors."""
 
     name: ClassVar[str] = "monte_carlo"
 
@@ -82,10 +81,10 @@ class Replications(MonteCarlo):
 
 @dataclass(frozen=True)
 class Antithetic(MonteCarlo):
-    """Pairs of runs with opposite random numbers: u in the first run, 1 - u in the second.
+    """Pairs of runs with opposite random numbers: u in the first run, and 1 - u in the second.
 
-    Opposite random numbers reduce the variance of a mean if the result is monotonic in the factors.
-    The number of ``runs`` must be even.
+    If a result is monotonic in the factors, its mean then has a smaller variance. The number of
+    ``runs`` must be even.
     """
 
     name: ClassVar[str] = "antithetic"
@@ -119,11 +118,10 @@ class Antithetic(MonteCarlo):
         return super().mean(columns, _pair_means(columns["pair"], values), level)
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
-        """Estimate the share of runs that meet a requirement.
+        """Estimate the fraction of runs that meet a requirement.
 
-        The confidence interval is computed as for half as many independent runs. In the worst case,
-        both runs of each pair meet the requirement, or both miss it. The second run of a pair then
-        adds no information.
+        The confidence interval is that of half as many independent runs. In the worst case, both
+        runs of each pair have the same verdict, so that the second run adds no information.
         """
         count, passed = len(met), int(met.sum())
         if count < 2:
@@ -135,10 +133,10 @@ class Antithetic(MonteCarlo):
 
 @dataclass(frozen=True)
 class LatinHypercube(UnitDesign):
-    """Latin hypercube samples of ``size`` runs each; by default, one sample of all runs.
+    """Latin hypercube samples of ``size`` runs each, by default one sample of all runs.
 
-    In each sample, the range of each factor is divided into ``size`` intervals of equal
-    probability, and each interval contains exactly one run.
+    In each sample, ``size`` intervals of equal probability divide the range of a factor, and each
+    interval contains one run.
     """
 
     name: ClassVar[str] = "latin_hypercube"
@@ -172,7 +170,7 @@ class LatinHypercube(UnitDesign):
 class SobolSequence(UnitDesign):
     """Scrambled Sobol sequence, which fills the space more evenly than random numbers.
 
-    ``runs`` must be a power of two, because only a sequence of this length is balanced.
+    The number of runs must be a power of two.
     """
 
     name: ClassVar[str] = "sobol_sequence"
@@ -208,12 +206,11 @@ class SobolSequence(UnitDesign):
 
 @dataclass(frozen=True)
 class Strata(UnitDesign):
-    """Stratified sampling: the quantiles in ``at`` divide the values of ``factor`` into strata.
+    """Stratified sampling: the quantiles in ``at`` divide the range of ``factor`` into strata.
 
     ``Strata("gust", at=(0.9, 0.99), runs=(100, 100, 200))`` makes 100 runs below the quantile 0.9
-    of the factor, 100 runs between the quantiles 0.9 and 0.99, and 200 runs above. The column
-    ``stratum`` contains the number of the stratum, and ``weight`` the share of the population that
-    the run represents.
+    of the factor, 100 runs between the quantiles 0.9 and 0.99, and 200 runs above. The columns of a
+    run include the number ``stratum`` and the ``weight`` of the run in the population.
     """
 
     name: ClassVar[str] = "strata"
@@ -243,7 +240,7 @@ class Strata(UnitDesign):
 
     @property
     def shares(self) -> list[float]:
-        """The share of the population in each stratum."""
+        """Fraction of the population in each stratum."""
         return [b - a for a, b in pairwise(self._edges)]
 
     def check(self, space: Space) -> None:
@@ -275,7 +272,7 @@ class Strata(UnitDesign):
         return each[strata] / each[strata].sum() if len(strata) else None
 
     def order(self, columns: Columns) -> Integers:
-        """Return an order in which all strata fill up at the same rate."""
+        """Return an order of the runs in which all strata grow equally."""
         strata = np.asarray(columns["stratum"])
         part = np.zeros(len(strata))
         for k in range(len(self.runs)):
@@ -318,12 +315,10 @@ class Strata(UnitDesign):
 
 @dataclass(frozen=True)
 class CommonRandomNumbers(Design):
-    """Comparison of alternatives: each run of ``base`` is repeated for each alternative.
+    """Compare alternatives: each run of the design ``base`` is repeated for each alternative.
 
-    ``alternatives`` is the name of a factor with a list of values, such as two gains or two
-    controllers. Runs with the same number in the column ``replication`` have the same seed and the
-    same values of all other factors, so that differences between alternatives have a small
-    variance.
+    ``alternatives`` is the name of a factor with a list of values, such as two controllers. Runs of
+    one ``replication`` have the same seed and the same values of all other factors.
     """
 
     name: ClassVar[str] = "common_random_numbers"
@@ -414,9 +409,9 @@ class CommonRandomNumbers(Design):
     def compared(
         self, space: Space, columns: Columns, values: Vector, level: float = LEVEL
     ) -> list[dict[str, Any]]:
-        """Return the mean for each alternative, and its difference from the first alternative.
+        """Return the mean for each alternative, and its difference from the first one.
 
-        The difference is computed only from replications with a finite result in both alternatives.
+        Only replications with finite results in both alternatives count.
         """
         rows: list[dict[str, Any]] = []
         finite = np.isfinite(values)

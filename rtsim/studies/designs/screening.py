@@ -1,4 +1,4 @@
-"""Sensitivity analysis with SALib: the designs of Morris and Saltelli, and their indices."""
+"""Sensitivity analysis by the methods of Morris and Sobol, with SALib."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ def _problem_of(space: Space) -> dict[str, Any]:
 
 
 def sobol_indices(space: Space, values: Vector, second: bool, level: float = LEVEL) -> Indices:
-    """Return the Sobol indices of each factor from results (n,) of complete groups of runs.
+    """Return the Sobol indices of each factor from results (n,) of complete groups.
 
-    ``first`` is the share of the variance that the factor alone explains. ``total`` also includes
-    the interactions of the factor with other factors. ``first_half`` and ``total_half`` are the
-    half-widths of the confidence intervals. ``second`` is true if the groups include the runs
-    needed for second-order indices.
+    ``first`` is the fraction of the variance that the factor alone explains. ``total`` includes the
+    interactions with other factors. ``first_half`` and ``total_half`` are half-widths of confidence
+    intervals. ``second`` is True if the groups include the runs for second-order indices.
     """
     found = _analysed(space, values, second, level)
     keys = {"first": "S1", "first_half": "S1_conf", "total": "ST", "total_half": "ST_conf"}
@@ -47,11 +46,11 @@ def sobol_indices(space: Space, values: Vector, second: bool, level: float = LEV
 
 
 def second_order(space: Space, values: Vector, level: float = LEVEL) -> PairIndices:
-    """Return the second-order Sobol index of each pair of factors.
+    """Return the second-order Sobol indices of all pairs of factors.
 
-    ``second`` is the share of the variance that the interaction of the two factors explains;
-    ``second_half`` is the half-width of its confidence interval. ``values`` (n,) are the results of
-    complete groups of runs, which must include the runs for second-order indices.
+    ``second`` is the fraction of the variance that the interaction of a pair explains;
+    ``second_half`` is the half-width of its confidence interval. ``values`` (n,) contains results
+    of complete groups, with the runs for second-order indices.
     """
     names, found = space.names, _analysed(space, values, True, level)
     return {
@@ -75,13 +74,6 @@ def _analysed(space: Space, values: Vector, second: bool, level: float) -> Any:
 def _morris_effects(
     space: Space, values: Vector, grid: Vector, levels: int, level: float = LEVEL
 ) -> Indices:
-    """Return statistics of the elementary effects of each factor.
-
-    An elementary effect is the change of the result per change of the factor over its whole range.
-    ``mu`` is the mean of the effects, ``mu_star`` the mean of their absolute values with the
-    half-width ``mu_star_half``, and ``sigma`` their standard deviation. ``values`` (n,) are the
-    results at the points ``grid`` (n, factors).
-    """
     from SALib.analyze import morris
 
     found = morris.analyze(
@@ -100,10 +92,10 @@ def _by_factor(space: Space, found: Any, keys: dict[str, str]) -> Indices:
 
 
 class Sensitivity(UnitDesign):
-    """Abstract base class of designs whose runs form groups, numbered in the column ``group``.
+    """Base class of designs whose runs form groups, numbered in the column ``group``.
 
-    All runs of a group have the same seed. A difference between two runs of a group is therefore
-    caused by the factors and not by noise.
+    All runs of a group have the same seed. Differences within a group are therefore caused by the
+    factors, not by noise.
     """
 
     random: ClassVar[bool] = False
@@ -126,7 +118,7 @@ class Sensitivity(UnitDesign):
         return self.indices(space, np.asarray(values)[kept], kept, level)
 
     def whole_groups(self, space: Space, values: Vector) -> Marks:
-        """Return a mask (runs,) that is true for each run whose group has only finite results."""
+        """Return a mask (runs,) of the runs whose group has only finite results."""
         size, runs = self.group(space), self.count(space)
         if len(values) != runs:
             raise ScenarioError(
@@ -142,20 +134,23 @@ class Sensitivity(UnitDesign):
 
     @abstractmethod
     def indices(self, space: Space, values: Vector, kept: Marks, level: float) -> Indices:
-        """Return the sensitivity indices from the results of complete groups of runs.
+        """Return sensitivity indices from complete groups of runs.
 
-        ``values`` contains these results. The mask ``kept`` (runs,) is true for the runs in
-        complete groups.
+        ``values`` contains these results. ``kept`` (runs,) is a mask of the runs in complete
+        groups.
         """
 
 
 @dataclass(frozen=True)
 class Morris(Sensitivity):
-    """Trajectories of Morris through a grid. Each step of a trajectory changes one factor.
+    """Trajectories of Morris through a grid.
 
-    The grid has ``levels`` quantiles of each factor, from 0 to 1. If a distribution is infinite at
-    the quantile 0 or 1, the quantiles of the factor go from 0.01 to 0.99. The design has
-    ``trajectories`` * (number of factors + 1) runs. Source: Morris, Technometrics 33 (1991) 161.
+    From one run of a trajectory to the next, one factor changes.
+
+    The grid consists of ``levels`` quantiles of each factor, from 0 to 1. If a distribution is
+    infinite at 0 or 1, its quantiles go from 0.01 to 0.99. The design has ``trajectories`` *
+    (number of factors
+    + 1) runs. Source: Morris, Technometrics 33 (1991) 161.
     """
 
     name: ClassVar[str] = "morris"
@@ -209,10 +204,9 @@ class Morris(Sensitivity):
 class Saltelli(Sensitivity):
     """Saltelli's samples for first-order and total-effect Sobol indices.
 
-    The design has ``base`` * (number of factors + 2) runs. With ``second`` true, second-order
-    indices are available too, and the design has ``base`` * (2 * number of factors + 2) runs.
-    ``base`` must be a power of two. Source: Saltelli et al., Computer Physics Communications 181
-    (2010) 259.
+    The design has ``base`` * (number of factors + 2) runs. With ``second=True``, the design also
+    gives second-order indices, and has ``base`` * (2 * number of factors + 2) runs. ``base`` must
+    be a power of two. Source: Saltelli et al., Computer Physics Communications 181 (2010) 259.
     """
 
     name: ClassVar[str] = "saltelli"

@@ -1,4 +1,4 @@
-"""Worst-case search: a search method minimises the margin of a requirement."""
+"""Worst-case search: find the run with the smallest margin of a requirement."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ populations can be compared."""
 
 
 class Ended(Exception):
-    """Exception that ends a search; its argument is the reason for the end."""
+    """A search has ended; the argument is the reason."""
 
 
 @dataclass(frozen=True)
 class Search(Design):
-    """Search for the smallest margin of ``requirement`` within bounds of the factors.
+    """Search for the run with the smallest margin of ``requirement``.
 
-    The bounds are those of a range, two quantiles of a distribution, or the first and last entry of
-    a list. All runs have the same seed, so that the margin is a function of the factors. The column
-    ``generation`` contains the number of the generation. The candidates of a generation depend on
-    the margins of the earlier generations.
+    The factors stay within their ranges, or for a distribution between two quantiles. All runs have
+    the same seed, so that the margin depends only on the factors. The column ``generation``
+    contains the number of the generation. The factors of a generation depend on the margins of
+    earlier generations.
     """
 
     name: ClassVar[str] = "search"
@@ -65,7 +65,7 @@ class Search(Design):
     """Number of runs in each generation. With 0, the method chooses the number; for differential
     evolution, it is five per factor, and at least 20."""
     within: float = 0.998
-    """Share of each distribution, around its median, in which the search chooses values."""
+    """Fraction of each distribution, around the median, from which the search takes values."""
     stop_at_failure: bool = False
     """True to stop after the first generation with a run that misses the requirement or has no
     margin."""
@@ -126,18 +126,17 @@ class Search(Design):
         return Points(values, none, {"generation": none})
 
     def mean(self, columns: Columns, values: Vector, level: float = LEVEL) -> Estimate | None:  # noqa: ARG002
-        """Return no estimate, because the runs of a search are not a sample of the factors."""
+        """Return ``None``, because the runs of a search are no random sample."""
         return None
 
     def share(self, columns: Columns, met: Marks, level: float = LEVEL) -> Share | None:  # noqa: ARG002
         return None
 
     def figures(self, space: Space, columns: Columns) -> dict[str, Any]:
-        """Return the worst run, the smallest margin, and the first run with a negative margin.
+        """Return the worst run, the smallest margin, and the first violation.
 
-        The worst run is the first run that has no margin. If all runs have a margin, the worst run
-        is the run with the smallest margin. A run that leaves a formula undecided has no decided
-        margin, and counts with its upper bound.
+        A run without a margin is the worst run. Otherwise, the worst run has the smallest margin.
+        The margin of an undecided run is its upper bound.
         """
         margins = np.asarray(columns[self.margin], np.float64)
         runs = np.asarray(columns["run"])
@@ -172,9 +171,9 @@ class Search(Design):
         return margin_column(self.requirement)
 
     def bounds(self, space: Space) -> tuple[Vector, Vector, Any]:
-        """Return the low and high coordinates of the factors, and which coordinates are integers.
+        """Return the smallest and largest coordinates of the factors, and which are integers.
 
-        Each of the three arrays has one element per factor.
+        Each of the three arrays has one element for each factor.
         """
         found = [space.factors[name].bounds(self.within) for name in space.names]
         for name, (low, high, _) in zip(space.names, found, strict=True):
@@ -187,10 +186,10 @@ class Search(Design):
         return np.array(lows, np.float64), np.array(highs, np.float64), np.array(whole, np.bool_)
 
     def minimise(self, space: Space, evaluate: Evaluate) -> str:
-        """Search for the smallest margin, and return the reason for which the search ended.
+        """Search for the smallest margin, and return the reason for the end of the search.
 
-        ``evaluate`` is called once per generation, with the candidates that are new. Candidates
-        depend only on the space of the factors and on the margins of earlier generations.
+        ``evaluate`` is called once for each generation, with its new candidates. The candidates
+        depend only on the factors and on earlier margins.
         """
         try:
             SEARCH_METHODS.get_or_raise(self.method)().search(_Minimum(self, space, evaluate))

@@ -1,6 +1,6 @@
-"""Search methods: each class chooses the next candidates from the margins of the earlier ones.
+"""Search methods, which choose candidates from the margins of earlier candidates.
 
-Other packages can add methods by the entry point ``rtsim.search_methods`` (docs/falsification.md).
+Other packages add methods through the entry point ``rtsim.search_methods`` (docs/falsification.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE = 16
 
 
 class Problem(Protocol):
-    """The variables of a search, and the margins of candidates."""
+    """The variables of a search, with the computation of margins."""
 
     low: Vector
     """Smallest coordinate (n,) of each of the n variables."""
@@ -39,37 +39,37 @@ class Problem(Protocol):
     """Number of candidates in a generation that the user wants, or 0."""
 
     def seed(self, name: str) -> int:
-        """Return a seed below 2^53 for random numbers; each name has its own seed."""
+        """Return a seed below 2^53, which depends on the name."""
 
     def scaled(self, units: Any) -> Any:
-        """Convert numbers (k, n) from 0 to 1 to the coordinates (k, n) of k candidates."""
+        """Convert numbers (k, n) between 0 and 1 to coordinates of k candidates."""
 
     def margins(self, candidates: Iterable[Vector]) -> list[float]:
-        """Run candidates with coordinates (n,) and return a finite margin for each.
+        """Run candidates, and return a finite margin for each.
 
-        The call raises an exception if the search has ended.
+        An exception is raised at the end of the search.
         """
 
     def converged(self, margins: Vector) -> bool:
-        """Return whether the margins (n,) of a population are nearly equal."""
+        """Return whether the margins (n,) of a generation are nearly equal."""
 
 
 class SearchMethod(ABC):
     """Abstract base class of search methods.
 
-    To add a method, write a class with a ``name`` and the method :meth:`search`, and register it.
-    The candidates must depend only on the seeds of the problem and on the margins.
+    To add a search method, write and register a class with a ``name`` and a method ``search``. The
+    candidates may depend only on the seeds of the problem and on the margins.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def search(self, problem: Problem) -> None:
-        """Request margins until the search has ended or the method has converged."""
+        """Request margins until the method has converged or the search has ended."""
 
 
 class DifferentialEvolution(SearchMethod):
-    """Differential evolution of SciPy, with a Latin hypercube as its first generation."""
+    """SciPy's differential evolution, beginning with a Latin hypercube."""
 
     name = "differential_evolution"
 
@@ -105,7 +105,7 @@ class RandomSearch(SearchMethod):
 
 
 class LatinHypercubeSearch(SearchMethod):
-    """Candidates of one Latin hypercube, which divides each factor into as many parts as runs."""
+    """A search whose candidates are one Latin hypercube."""
 
     name = "latin_hypercube"
 
@@ -116,10 +116,9 @@ class LatinHypercubeSearch(SearchMethod):
 
 
 class CovarianceMatrixAdaptation(SearchMethod):
-    """CMA-ES of the package cma, from the best candidate of a Latin hypercube.
+    """CMA-ES of the package cma, beginning with the best candidate of a Latin hypercube.
 
-    When the method has converged, it starts again from another hypercube, with a generation twice
-    as large.
+    After convergence, the method starts again with a generation of twice the size.
     """
 
     name = "cma"

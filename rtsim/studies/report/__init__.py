@@ -1,1 +1,1 @@
-"""Report about a study: one HTML page that needs no network and no other files."""
+"""Report on a study: one HTML page without further files."""

@@ -1,4 +1,4 @@
-"""Plots of the report page. Texts of a study are escaped, because plotly renders markup."""
+"""Plots of the report page. Texts of the study are escaped, because plotly interprets markup."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _BAND = 0.18
 
 
 def escaped(text: object) -> str:
-    """Escape ``text`` for plotly, which interprets labels as markup."""
+    """Escape ``text`` for plotly, which interprets markup."""
     return html.escape(str(text))
 
 
 def panels(titles: Sequence[str], columns: int = COLUMNS, row_px: int = 220) -> go.Figure:
-    """Return a figure of subplots. :func:`place` returns the row and column of a subplot."""
+    """Return a figure of subplots. ``place`` returns the row and the column of a subplot."""
     columns = min(columns, len(titles))
     rows = math.ceil(len(titles) / columns)
     figure = make_subplots(
@@ -117,10 +117,6 @@ def spread(runs: Runs, name: str) -> str:
 
 
 def _edges_of(values: Vector) -> Vector | None:
-    """Return the edges of a histogram's bins, or ``None`` if there is no finite range.
-
-    The number of bins is twice the cube root of the number of values (Rice's rule), within limits.
-    """
     if not len(values):
         return None
     low, high = float(values.min()), float(values.max())
@@ -224,7 +220,7 @@ def scatters(runs: Runs, shown: Sequence[tuple[str, str]]) -> str:
 
 
 def indices(found: Indices) -> str:
-    """Return a bar chart of indices with intervals and, for Morris, a plot of sigma over mu*."""
+    """Return a bar chart of sensitivity indices and, for Morris, a plot of sigma over mu*."""
     factors = sorted(found, key=lambda name: -max(map(abs, found[name].values())))
     keys = [key for key in next(iter(found.values())) if f"{key}_half" in found[factors[0]]]
     pairs = "sigma" in found[factors[0]] and "mu_star" in found[factors[0]]

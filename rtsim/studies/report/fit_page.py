@@ -1,4 +1,4 @@
-"""HTML page about a fit: the parameters, and the measured and fitted signals with residuals."""
+"""HTML page about a fit: parameters, and measured and fitted signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = ("parameter", "value", "standard error", f"{LEVEL:.0%} interval", "start
 
 
 def write_fit_page(path: Path, title: str, fit: Fit) -> None:
-    """Write the page to ``path``; raise :class:`RecordingError` if the file cannot be written."""
+    """Write the page about a fit to ``path``; raise ``RecordingError`` on failure."""
     rows = [one.cells for one in fit.parameters]
     warnings = "".join(f"<p><strong>Warning:</strong> {text(one)}</p>" for one in fit.warnings)
     sections = [("parameters", "Parameters", table(_HEAD, rows, numeric=1) + warnings)]
@@ -33,7 +33,7 @@ def write_fit_page(path: Path, title: str, fit: Fit) -> None:
 
 
 def residual_figure(fit: Fit, name: str) -> go.Figure:
-    """Return a figure of a signal: measured and fitted values above, residuals below."""
+    """Return a figure of a signal: measured and fitted values, with residuals below."""
     noise = fit.noise[name]
     figure = make_subplots(2, 1, shared_xaxes=True, row_heights=[0.65, 0.35], vertical_spacing=0.08)
     measured = {"mode": "markers", "marker": {"size": 4, "color": GREY}}

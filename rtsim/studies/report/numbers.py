@@ -1,4 +1,4 @@
-"""Figures that only the report page needs: quantiles, distributions, convergence, ranks."""
+"""Numbers for the report on a study: quantiles, distributions, convergence and ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rtsim.studies.summary import quantiles, summarise
 
 @dataclass(frozen=True)
 class Series:
-    """Completed runs that a plot draws as one series."""
+    """Completed runs that form one series of a plot."""
 
     label: str
     columns: Columns
@@ -38,7 +38,7 @@ class Series:
         return {name: column[which] for name, column in self.columns.items()}
 
     def finite(self, name: str) -> tuple[Columns, Vector]:
-        """Return the columns and the results (m,) of the runs whose result is finite."""
+        """Return columns and results (m,) of the runs with a finite result."""
         values = numbers(self.columns[name])
         finite = np.isfinite(values)
         return self.kept(finite), values[finite]
@@ -78,7 +78,7 @@ class Runs:
 
     @cached_property
     def missed(self) -> Marks:
-        """A mask (n,) over the completed runs: True for a run that misses a requirement."""
+        """Mask (n,) of the completed runs that violate a requirement."""
         out = np.zeros(len(self.ended["run"]), np.bool_)
         for one in self.plan.job.required:
             margins = numbers(self.ended[margin_name(one)])
@@ -87,11 +87,10 @@ class Runs:
         return out
 
     def worst(self, most: int) -> list[Worst]:
-        """Return at most ``most`` runs with the smallest margins, in ascending order.
+        """Return at most ``most`` runs with the smallest margins.
 
-        Margins of different requirements may have different units. Each margin is therefore divided
-        by the standard deviation of all margins of the same requirement. A margin that is NaN comes
-        first.
+        To compare different requirements, each margin is divided by its standard deviation over the
+        runs. A margin that is NaN comes first.
         """
         required = self.plan.job.required
         if not required or not len(self.ended["run"]):
@@ -106,9 +105,9 @@ class Runs:
         ]
 
     def causes(self) -> list[tuple[str, str, int, int]]:
-        """Return the causes of runs that do not have all their results, most frequent first.
+        """Return why runs lack results, with the most frequent causes first.
 
-        Each entry contains the state, the cause, the number of runs and the first run.
+        An entry contains the state, the cause, the number of runs and the first run.
         """
         counts: dict[tuple[str, str], list[int]] = {}
         columns = (self.columns[name] for name in ("run", "state", "cause"))
@@ -139,10 +138,9 @@ def _scaled(margins: Vector) -> Vector:
 
 
 def steps(design: Design, count: int, most: int) -> Iterator[int]:
-    """Yield at most ``most`` run counts up to ``count``, equally spaced on a log scale.
+    """Yield at most ``most`` numbers up to ``count``, equally spaced on a logarithmic scale.
 
-    The function yields nothing if ``count`` is less than 2, or if the design is not random, because
-    its first runs are then not a sample of all runs.
+    The result is empty for a design that is not random.
     """
     if design.random and count > 1:
         yield from np.unique(
@@ -157,7 +155,7 @@ _MOST_VALUES = 8_000_000
 
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile with its interval; without an interval, ``low`` and ``high`` are NaN."""
+    """A quantile with its confidence interval; ``low`` and ``high`` can be NaN."""
 
     at: float
     value: float
@@ -166,11 +164,10 @@ class Quantile:
 
 
 def quantiles_of(series: Series, name: str, level: float = LEVEL) -> list[Quantile]:
-    """Return quantiles of a result, with intervals if all runs have the same weight.
+    """Return quantiles of a result, with confidence intervals if all runs have equal weights.
 
-    Infinite results are included, so quantiles and ends of intervals may be infinite; NaN is left
-    out. An end of an interval is NaN if there are too few runs to compute it. A search has no
-    quantiles.
+    Quantiles may be infinite; NaN results are ignored. With too few runs, the end of an interval is
+    NaN. A search has no quantiles.
     """
     values = numbers(series.columns[name])
     known = ~np.isnan(values)
@@ -188,7 +185,6 @@ def quantiles_of(series: Series, name: str, level: float = LEVEL) -> list[Quanti
 
 
 def _interval(values: Vector, at: float, level: float) -> tuple[float, float]:
-    """Return the distribution-free interval of a quantile, between two order statistics."""
     from scipy.stats import quantile_test
 
     found: Any = quantile_test(values, p=at).confidence_interval(level)
@@ -201,7 +197,7 @@ def infinite(runs: Runs, name: str) -> tuple[int, int]:
 
 
 def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
-    """Return the empirical distribution: values (m,) and cumulative shares (m,), m <= ``most``.
+    """Return the empirical distribution: values (m,) and cumulative fractions (m,).
 
     NaN is left out.
     """
@@ -222,7 +218,7 @@ def distribution(series: Series, name: str, most: int) -> tuple[Vector, Vector]:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Estimates (n,) and their intervals after the first ``runs`` (n,) runs."""
+    """Estimates (n,) with confidence intervals after the first ``runs`` (n,) runs."""
 
     title: str
     label: str
@@ -233,10 +229,10 @@ class Convergence:
 
 
 def convergence(runs: Runs) -> list[Convergence]:
-    """Return the convergence of each result's mean and of each pass rate.
+    """Return the convergence of the mean of each result and of each pass rate.
 
-    The intervals have the confidence level of the study, which is corrected if the study may stop
-    early. The list is empty for a design whose first runs are not a sample of all runs.
+    The intervals have the corrected confidence level of the study. The list is empty for a design
+    that is not random.
     """
     out = []
     for name in runs.plan.results:
@@ -288,10 +284,10 @@ class Fan:
 
 
 def fans(runs: Runs, signal: str, lines: Sequence[int]) -> tuple[list[Fan], list[Vector]]:
-    """Return quantiles over time for each series, and the histories (points,) of selected runs.
+    """Return quantiles over time for each series, and selected runs.
 
-    ``lines`` contains the indices of the selected runs among the completed runs. The histories are
-    read in blocks of times, so that memory does not grow with the number of runs.
+    ``lines`` contains the indices of the selected runs. The values are read in parts, so that
+    memory does not grow with the number of runs.
     """
     count, points = len(runs.ended["run"]), len(runs.plan.job.grid)
     width = max(1, _MOST_VALUES // max(1, count))
@@ -333,10 +329,7 @@ def _across(series: Series, column: Vector) -> Vector:
 
 
 def ranked(runs: Runs) -> list[tuple[str, str]]:
-    """Return the pairs (result, factor) in descending order of absolute rank correlation.
-
-    The list omits each result that has no finite value.
-    """
+    """Return pairs (result, factor), the strongest rank correlation first."""
     drawn = [name for name in runs.plan.results if np.isfinite(numbers(runs.ended[name])).any()]
     pairs = [(result, factor) for result in drawn for factor in runs.factors]
     strength = {pair: correlation(runs.ended[pair[1]], runs.ended[pair[0]]) for pair in pairs}
@@ -344,10 +337,9 @@ def ranked(runs: Runs) -> list[tuple[str, str]]:
 
 
 def correlation(factor: NDArray[np.generic], result: NDArray[np.generic]) -> float:
-    """Return the absolute value of Spearman's rank correlation of factor and result.
+    """Return the absolute rank correlation (Spearman) of factor and result.
 
-    Only runs with a finite result count. Texts are ranked alphabetically. The correlation is 0 if
-    it is undefined.
+    Only runs with a finite result count. Texts are ranked alphabetically.
     """
     y = numbers(result)
     finite = np.isfinite(y)
@@ -359,7 +351,6 @@ def correlation(factor: NDArray[np.generic], result: NDArray[np.generic]) -> flo
 
 
 def _ranks(values: NDArray[np.generic]) -> Vector:
-    """Return the ranks (n,). Equal values have the average of their ranks."""
     from scipy.stats import rankdata
 
     texts = values.astype(str) if values.dtype == object else values

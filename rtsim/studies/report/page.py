@@ -1,4 +1,4 @@
-"""The report page of a study: its sections, tables and texts."""
+"""The report page of a study."""
 
 from __future__ import annotations
 
@@ -61,7 +61,6 @@ def head(runs: Runs) -> str:
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:
-    """Return facts that restrict the meaning of the figures, such as missing runs."""
     out, states, rows = [], found["states"], found["rows"]
     if "ended" in found:
         out.append(
@@ -215,10 +214,10 @@ WORST, LINES, PANELS, CAUSES = 10, 5, 24, 20
 
 
 def write_report(folder: Folder, path: str | Path) -> Summary:
-    """Write an HTML report about the study in ``folder`` to ``path``, and return its summary.
+    """Write an HTML report on a study, and return the summary of the study.
 
-    The function ``summarise`` returns the same summary. :class:`StudyError` is raised if a file
-    cannot be read or the page cannot be written.
+    The function ``summarise`` returns the same summary. Raises ``StudyError`` if a file cannot be
+    read or the page cannot be written.
     """
     with folder.read_once():
         runs = Runs(folder)

@@ -18,6 +18,7 @@ from rtsim_extras.controller import Summing
 from rtsim import Fixed, Scenario, Signals
 from rtsim.cli import main
 from rtsim.components.allowed_latency import read_latency_model
+from rtsim.components.networks import read_networks
 from rtsim.record.reading import Recording
 from rtsim.scenario.loading import load_scenario
 from rtsim.solve import solver_named
@@ -27,6 +28,7 @@ from rtsim.testing.controllers import check_controller
 from rtsim.testing.determinism import check_determinism, trace_of
 from rtsim.testing.faults import check_fault_kind
 from rtsim.testing.latency import check_latency
+from rtsim.testing.media import check_medium
 from rtsim.testing.policies import check_overrun_policy
 from rtsim.testing.solvers import check_contract, check_memory, check_order
 from rtsim.timing.policy import parse_policy
@@ -69,6 +71,13 @@ def fault() -> None:
 
 def latency() -> None:
     check_latency(read_latency_model("two_delays:0.001,0.02"))
+
+
+def medium() -> None:
+    """A network file selects the medium of the package by its kind."""
+    text = "[ring]\nkind = 'token_ring'\nstations = 3\nhold_ns = 1_000_000\n[ring.frames]\n"
+    Path("ring.toml").write_text(f"{text}a = {{ station = 0 }}\nb = {{ station = 2 }}\n")
+    check_medium(read_networks("ring.toml")["ring"], gap=0.003)
 
 
 def solver() -> None:
@@ -128,7 +137,7 @@ def together() -> None:
 
 
 CHECKS: tuple[Callable[[], None], ...] = (
-    policy, fault, latency, solver, command, column, component, controller, together,
+    policy, fault, latency, medium, solver, command, column, component, controller, together,
 )  # fmt: skip
 
 

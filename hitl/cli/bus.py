@@ -23,12 +23,11 @@ from rtsim.components.can_bus import (
 )
 from rtsim.components.frames import FrameCodec, FrameError, read_frames
 from rtsim.components.frames.contract import EXACT_BITS, RawType, hexadecimal
-from rtsim.components.medium import LoadedMedium, PeriodicSender, SenderLoad, shared
+from rtsim.components.medium import LoadedMedium, SenderLoad
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError
-from rtsim.core.tag import NS_PER_S, Period
-from rtsim.scenario.component import readable
-from rtsim.scenario.scenario import Scenario
+from rtsim.core.tag import NS_PER_S
+from rtsim.schedules.messages import loads_of
 
 _FRAMES = (
     Column("frame"), Column("identifier"), Column("bytes", number=True),
@@ -239,30 +238,6 @@ def load(scenario: str, settings: tuple[str, ...], as_json: bool) -> None:
             click.echo(f"FAILED: {why}; give the bus a higher bit rate, or longer periods")
     if over:
         raise SystemExit(NO)
-
-
-def loads_of(
-    scenario: Scenario,
-) -> tuple[list[tuple[LoadedMedium, list[SenderLoad]]], list[tuple[str, str]]]:
-    """Return the load of each medium, and the senders that are not included with the reason."""
-    senders: defaultdict[str, list[PeriodicSender]] = defaultdict(list)
-    media: dict[str, LoadedMedium] = {}
-    notes: list[tuple[str, str]] = []
-    for name, component in sorted(scenario.components.items()):
-        transport = shared(getattr(component, "transport", None))
-        if transport is None:
-            continue
-        medium, period = transport.medium, getattr(component, "period", None)
-        if not isinstance(medium, LoadedMedium):
-            notes.append((name, f"uses {medium.name}, which computes no load"))
-        elif not isinstance(period, Period):
-            notes.append((name, "sends without a fixed period"))
-        else:
-            values = readable(component, scenario.components).size
-            media[medium.name] = medium
-            sender = PeriodicSender(name, transport, round(period.ns), values)
-            senders[medium.name].append(sender)
-    return [(medium, medium.load(senders[name])) for name, medium in sorted(media.items())], notes
 
 
 def _busiest(rows: list[SenderLoad]) -> tuple[str, float]:

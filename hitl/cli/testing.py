@@ -185,8 +185,7 @@ _OPTIONS = (
     ),
     click.option(
         "-o", "--record", "path", type=_path, metavar="FILE",
-        help="Record the closed-loop run with the C code or the board in FILE.  [default: no "
-        "recording]",
+        help="File for the recording of the closed-loop run.  [default: no recording]",
     ),
     click.option("--force", is_flag=True, help="Overwrite the file given with -o if it exists."),
     click.option(

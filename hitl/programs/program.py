@@ -164,8 +164,8 @@ class Program:
         self._boot_ns, self._look_ns = to_ns(boot, "boot"), to_ns(look, "look")
         if self._look_ns <= 0:
             raise ScenarioError(
-                f"{self.name}: look is {look} s; give a time above 0, because a program that waits "
-                "in a loop would not end"
+                f"{self.name}: look is {look} s; give a time above 0, or a program that waits in a "
+                "loop never ends"
             )
         self._folder = None if folder is None else Path(folder)
         self._opens, self._other_ports = tuple(opens), other_ports

@@ -34,8 +34,8 @@ _MOST = 20
     "--from",
     "first",
     metavar="T",
-    help="Compare from the last checkpoint at or before the simulated time T s.  [default: the "
-    "start]",
+    help="Begin the comparison at the last checkpoint up to simulated time T (s).  [default: the "
+    "start of the run]",
 )
 @click.option(
     "--live",

@@ -35,9 +35,9 @@ from rtsim.studies.workers import Where
     "inputs",
     multiple=True,
     metavar="NAME=TEXT",
-    help="Input signal to vary: NAME=pieces:8,-1,1 (8 constant pieces from -1 to 1), "
-    "NAME=linear:5,-1,1 or NAME=spline:5,-1,1, with rate=2 (per s), period=0.1 (s) or times=free; "
-    "repeatable.",
+    help="Input signal to vary, such as NAME=pieces:8,-1,1 (8 constant pieces from -1 to 1), "
+    "NAME=linear:5,-1,1 or NAME=spline:5,-1,1; repeatable.  docs/falsification.md lists the "
+    "options of an input signal.",
 )
 @click.option(
     "--factor",
@@ -91,9 +91,8 @@ from rtsim.studies.workers import Where
     "path",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="New file for the run that violates the requirement; a test for pytest is written beside "
-    "it.  [default: the first free file NAME.counterexample.toml, NAME.2.counterexample.toml and "
-    "so on, with the name of the requirement]",
+    help="File for the run that violates the requirement. A pytest test is written beside this "
+    "file.  [default: REQUIREMENT.counterexample.toml, or the next free number]",
 )
 @option("--force", help="Overwrite an existing counterexample and its test.")
 @where_options

@@ -69,7 +69,10 @@ def _ranges(texts: tuple[str, ...]) -> dict[str, str]:
     "--set",
     help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
 )
-@option("--until", help="End of each run, simulated s.  [default: the last measurement]")
+@option(
+    "--until",
+    help="End of each run, simulated s.  [default: the end of the data]",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of each run.")
 @option("--output", help="HTML page with the residuals of each signal.")
 @option("--force")

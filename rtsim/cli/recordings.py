@@ -303,8 +303,8 @@ def print_signals(verdict: Comparison, show_all: bool) -> None:
 )
 @click.option(
     "--after", default="0", metavar="SECONDS", show_default=True,
-    help="Simulated time at which the averages of discrete-event outputs begin, s; earlier values, "
-    "the warm-up, are left out.",
+    help="Leave out the values before this simulated time (s) from the averages of discrete-event "
+    "outputs.",
 )  # fmt: skip
 @json_option
 @reports_errors

@@ -17,6 +17,7 @@ from rtsim.core.tag import NS_PER_S
 if TYPE_CHECKING:
     from rtsim.runs.result import RunResult
     from rtsim.schedules.chains import ChainRow
+    from rtsim.schedules.messages import MessageRow
     from rtsim.schedules.table import ScheduleTable, TaskRow
 
 _COLUMNS = (
@@ -29,6 +30,13 @@ _CHAINS = (
     Column("chain"), Column("bound (ms)", number=True), Column("simulated age (ms)", number=True),
     Column("simulated reaction (ms)", number=True),
     Column("period + response + transport", fold=True),
+)  # fmt: skip
+
+
+_MESSAGES = (
+    Column("message"), Column("medium"), Column("frame"), Column("period (ms)", number=True),
+    Column("load (%)", number=True), Column("worst latency (ms)", number=True),
+    Column("simulated (ms)", number=True), Column("reason", fold=True),
 )  # fmt: skip
 
 
@@ -53,12 +61,12 @@ def schedule(
     no_run: bool,
     as_json: bool,
 ) -> None:
-    """Print worst response times and ages: the tasks of the processors of SCENARIO, and its chains.
+    """Print worst times of SCENARIO: tasks on processors, messages on buses, and chains.
 
-    The worst response is computed by analysis, for all possible release times. If an assumption of
-    the analysis does not hold, the command prints the reason instead. The simulated response is the
-    longest one of a run. For each declared chain, the command prints a bound of its data age and
-    its reaction time.
+    The worst response of a task and the worst latency of a message are computed by analysis, for
+    all possible release times. If an assumption of the analysis does not hold, the command prints
+    the reason instead. The simulated times are the longest ones of a run. For each declared chain,
+    the command prints a bound of its data age and its reaction time.
 
     \b
     Examples:
@@ -92,9 +100,19 @@ def _print(table: ScheduleTable) -> None:
         print_table(out, f"Processor {processor.name}, policy {processor.policy}", _COLUMNS, rows)
         for line in processor.lines():
             click.echo(line)
+    if table.messages:
+        print_table(out, "Messages", _MESSAGES, [_message_cells(one) for one in table.messages])
     if table.chains:
         print_table(out, "Chains", _CHAINS, [_chain_cells(row) for row in table.chains])
     click.echo(f"simulated: {table.source}")
+
+
+def _message_cells(row: MessageRow) -> list[str]:
+    return [
+        row.sender, row.medium, row.frame, _ms(row.period), f"{100 * row.load:.1f}",
+        "-" if row.worst is None else _ms(row.worst),
+        "-" if row.longest is None else _ms(row.longest), row.reason or "-",
+    ]  # fmt: skip
 
 
 def _chain_cells(row: ChainRow) -> list[str]:

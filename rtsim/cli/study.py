@@ -125,7 +125,7 @@ class Composed:
 _DESIGN = click.option(
     "--design",
     metavar="TEXT",
-    help="Design with its values, such as latin_hypercube:runs=200, grid:levels=5 or "
+    help="Design of the study, such as latin_hypercube:runs=200, grid:levels=5 or "
     "saltelli:base=256.  [default: monte_carlo]",
 )
 _RUNS = click.option("--runs", type=int, help="Number of runs.  [default: the design's own]")
@@ -135,9 +135,9 @@ _MOST_RUNS = click.option(
 _STOP = click.option(
     "--stop",
     metavar="TEXT",
-    help="Stop the study early if a confidence interval is narrow. With peak:0.01,looks=100 200, "
-    "the study "
-    "stops after 100 or 200 runs if the half-width of the interval of peak is at most 0.01.",
+    help="End the study early if the confidence interval of a result is narrow enough. "
+    "peak:0.01,looks=100 200 compares the half-width of the interval of peak with 0.01 after 100 "
+    "and after 200 runs.",
 )
 _COMPOSING = (
     click.option(

@@ -611,7 +611,9 @@ class Processor:
         link = f"the execution of {task}"
         delays = draw(model, self._streams, f"execution/{task}", 0, link)
         if len(delays) != 1:
-            raise LatencyError(f"{link} gave {len(delays)} times instead of one")
+            raise LatencyError(
+                f"the latency model of {link} gave {len(delays)} times; a job needs exactly one"
+            )
         return self._scaled(delays[0])
 
     def _scaled(self, ns: int) -> int:

@@ -419,7 +419,7 @@ def _text_of(name: object) -> str:
     text = name if isinstance(name, str) else getattr(name, "__name__", None)
     if not isinstance(text, str):
         raise ScenarioError(
-            f"{name!r} is not the name of a signal; give 'component.signal', or component.signal "
+            f"{name!r} is not the name of a signal; write 'component.signal', or component.signal "
             "of a handle"
         )
     return str(text)

@@ -23,13 +23,12 @@ RESULT_ATTRIBUTES = frozenset(
         "assert_ok", "at", "began", "between", "certificate", "changed_before", "changes",
         "checked", "checkpoints", "component_values", "continues", "digest", "earlier", "end_ns",
         "ended", "ending", "ends", "error", "events", "export", "facts", "final", "footer",
-        "from_start", "header", "in_words", "large", "late", "looked", "lost", "messages", "missed",
-        "names", "ok", "open", "outcome", "overruns", "path", "plot", "rate", "reason", "recorder",
-        "recording", "required", "requirements", "restored", "segments", "since", "source",
-        "span_ns", "speed", "system", "table", "time", "time_ns", "to_arrow", "to_pandas",
-        "to_polars", "to_xarray", "reported",
-        "trace_rows", "track", "tracks", "truncated", "up_to", "viewed", "waiting", "wall_ns",
-        "warnings",
+        "from_start", "header", "in_words", "large", "late", "looked", "lost", "lost_messages",
+        "messages", "missed", "names", "notes_of_controllers", "ok", "open", "outcome", "overruns",
+        "path", "plot", "rate", "reason", "recorder", "recording", "reported", "required",
+        "requirements", "restored", "segments", "since", "source", "span_ns", "speed", "system",
+        "table", "time", "time_ns", "to_arrow", "to_pandas", "to_polars", "to_xarray", "trace_rows",
+        "track", "tracks", "truncated", "up_to", "viewed", "waiting", "wall_ns", "warnings",
     )
 )  # fmt: skip
 """Attributes of results. ``run.NAME`` is the attribute, not a component of the same name."""

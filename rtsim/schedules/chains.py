@@ -18,16 +18,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rtsim.components.latency import Duplicate, Fixed, Loss, Reorder, SerialLine
-from rtsim.components.medium import LoadedMedium, PeriodicSender, SharedTransport, shared
+from rtsim.components.latency import Duplicate, Loss, Reorder, SerialLine
+from rtsim.components.medium import SharedTransport
 from rtsim.components.processor import Processor
 from rtsim.components.processor_tasks import FINISH
-from rtsim.core.tag import NS_PER_S, Period
+from rtsim.core.tag import NS_PER_S
 from rtsim.record.ages import Ages, Stage
 from rtsim.requirements.chains import Chain
 from rtsim.scenario.component import Component, readable
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ControllerComponent, SensorComponent
+from rtsim.schedules.messages import message_rows
 from rtsim.schedules.response_times import Bounds, TaskAnalysis, analyse, latency_bounds
 
 
@@ -178,7 +179,7 @@ class _Terms:
         if not model.ordered:
             raise _NoBound(f"messages of {name} can overtake each other")
         if isinstance(model, SharedTransport):
-            return self._on_medium(name, model)
+            return self._on_medium(name)
         if isinstance(model, SerialLine):
             size = 8 * readable(component, self._components).size
             (ns,) = model.delays(None, size)  # type: ignore[arg-type]
@@ -188,46 +189,16 @@ class _Terms:
             raise _NoBound(f"the transport latency of {name} has no limit")
         return found
 
-    def _on_medium(self, name: str, model: SharedTransport) -> Bounds:
-        """Return the bounds of the latency on a medium whose senders are all periodic."""
-        medium = model.medium
-        unknown = _NoBound(f"rtsim has no analysis of the latencies on {medium.name}")
-        if not isinstance(medium, LoadedMedium):
-            raise unknown
-        senders = []
-        for sender, component in sorted(self._components.items()):
-            transport: Any = getattr(component, "transport", None)
-            own = shared(transport)
-            if own is None or own.medium.name != medium.name:
-                continue
-            period = _regular_period(component)
-            if own is not transport or period is None:
-                raise _NoBound(f"{sender} sends on {medium.name} at times that vary")
-            values = readable(component, self._components).size
-            senders.append(PeriodicSender(sender, own, math.floor(period.ns), values))
-        rows = [row for row in medium.load(senders) if row.sender == name]
-        if len(rows) != 1 or not rows[0].analysed:
-            raise unknown
-        if rows[0].worst_latency_ns is None:
-            raise _NoBound(f"{medium.name} is overloaded")
-        return Bounds(0, rows[0].worst_latency_ns)
+    def _on_medium(self, name: str) -> Bounds:
+        row = next(one for one in message_rows(self._scenario, None) if one.sender == name)
+        if row.worst is None:
+            raise _NoBound(f"the latency of {name} on {row.medium} is not known: {row.reason}")
+        return Bounds(0, row.worst)
 
 
 _PROBLEMS: dict[type, str] = {
     Loss: "be lost", Reorder: "overtake each other", Duplicate: "arrive twice",
 }  # fmt: skip
-
-
-def _regular_period(component: Component) -> Period | None:
-    """Return the period of a sender whose messages are all sent at the same time after a tick."""
-    if isinstance(component, SensorComponent):
-        return component.period
-    if not isinstance(component, ControllerComponent) or component.options is not None:
-        return None
-    period, compute = component.period, component.compute
-    if period is None or not isinstance(compute, Fixed) or compute.constant[0] > period.ns:
-        return None
-    return period
 
 
 def _check_trigger(

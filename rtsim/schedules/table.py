@@ -16,6 +16,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
 from rtsim.schedules.chains import ChainRow, chain_bound
+from rtsim.schedules.messages import MessageRow, loads_of, message_rows
 from rtsim.schedules.response_times import TaskAnalysis, analyse, load_of
 
 JOBS = "jobs/"
@@ -118,6 +119,8 @@ class ScheduleTable:
     processors: tuple[ProcessorTable, ...]
     source: str
     """Where the simulated responses come from."""
+    messages: tuple[MessageRow, ...] = ()
+    """Messages on media."""
     chains: tuple[ChainRow, ...] = ()
     """The declared chains."""
 
@@ -133,6 +136,7 @@ class ScheduleTable:
     def to_json(self) -> dict[str, Any]:
         return {
             "processors": [one.to_json() for one in self.processors],
+            "messages": [one.to_json() for one in self.messages],
             "chains": [one.to_json() for one in self.chains],
             "simulated": self.source,
             "missed": self.misses,
@@ -147,7 +151,7 @@ def schedule_table(
     seed: int = 0,
     simulated: bool = True,
 ) -> ScheduleTable:
-    """Return the tasks of all processors of ``scenario``, and its chains.
+    """Return the tasks on processors, the messages on media, and the chains of ``scenario``.
 
     Args:
         scenario: A scenario with at least one processor or chain.
@@ -165,10 +169,10 @@ def schedule_table(
         processors = system.processors
     finally:
         system.close()
-    if not processors and not scenario.chains:
+    if not processors and not loads_of(scenario)[0] and not scenario.chains:
         raise ScenarioError(
-            f"scenario {scenario.name} has no processor and no chain; declare one with "
-            "scenario.processor(...) or scenario.chain(...)"
+            f"scenario {scenario.name} has no processor and no bus, and declares no chain; declare "
+            "a processor with scenario.processor(...), or a chain with scenario.chain(...)"
         )
     read: Recording | None = None
     source = "no run"
@@ -186,7 +190,7 @@ def schedule_table(
         )
         for chain in scenario.chains
     )
-    return ScheduleTable(tables, source, chains)
+    return ScheduleTable(tables, source, tuple(message_rows(scenario, read)), chains)
 
 
 def _table(processor: Processor, read: Recording | None) -> ProcessorTable:

@@ -319,7 +319,7 @@ class Folder:
         if not row.sources or row.sources_sha256 in self._accepted:
             return  # The run did not end, or it used the same sources as earlier runs.
         if row.sources_sha256 != self.plan.job.sources_sha256(row.sources):
-            raise SourcesChanged(f"run {row.order.run} is not one of the study in {self.path}")
+            raise SourcesChanged(f"the study in {self.path} has no run {row.order.run}")
         for name, digest in json.loads(row.sources).items():
             if self._sources.setdefault(name, digest) != digest:
                 raise SourcesChanged(

@@ -247,7 +247,8 @@ def test_schedule_prints_the_bound_beside_the_run(folder: Path) -> None:
         r"drive\s+32\s+30\s+30\s+sensor 10 \+ 0 \+ 2; pilot 20 \+ 0 \+ 0", found.stdout
     )
     assert (
-        "declare one with" in rtsim("schedule", folder / "loop.py", "--set", "chains=False").stderr
+        "a chain with scenario.chain"
+        in rtsim("schedule", folder / "loop.py", "--set", "chains=False").stderr
     )
 
 

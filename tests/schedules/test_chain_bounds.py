@@ -111,9 +111,9 @@ REASONS: list[tuple[Any, str]] = [
     (lambda: faulty(), "faults"),
     (lambda: on_a_full_processor("finish"), "response time of pilot is not known: the load"),
     (lambda: on_a_processor("skip"), "pilot can miss its deadline"),
-    (lambda: on_a_can_bus(), "pilot sends on can at times that vary"),
+    (lambda: on_a_can_bus(), "sensor on can is not known: the time at which pilot sends varies"),
     (lambda: loop_of({"transport": WirelessChannel(name="air").frame(length=8)}),
-     "rtsim has no analysis of the latencies on air"),
+     "sensor on air is not known: rtsim has no analysis"),
 ]  # fmt: skip
 
 

@@ -243,7 +243,7 @@ def test_a_row_of_another_study_is_refused(file: str) -> None:
     assert found is not None
     folder = begin(file, found, Path("out"))
     row = Runner(folder.plan.job).row(Orders(folder.plan)[0])
-    with pytest.raises(SourcesChanged, match="run 0 is not one of the study"):
+    with pytest.raises(SourcesChanged, match="has no run 0"):
         folder.add(row._replace(sources_sha256="0" * 64))
 
 

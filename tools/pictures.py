@@ -34,6 +34,7 @@ from rtsim.record.recorders import MemoryRecorder
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 from tools.can_pictures import draw_can
+from tools.chain_pictures import draw_chain
 from tools.cockpit import draw_cockpit
 from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
@@ -302,6 +303,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "replay.svg": draw_replay,
     "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
+    "chain-ages.svg": lambda path: draw_chain(path, save),
     "networks.svg": lambda path: draw_networks(path, save),
     "networks-ethernet.svg": lambda path: draw_ethernet(path, save),
     "networks-slots.svg": lambda path: draw_slots(path, save),

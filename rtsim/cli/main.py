@@ -34,6 +34,7 @@ COMMANDS = {
     "falsify": "rtsim.cli.falsify:falsify",
     "fit": "rtsim.cli.fit:fit",
     "study": "rtsim.cli.study:study",
+    "age": "rtsim.cli.age:age",
     "schedule": "rtsim.cli.schedule:schedule",
     "linearise": "rtsim.cli.describe:linearise",
     "scenarios": "rtsim.cli.describe:scenarios",

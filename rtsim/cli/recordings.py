@@ -346,11 +346,14 @@ def _report_of(
     from rtsim.models.piloting.task import task_section
     from rtsim.record import measured
     from rtsim.record.reports.run_page import write_report
+    from rtsim.requirements.chain_section import chain_section
     from rtsim.requirements.section import requirement_section
 
     recorded, after_ns = recordings[0], to_ns(after, "--after")
     measured.check_after(recorded, after_ns)
-    sections = (requirement_section([recorded]), task_section(recorded))
+    sections = (
+        requirement_section([recorded]), task_section(recorded), chain_section(recorded)
+    )  # fmt: skip
     write_report(recorded, target, line.say, after, [one for one in sections if one is not None])
     return measured.as_json(recorded, after_ns)
 

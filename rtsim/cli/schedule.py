@@ -1,4 +1,4 @@
-"""``rtsim schedule``: tasks of processors, by analysis and by simulation."""
+"""``rtsim schedule``: tasks of processors and chains, by analysis and by simulation."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rtsim.core.tag import NS_PER_S
 
 if TYPE_CHECKING:
     from rtsim.runs.result import RunResult
+    from rtsim.schedules.chains import ChainRow
     from rtsim.schedules.messages import MessageRow
     from rtsim.schedules.table import ScheduleTable, TaskRow
 
@@ -24,6 +25,11 @@ _COLUMNS = (
     Column("deadline (ms)", number=True), Column("load (%)", number=True),
     Column("worst response (ms)", number=True), Column("simulated (ms)", number=True),
     Column("deadline met", fold=True),
+)  # fmt: skip
+_CHAINS = (
+    Column("chain"), Column("bound (ms)", number=True), Column("simulated age (ms)", number=True),
+    Column("simulated reaction (ms)", number=True),
+    Column("period + response + transport", fold=True),
 )  # fmt: skip
 
 
@@ -55,11 +61,12 @@ def schedule(
     no_run: bool,
     as_json: bool,
 ) -> None:
-    """Print the tasks on processors and the messages on buses of SCENARIO, with their worst times.
+    """Print worst times of SCENARIO: tasks on processors, messages on buses, and chains.
 
     The worst response of a task and the worst latency of a message are computed by analysis, for
     all possible release times. If an assumption of the analysis does not hold, the command prints
-    the reason instead. The simulated times are the longest ones of a run.
+    the reason instead. The simulated times are the longest ones of a run. For each declared chain,
+    the command prints a bound of its data age and its reaction time.
 
     \b
     Examples:
@@ -95,6 +102,8 @@ def _print(table: ScheduleTable) -> None:
             click.echo(line)
     if table.messages:
         print_table(out, "Messages", _MESSAGES, [_message_cells(one) for one in table.messages])
+    if table.chains:
+        print_table(out, "Chains", _CHAINS, [_chain_cells(row) for row in table.chains])
     click.echo(f"simulated: {table.source}")
 
 
@@ -104,6 +113,18 @@ def _message_cells(row: MessageRow) -> list[str]:
         "-" if row.worst is None else _ms(row.worst),
         "-" if row.longest is None else _ms(row.longest), row.reason or "-",
     ]  # fmt: skip
+
+
+def _chain_cells(row: ChainRow) -> list[str]:
+    ns, ages = row.bound.ns, row.ages
+    worst = (None, None) if ages is None else (ages.worst_age, ages.worst_reaction)
+    terms = "; ".join(f"{one.stage} {' + '.join(map(_ms, one[1:]))}" for one in row.bound.terms)
+    return [
+        row.bound.chain.name,
+        "-" if ns is None else _ms(ns),
+        *("-" if one is None else _ms(one.ns) for one in worst),
+        terms or f"no bound: {row.bound.reason}",
+    ]
 
 
 def _cells(row: TaskRow) -> list[str]:

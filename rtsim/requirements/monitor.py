@@ -92,6 +92,8 @@ class Monitor:
         """Names of the tracks whose rows the requirements need."""
 
     def _watch(self, requirement: Requirement, empty: Recording) -> None:
+        if requirement.chain is not None:
+            raise RtsimError("the limit of a chain needs the whole run")
         node = checked(requirement.formula, lambda name: _History.of(empty, name).unit)
         if any(n.kind == "call" and n.name not in FUNCTIONS for n in node.walk()):
             raise RtsimError("a step measure, such as rise_time, needs the whole run")

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.toml import ListKey, Place, TableKey, open_toml, read, text
+from rtsim.requirements.chains import ChainLimit
 
 if TYPE_CHECKING:
     from rtsim.requirements.formula import UnitOf
@@ -26,6 +27,8 @@ class Requirement:
     name: str
     formula: str
     text: str = ""
+    chain: ChainLimit | None = None
+    """The limit of a chain; ``formula`` is then only its text."""
 
     def __post_init__(self) -> None:
         for given in (self.name, self.formula, self.text):
@@ -44,6 +47,10 @@ class Requirement:
         """
         from rtsim.requirements.formula import checked  # only a run with requirements needs it
 
+        if self.chain is not None:
+            raise ScenarioError(
+                f"{self.name} limits a chain and has no formula; it is checked at the end of a run"
+            )
         try:
             return checked(self.formula, unit_of)
         except ScenarioError as error:
@@ -53,14 +60,17 @@ class Requirement:
         """Return the text of a part of the formula."""
         return self.formula[part.at : part.end].strip()
 
-    def to_plain(self) -> dict[str, str]:
+    def to_plain(self) -> dict[str, Any]:
         """Return JSON data for :meth:`of_plain`."""
-        plain = {"name": self.name, "formula": self.formula}
-        return {**plain, "text": self.text} if self.text else plain
+        plain: dict[str, Any] = {"name": self.name, "formula": self.formula}
+        if self.text:
+            plain["text"] = self.text
+        return plain if self.chain is None else {**plain, "chain": self.chain.to_plain()}
 
     @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> Requirement:
-        return cls(str(plain["name"]), str(plain["formula"]), str(plain.get("text", "")))
+    def of_plain(cls, plain: Mapping[str, Any]) -> Self:
+        chain = ChainLimit.of_plain(plain["chain"]) if "chain" in plain else None
+        return cls(str(plain["name"]), str(plain["formula"]), str(plain.get("text", "")), chain)
 
     @classmethod
     def of_text(cls, given: str) -> Requirement:

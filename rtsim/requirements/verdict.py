@@ -15,11 +15,13 @@ from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
+from rtsim.record.ages import ages
 from rtsim.record.component_values import SAMPLED, Rows
 from rtsim.record.events import RunEnding
 from rtsim.record.named_signals import SignalsByName
 from rtsim.record.reading import Recording
 from rtsim.record.table import Changes, Recorded, signal_changes, signal_of
+from rtsim.requirements.chains import AGE, ChainLimit
 from rtsim.requirements.formula import TOO_DEEP, margin_unit
 from rtsim.requirements.language import Node, horizon
 from rtsim.requirements.measures import Measured, Signals, measure_in, measured
@@ -254,6 +256,8 @@ class _Run:
         return all("side" in one.rows.integers and not one.read for one in found)
 
     def result(self, requirement: Requirement, margins: bool) -> RequirementResult:
+        if requirement.chain is not None:
+            return _of_chain(requirement, requirement.chain, self._recording, self.why_open)
         node = requirement.check(self._unit)
         measures: dict[Node, Measured] = {}
 
@@ -278,6 +282,34 @@ class _Run:
             return replace(result, unit=margin_unit(worst, self._unit))
         except RecursionError:
             raise ScenarioError(f"requirement {requirement.name}: {TOO_DEEP}") from None
+
+
+def _of_chain(
+    requirement: Requirement, limit: ChainLimit, recording: Recorded, why_open: str
+) -> RequirementResult:
+    """Return the verdict of the limit of a chain; the robustness is the limit minus the worst."""
+    found = ages(recording, limit.elements)
+    of_age = limit.measure == AGE
+    worst = found.worst_age if of_age else found.worst_reaction
+    longest = (0 if worst is None else worst.ns) if of_age else found.reaction_so_far
+    margin = (limit.limit_ns - longest) / NS_PER_S
+    reason = ""
+    if margin >= 0 and worst is None:
+        reason = found.reason or "no value depends on a later sample"
+    elif margin >= 0:
+        begin = recording.span_ns[0] / NS_PER_S
+        late = f"the recording begins at {begin:.9g} s, so that earlier ages are not known"
+        reason = why_open or ("" if recording.from_start else late)
+    outcome = Outcome.FAILED if margin < 0 else Outcome.UNDECIDED if reason else Outcome.PASSED
+    low = -math.inf if outcome is Outcome.UNDECIDED else margin
+    text = "" if worst is None else str(worst)
+    at = None if worst is None else worst.until_ns
+    if margin < 0 and (worst is None or worst.ns < longest):
+        last = "" if worst is None else "later "
+        text, at = f"no {last}sample reached the end of the chain", recording.span_ns[1]
+    return RequirementResult(
+        requirement, low, margin, outcome, reason, worst_ns=at, worst=text, unit="s"
+    )
 
 
 def unknown(changes: Changes) -> Changes:

@@ -230,6 +230,7 @@ class RunRequest:
             "source_hash": source_hash(*scenario.functions()),
             "fingerprint": fingerprint(),
             **({"requirements": [r.to_plain() for r in required]} if required else {}),
+            **({"chains": [c.to_plain() for c in scenario.chains]} if scenario.chains else {}),
             **({"cues": [cue.to_plain() for cue in scenario.cues]} if scenario.cues else {}),
             **scenario.presentation.recorded(),
             **({"views": [v.to_dict() for v in views]} if views else {}),

@@ -24,9 +24,7 @@ from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signals
 from rtsim.core.tag import Duration, Period, declared_ns
 from rtsim.discrete import Processes
-from rtsim.engine.system import (
-    System,
-)
+from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.equations.constraints import explicit
 from rtsim.equations.model import Model
@@ -38,6 +36,7 @@ from rtsim.requirements.requirement import Given as GivenRequirement
 from rtsim.requirements.requirement import Requirement
 from rtsim.requirements.requirement import gather as gather_requirements
 from rtsim.scenario.builder import Builder
+from rtsim.scenario.chains import Chains
 from rtsim.scenario.component import (
     Values,
     readable,
@@ -138,7 +137,7 @@ def mode_number(model: Model, name: str, value: object) -> object:
     return float(model.modes.index(value))
 
 
-class Scenario(NamedComponents, Processors, Presented, Drawn):
+class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
     """A simulation experiment: components, connections, and changes during the run.
 
     A run ends at the simulated time ``until`` (s). ``assumptions`` and ``limits`` are additional
@@ -731,7 +730,8 @@ class Scenario(NamedComponents, Processors, Presented, Drawn):
 
     def check_requirements(self) -> None:
         """Raise ``ScenarioError`` if a requirement uses unknown signals or wrong units."""
-        for requirement in self.requirements:
+        self.check_chains()
+        for requirement in (one for one in self.requirements if one.chain is None):
             requirement.check(self._unit_of)
 
     def _unit_of(self, name: str) -> str:

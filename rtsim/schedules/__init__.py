@@ -1,6 +1,6 @@
-"""Processors, their scheduling policies and servers, and the analysis of schedules.
+"""Processors, scheduling policies and servers, and the analysis of schedules and of chains.
 
-docs/processors.md contains examples.
+docs/processors.md and docs/chains.md contain examples.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
         Sporadic,
         add_scheduling_policy,
     )
+    from rtsim.record.ages import Ages, ages
+    from rtsim.schedules.chains import ChainBound, chain_bound
     from rtsim.schedules.response_times import TaskAnalysis, analyse
     from rtsim.schedules.table import schedule_table
 
 __all__ = [
+    "Ages",
+    "ChainBound",
     "ConstantBandwidth",
     "RoundRobin",
     "SchedulingPolicy",
@@ -31,7 +35,9 @@ __all__ = [
     "Sporadic",
     "TaskAnalysis",
     "add_scheduling_policy",
+    "ages",
     "analyse",
+    "chain_bound",
     "schedule_table",
 ]
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from rtsim.components.latency import Fixed
+from rtsim.components.latency import Fixed, Loss
 from rtsim.components.medium import LoadedMedium, PeriodicSender, SenderLoad, shared
 from rtsim.core.tag import NS_PER_S, Period
 from rtsim.record.reading import Recording
@@ -117,6 +117,11 @@ def _whole(loads: list[SenderLoad]) -> list[SenderLoad]:
 def _varies(component: Component) -> bool:
     """Return whether the time from a tick to the message can differ between ticks."""
     compute = getattr(component, "compute", Fixed(0))
+    transport: Any = getattr(component, "transport", None)
+    while isinstance(transport, Loss):  # a lost message only reduces the load
+        transport = transport.inner
+    if transport is not shared(transport):
+        return True
     return type(compute) is not Fixed or getattr(component, "options", None) is not None
 
 

@@ -82,6 +82,11 @@ def execution_bounds(model: LatencyModel | Needs, speed: float = 1.0) -> Bounds:
     return Bounds(scaled(low), None if high is None else scaled(high))
 
 
+def latency_bounds(model: LatencyModel) -> Bounds:
+    """Return the shortest and the longest latency that ``model`` can draw."""
+    return Bounds(*_bounds(model))
+
+
 def _bounds(model: object) -> tuple[int, int | None]:
     if isinstance(model, Fixed):
         return model.constant[0], model.constant[0]

@@ -10,11 +10,13 @@ from typing import Any
 from rtsim.components.processor import Processor
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, Duration
+from rtsim.record.ages import ages
 from rtsim.record.jobs import JOBS, MISSED
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
 from rtsim.scenario.scenario import Scenario
+from rtsim.schedules.chains import ChainRow, chain_bound
 from rtsim.schedules.messages import MessageRow, loads_of, message_rows
 from rtsim.schedules.response_times import TaskAnalysis, analyse, load_of
 
@@ -117,6 +119,8 @@ class ScheduleTable:
     """Where the simulated responses come from."""
     messages: tuple[MessageRow, ...] = ()
     """Messages on media."""
+    chains: tuple[ChainRow, ...] = ()
+    """The declared chains."""
 
     @property
     def misses(self) -> list[str]:
@@ -131,6 +135,7 @@ class ScheduleTable:
         return {
             "processors": [one.to_json() for one in self.processors],
             "messages": [one.to_json() for one in self.messages],
+            "chains": [one.to_json() for one in self.chains],
             "simulated": self.source,
             "missed": self.misses,
         }
@@ -144,17 +149,17 @@ def schedule_table(
     seed: int = 0,
     simulated: bool = True,
 ) -> ScheduleTable:
-    """Return the tasks of all processors of ``scenario``.
+    """Return the tasks on processors, the messages on media, and the chains of ``scenario``.
 
     Args:
-        scenario: A scenario with at least one processor.
+        scenario: A scenario with at least one processor or chain.
         recording: Recording of the scenario. Without it, the scenario is run once.
         until: End of the new run, s.
         seed: Seed of the new run.
         simulated: False to analyse without a run.
 
     Raises:
-        ScenarioError: The scenario has no processor.
+        ScenarioError: The scenario has neither a processor nor a chain.
         RecordingError: The recording has no jobs of a task.
     """
     system = scenario.build(seed)
@@ -162,10 +167,10 @@ def schedule_table(
         processors = system.processors
     finally:
         system.close()
-    if not processors and not loads_of(scenario)[0]:
+    if not processors and not loads_of(scenario)[0] and not scenario.chains:
         raise ScenarioError(
-            f"scenario {scenario.name} has no processor and no bus; declare a processor with "
-            "scenario.processor(...)"
+            f"scenario {scenario.name} has no processor and no bus, and declares no chain; declare "
+            "a processor with scenario.processor(...), or a chain with scenario.chain(...)"
         )
     read: Recording | None = None
     source = "no run"
@@ -176,7 +181,14 @@ def schedule_table(
         result = simulate(scenario, recorder=recorder, until=until, seed=seed)
         read, source = recorder.recording(), f"a run of {result.ended.seconds:g} s, seed {seed}"
     tables = tuple(_table(one, read) for one in processors)
-    return ScheduleTable(tables, source, tuple(message_rows(scenario, read)))
+    chains = tuple(
+        ChainRow(
+            chain_bound(scenario, chain, processors),
+            None if read is None else ages(read, chain.elements),
+        )
+        for chain in scenario.chains
+    )
+    return ScheduleTable(tables, source, tuple(message_rows(scenario, read)), chains)
 
 
 def _table(processor: Processor, read: Recording | None) -> ProcessorTable:

@@ -213,14 +213,23 @@ def _chosen(requirement: str, own: Sequence[Requirement], scenario: Scenario) ->
     if requirement:
         if requirement not in every:
             raise UnknownName("requirement", requirement, every, "the search")
-        return every[requirement]
+        return _with_formula(every[requirement])
     if len(names) != 1:
         raise ScenarioError(
             f"the search violates one requirement, but there are {len(names)} "
             f"({', '.join(names) or 'none'}); name one by --requirement NAME, or give one by "
             "--require 'NAME: FORMULA'"
         )
-    return every[names[0]]
+    return _with_formula(every[names[0]])
+
+
+def _with_formula(requirement: Requirement) -> Requirement:
+    if requirement.chain is not None:
+        raise ScenarioError(
+            f"{requirement.name} limits a chain, but the search violates formulas; name another "
+            "requirement by --requirement NAME, or search with a study"
+        )
+    return requirement
 
 
 def _file_of(scenario: str) -> str:

@@ -414,7 +414,7 @@ def requirements_of(given: Sequence[Limit | Requirement | str]) -> list[Required
         elif isinstance(one, str) and ":" not in one and not one.endswith(".toml"):
             out.append(Limit.of_text(one))
         else:
-            out += [Formula(of.name, of.formula, of.text) for of in gather([one])]
+            out += [Formula(of.name, of.formula, of.text, of.chain) for of in gather([one])]
     gather(one for one in out if isinstance(one, Formula))  # one name, one formula
     return list({(one.name, str(one)): one for one in out}.values())
 

@@ -145,7 +145,7 @@ class Job:
     study_sha256: str | None = None
     inputs: list[dict[str, Any]] = field(default_factory=list)
     """Input signals, whose control points are factors."""
-    formulas: list[dict[str, str]] = field(default_factory=list)
+    formulas: list[dict[str, Any]] = field(default_factory=list)
     """Requirements in temporal logic."""
     data: list[str] = field(default_factory=list)
     """Declared files and folders, relative to the folder of the scenario file if there is one."""
@@ -166,7 +166,7 @@ class Job:
 
     @cached_property
     def formula_requirements(self) -> list[Formula]:
-        return [Formula(**one) for one in self.formulas]
+        return [Formula.of_plain(one) for one in self.formulas]
 
     @cached_property
     def signals(self) -> list[InputSignal]:

@@ -22,7 +22,7 @@ from rtsim.cli.check import (
 from rtsim.cli.common import FAILED, INTERRUPTED, NO, explain, show_result, sigterm_interrupts
 from rtsim.cli.options import parse_settings
 from rtsim.cli.run_options import GoingOn, RunOptions, Wanted, in_a_file
-from rtsim.cli.schedule import print_processors, processors_to_json
+from rtsim.cli.schedule import note_overloads, print_processors, processors_to_json
 from rtsim.cli.telemetry import page_to_json, telemetry_line, telemetry_to_json
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.clock import age_ns, stopwatch
@@ -212,6 +212,7 @@ def run_command(
                 )
             if prepare is not None:
                 prepare(scenario)
+            note_overloads(scenario)
             recorder = None
             if not options.no_record:
                 name = Path(options.scenario.partition(".py")[0]).stem

@@ -16,6 +16,7 @@ from rtsim.core.tag import NS_PER_S
 
 if TYPE_CHECKING:
     from rtsim.runs.result import RunResult
+    from rtsim.scenario.scenario import Scenario
     from rtsim.schedules.chains import ChainRow
     from rtsim.schedules.messages import MessageRow
     from rtsim.schedules.table import ScheduleTable, TaskRow
@@ -148,6 +149,16 @@ def _ms(ns: int) -> str:
 
 
 # Processors in the summary of a run
+
+
+def note_overloads(scenario: Scenario) -> None:
+    """Print a note on stderr for each processor whose load exceeds 1, before the run starts."""
+    if not any(component.kind == "processor" for component in scenario.components.values()):
+        return
+    from rtsim.schedules.table import overloads
+
+    for line in overloads(scenario):
+        click.secho(f"note: {line}", err=True, fg="yellow")
 
 
 def print_processors(result: RunResult) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rtsim.components.processor import Processor
-from rtsim.core.errors import RecordingError, ScenarioError
+from rtsim.components.processor_tasks import TaskTiming
+from rtsim.core.errors import RecordingError, RtsimError, ScenarioError, UnknownName
+from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import NS_PER_S, Duration
 from rtsim.record.ages import ages
 from rtsim.record.jobs import JOBS, MISSED
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
+from rtsim.scenario.processor_components import ProcessorComponent, TaskComponent, TaskOptions
 from rtsim.scenario.scenario import Scenario
+from rtsim.scenario.standard_components import ControllerComponent
 from rtsim.schedules.chains import ChainRow, chain_bound
 from rtsim.schedules.messages import MessageRow, loads_of, message_rows
 from rtsim.schedules.response_times import TaskAnalysis, analyse, load_of
@@ -162,11 +167,7 @@ def schedule_table(
         ScenarioError: The scenario has neither a processor nor a chain.
         RecordingError: The recording has no jobs of a task.
     """
-    system = scenario.build(seed)
-    try:
-        processors = system.processors
-    finally:
-        system.close()
+    processors = processors_of(scenario, seed)
     if not processors and not loads_of(scenario)[0] and not scenario.chains:
         raise ScenarioError(
             f"scenario {scenario.name} has no processor and no bus, and declares no chain; declare "
@@ -188,7 +189,67 @@ def schedule_table(
         )
         for chain in scenario.chains
     )
-    return ScheduleTable(tables, source, tuple(message_rows(scenario, read)), chains)
+    made = ScheduleTable(tables, source, tuple(message_rows(scenario, read)), chains)
+    _check_bounds(made)
+    return made
+
+
+def processors_of(scenario: Scenario, seed: int = 0) -> list[Processor]:
+    """Return the processors of ``scenario``, in order of their names, without its controllers."""
+    tasks: defaultdict[str, list[TaskTiming]] = defaultdict(list)
+    declared: dict[str, ProcessorComponent] = {}
+    for name, component in sorted(scenario.components.items()):
+        options = getattr(component, "options", None)
+        if isinstance(component, ProcessorComponent):
+            declared[name] = component
+        elif isinstance(options, TaskOptions):
+            assert isinstance(component, ControllerComponent | TaskComponent)
+            tasks[options.processor].append(
+                options.timing(
+                    name, component.period, component.offset_ns, component.priority,
+                    component.execution,
+                )
+            )  # fmt: skip
+    for processor, found in tasks.items():
+        if processor not in declared:
+            where = f"processor= of {found[0].name}"
+            raise UnknownName("processor", processor, sorted(declared), where)
+    streams = RandomStreams(seed)
+    return [one.running(name, tasks[name], {}, streams)[0] for name, one in declared.items()]
+
+
+def overloads(scenario: Scenario) -> list[str]:
+    """Return a sentence for each core of a processor whose load exceeds 1."""
+    out = []
+    for one in processors_of(scenario):
+        loads = tuple(load_of(one))
+        lines = load_lines(one.name, loads, one.cores)
+        whole = one.cores if len(loads) < one.cores else 1
+        out += [
+            line
+            for line, load in zip(lines, loads, strict=True)
+            if load is not None and load > whole
+        ]
+    return out
+
+
+def _check_bounds(table: ScheduleTable) -> None:
+    """Raise :class:`RtsimError` if a simulated time exceeds its bound."""
+    for processor in table.processors:
+        for row in processor.rows:
+            bound, longest = row.analysis.response, row.longest
+            if bound is not None and longest is not None and longest > bound:
+                raise _exceeded(f"the response of {row.analysis.name}", longest, bound)
+    for message in table.messages:
+        if message.worst is not None and (message.longest or 0) > message.worst:
+            raise _exceeded(f"the latency of {message.sender}", message.longest or 0, message.worst)
+
+
+def _exceeded(what: str, longest: int, bound: int) -> RtsimError:
+    return RtsimError(
+        f"{what} is {longest} ns in the run, but its bound by analysis is {bound} ns; this is an "
+        "error of rtsim, please report it with the scenario"
+    )
 
 
 def _table(processor: Processor, read: Recording | None) -> ProcessorTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from click.testing import CliRunner
 import rtsim as rt
 from rtsim.cli import main
 from rtsim.components.can_bus import CanBus
-from rtsim.core.errors import ScenarioError
+from rtsim.components.processor import Processor
+from rtsim.core.errors import RtsimError, ScenarioError
 from rtsim.scenario.scenario import Scenario
 from rtsim.schedules.messages import message_rows
+from rtsim.schedules.response_times import TaskAnalysis, analyse
 from rtsim.schedules.table import schedule_table
 from rtsim.testing.determinism import trace_of
 
@@ -84,3 +87,34 @@ def test_the_command_prints_the_messages_of_a_bus() -> None:
 def test_a_scenario_without_processors_and_buses_is_an_error() -> None:
     with pytest.raises(ScenarioError, match="has no processor and no bus"):
         schedule_table(Scenario("empty"))
+
+
+def test_a_simulated_time_above_its_bound_is_an_error_of_rtsim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Scenario("one", until=0.1)
+    loop.processor("mcu")
+    loop.task("t", "mcu", period=0.01, execution=0.002)
+
+    def too_small(processor: Processor) -> list[TaskAnalysis]:
+        return [replace(one, response=1_999_999) for one in analyse(processor)]
+
+    assert schedule_table(loop).processors[0].rows[0].longest == 2_000_000
+    monkeypatch.setattr("rtsim.schedules.table.analyse", too_small)
+    with pytest.raises(
+        RtsimError, match=r"the response of t is 2000000 ns .* is an error of rtsim"
+    ):
+        schedule_table(loop)
+
+
+def test_a_load_above_one_is_named_before_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "busy.py"
+    file.write_text(
+        "import rtsim as rt\n\ndef scenario():\n"
+        "    loop = rt.Scenario('busy', until=0.1)\n    loop.processor('mcu')\n"
+        "    loop.task('t', 'mcu', period=0.01, execution=0.0125)\n    return loop\n"
+    )
+    found = CliRunner().invoke(main, ["run", str(file), "--no-record"])
+    assert "note: load of mcu: 1.250, which exceeds 1" in found.stderr
+    assert found.exit_code == 0
+    assert "missed deadlines 10 (t 10)" in found.stdout

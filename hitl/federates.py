@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 from time import sleep
 from typing import Any
 
@@ -40,6 +42,10 @@ _UNIT = ("unit", "units")
 _FAILURE = 1
 _SHORTEST_S, _LONGEST_S = 1e-5, 1e-3
 """Pauses between two questions whether HELICS has answered, wall-clock s."""
+NOTICE_NS = 3 * NS_PER_S
+"""Wall-clock time after which a federate that waits for the federation says so, ns."""
+_PARTING_NS = NS_PER_S // 2
+"""Longest wait for HELICS after a failure, wall-clock ns."""
 
 
 class FederationError(RtsimError):
@@ -88,9 +94,18 @@ def federate(
         return federated(simulation, config).run
 
 
-def federated(simulation: Simulation, config: Config) -> FederateResult:
-    """Run ``simulation`` to its end as a federate; see :func:`federate`."""
-    federate = _Federate(simulation, _read(config))
+def federated(
+    simulation: Simulation,
+    config: Config,
+    notice: Callable[[str], object] | None = None,
+    clock: Callable[[], int] = stopwatch,
+) -> FederateResult:
+    """Run ``simulation`` to its end as a federate; see :func:`federate`.
+
+    ``notice`` receives a message if the federation has not begun ``NOTICE_NS`` after the federate
+    was ready, and the message names what is missing. ``clock`` returns the wall-clock time, ns.
+    """
+    federate = _Federate(simulation, _read(config), notice, clock)
     try:
         federate.run()
         result = simulation.result()
@@ -133,7 +148,17 @@ class _Link:
 class _Federate:
     """The federate of one run."""
 
-    def __init__(self, simulation: Simulation, config: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        config: dict[str, Any],
+        notice: Callable[[str], object] | None,
+        clock: Callable[[], int],
+    ) -> None:
+        self._notice, self._clock = notice, clock
+        self._pending = False
+        """True if an asynchronous call of this federate has not been completed."""
+        self.waited_ns = 0
         self._helics = extra("helics", "helics", "a federate of HELICS")
         self._run = simulation
         self.name = str(config.get("name", ""))
@@ -156,10 +181,7 @@ class _Federate:
         inp = [link for what in READ for link in self._completed(config, what)]
         self._check_read(inp)
         made = {"terminate_on_error": True, "log_level": "no_print", **config}
-        self._federate = self._call(
-            "join the federation", self._helics.helicsCreateValueFederateFromConfig,
-            json.dumps(made),
-        )  # fmt: skip
+        self._federate = self._joined(json.dumps(made))
         h = self._helics
         self._out = [
             replace(link, handle=h.helicsFederateGetPublicationByIndex(self._federate, k))
@@ -171,7 +193,7 @@ class _Federate:
         ]
         period = h.helicsFederateGetTimeProperty(self._federate, h.HELICS_PROPERTY_TIME_PERIOD)
         self._period_ns = round(period * NS_PER_S)
-        self._now_ns = self.exchanges = self.waited_ns = 0
+        self._now_ns = self.exchanges = 0
         self._owners: dict[str, str] = {}
         """Federates by the publications that this federate reads.
 
@@ -263,8 +285,12 @@ class _Federate:
         for link in self._in:
             # The units are compared below, where the error can name the signal.
             h.helicsInputSetOption(link.handle, h.HELICS_HANDLE_OPTION_IGNORE_UNIT_MISMATCH, 1)
-        h.helicsFederateEnterExecutingModeAsync(self._federate)
-        self._wait("start", h.helicsFederateEnterExecutingModeComplete)
+        self._wait(
+            "start",
+            lambda: h.helicsFederateEnterExecutingModeAsync(self._federate),
+            h.helicsFederateEnterExecutingModeComplete,
+            self._not_joined,
+        )
         self._meet_others()
         for link in self._in:
             source = h.helicsInputGetTarget(link.handle) or link.key
@@ -331,8 +357,11 @@ class _Federate:
     def _granted(self, ns: int) -> int:
         """Request the time ``ns``, and return the granted time, ns."""
         h = self._helics
-        h.helicsFederateRequestTimeAsync(self._federate, ns / NS_PER_S)
-        granted: float = self._wait("get its next time", h.helicsFederateRequestTimeComplete)
+        granted: float = self._wait(
+            "get its next time",
+            lambda: h.helicsFederateRequestTimeAsync(self._federate, ns / NS_PER_S),
+            h.helicsFederateRequestTimeComplete,
+        )
         if granted >= h.HELICS_TIME_MAXTIME:
             raise FederationError(
                 f"the federation ended at {self._now_ns / NS_PER_S:g} s, before the end of the run "
@@ -341,14 +370,60 @@ class _Federate:
         self.exchanges += 1
         return round(granted * NS_PER_S)
 
-    def _wait(self, what: str, complete: Callable[[Any], Any]) -> Any:
-        """Wait for an asynchronous call, during which Ctrl-C still works."""
-        began, pause = stopwatch(), _SHORTEST_S
-        while not self._helics.helicsFederateIsAsyncOperationCompleted(self._federate):
+    def _joined(self, config: str) -> Any:
+        """Join the federation in a thread, because HELICS waits for the broker in C."""
+        found: list[Any] = []
+
+        def join() -> None:
+            try:
+                found.append(self._helics.helicsCreateValueFederateFromConfig(config))
+            except self._helics.HelicsException as error:
+                found.append(error)
+
+        thread = Thread(target=join, daemon=True)
+        thread.start()
+        self._until(
+            lambda: not thread.is_alive(),
+            lambda: "the broker does not answer; start one, such as helics_broker --federates 2",
+        )
+        if isinstance(found[0], self._helics.HelicsException):
+            raise self._failure("join the federation", str(found[0]))
+        return found[0]
+
+    def _wait(
+        self,
+        what: str,
+        begin: Callable[[], object],
+        complete: Callable[[Any], Any],
+        missing: Callable[[], str] | None = None,
+    ) -> Any:
+        """Begin an asynchronous call of the federate and wait; Ctrl-C still works meanwhile."""
+        h, self._pending = self._helics, True
+        begin()
+        self._until(lambda: h.helicsFederateIsAsyncOperationCompleted(self._federate), missing)
+        self._pending = False
+        return self._call(what, complete, self._federate)
+
+    def _until(self, done: Callable[[], bool], missing: Callable[[], str] | None = None) -> None:
+        """Wait until ``done()``; if that takes long, tell the user what is ``missing``."""
+        began, pause, tell = self._clock(), _SHORTEST_S, self._notice
+        while not done():
+            if tell and missing and self._clock() - began >= NOTICE_NS:
+                tell(f"federate {self.name} is waiting for the federation: {missing()}")
+                tell = None
             sleep(pause)
             pause = min(pause * 1.1, _LONGEST_S)
-        self.waited_ns += stopwatch() - began
-        return self._call(what, complete, self._federate)
+        self.waited_ns += self._clock() - began
+
+    def _not_joined(self) -> str:
+        h, told = self._helics, ""
+        query = h.helicsCreateQuery("root", "federates")
+        with suppress(h.HelicsException):
+            names = h.helicsQueryCoreExecute(query, h.helicsFederateGetCore(self._federate))
+            if isinstance(names, list):
+                told = f", and only {', '.join(names)} joined" if names else ""
+        h.helicsQueryFree(query)
+        return f"the broker expects more federates{told}; start the other federates"
 
     def _call(self, what: str, function: Callable[..., Any], *given: Any) -> Any:
         try:
@@ -370,9 +445,11 @@ class _Federate:
     def _query(self, target: str, what: str) -> Any:
         h = self._helics
         query = h.helicsCreateQuery(target, what)
+        asked = f"ask for {what} of {target}"
         try:
-            return self._call(f"ask for {what} of {target}", h.helicsQueryExecute, query,
-                              self._federate)  # fmt: skip
+            self._call(asked, h.helicsQueryExecuteAsync, query, self._federate)
+            self._until(lambda: h.helicsQueryIsCompleted(query))
+            return self._call(asked, h.helicsQueryExecuteComplete, query)
         finally:
             h.helicsQueryFree(query)
 
@@ -392,11 +469,17 @@ class _Federate:
         h, text = self._helics, str(error) or type(error).__name__
         if not isinstance(error, FederationError):
             text = f"federate {self.name} failed: {text}"
-        try:
-            h.helicsFederateLocalError(self._federate, _FAILURE, text)
+        with suppress(h.HelicsException):  # the federation has ended
+            if self._pending:  # an error of the federate alone would wait for the pending call
+                core, since = h.helicsFederateGetCore(self._federate), self._clock()
+                h.helicsCoreGlobalError(core, _FAILURE, text.encode())
+                while not h.helicsFederateIsAsyncOperationCompleted(self._federate):
+                    if self._clock() - since > _PARTING_NS:
+                        return
+                    sleep(_LONGEST_S)
+            else:
+                h.helicsFederateLocalError(self._federate, _FAILURE, text)
             h.helicsFederateFree(self._federate)
-        except h.HelicsException:  # the federation has ended
-            return
 
     def leave(self) -> None:
         h = self._helics

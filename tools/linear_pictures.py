@@ -1,4 +1,4 @@
-"""Pictures of docs/linear.md and docs/autopilots.md: Bode and Nichols plots, delay margins."""
+"""Pictures of docs/linear.md and docs/autopilots.md: margins, and the cost of timing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from hitl.programs.flights import scenario as betaflight
-from rtsim import simulate
-from rtsim.linear import margins, open_loop
+from rtsim import Uniform, simulate
+from rtsim.linear import margins, open_loop, timed_loop
 from rtsim.linear.pages import bode_data
 from rtsim.models.unstable import scenario as unstable
 
@@ -112,6 +112,46 @@ def draw_delay_margin(path: Path, save: Save) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("growth rate (1/s)")
     axes[0].legend(frameon=False)
+    save(figure, path)
+
+
+_COSTS = {"servo.angle": 1.0, "pd.voltage": 1.0}
+_PERIODS_MS = {2: "#1f5fa8", 4: "#2e7d32", 6: "#b8860b", 8: "#6a3d9a", 10: "#c62828"}
+_MOST = 300.0
+
+
+def draw_timing_cost(path: Path, save: Save) -> None:
+    """Cost over constant latency and over jitter, for several periods, by docs/linear.md."""
+    with _page("linear", "servo") as page:
+        loops = {ms: timed_loop(page.scenario(period=ms * 1e-3), _COSTS) for ms in _PERIODS_MS}
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(10, 3.8), layout="constrained", sharex=True, sharey=True
+    )
+    for ms, loop in loops.items():
+        color = _PERIODS_MS[ms]
+        latencies = np.linspace(0.0, ms, 41)
+        constant = np.array([loop.timing_cost(latency=s * 1e-3).cost for s in latencies])
+        left.plot(latencies, constant, color=color, linewidth=1.4, label=f"{ms} ms")
+        if ms < 6:
+            continue
+        right.plot(latencies, constant, color=color, linewidth=0.8, linestyle="--")
+        jitter = [loop.timing_cost(latency=Uniform(0.0, s * 1e-3)).cost for s in latencies]
+        right.plot(latencies, jitter, color=color, linewidth=1.4, label=f"{ms} ms")
+        margin = loop.jitter_margin().seconds * 1e3
+        if margin < ms:
+            at = margin, float(np.interp(margin, latencies, jitter))
+            right.plot(*at, "o", color=color)
+            right.annotate(f"jitter margin {margin:.1f} ms", at, xytext=(6, -13),
+                           textcoords="offset points", color=color)  # fmt: skip
+    left.set_ylim(0.0, _MOST)
+    left.set_xlim(-0.3, 11.0)
+    left.set_ylabel("cost")
+    left.set_xlabel("constant latency (ms)")
+    right.set_xlabel("largest latency (ms)")
+    for axis in (left, right):
+        axis.legend(title="period", frameon=False, loc="upper left")
+        axis.grid(color="#dddddd", linewidth=0.5)
+        axis.spines[["top", "right"]].set_visible(False)
     save(figure, path)
 
 

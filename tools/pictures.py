@@ -41,7 +41,12 @@ from tools.equations import draw_bridge, draw_drift
 from tools.federation_picture import draw_federation
 from tools.fit_picture import draw_fit
 from tools.gallery import draw_gallery
-from tools.linear_pictures import draw_bode_nichols, draw_delay_margin, draw_roll_step
+from tools.linear_pictures import (
+    draw_bode_nichols,
+    draw_delay_margin,
+    draw_roll_step,
+    draw_timing_cost,
+)
 from tools.network_pictures import draw_ethernet, draw_networks, draw_slots, draw_wireless
 from tools.processor_pictures import draw_servos
 from tools.readme_pictures import (
@@ -291,6 +296,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
     "betaflight-roll.svg": lambda path: draw_roll_step(path, save),
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),
+    "timing-cost.svg": lambda path: draw_timing_cost(path, save),
     "back-to-back.svg": draw_back_to_back,
     "pitl.svg": draw_pitl,
     "found-bug.svg": lambda path: draw_found_bug(path, save),

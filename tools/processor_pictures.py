@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot as plt
 
+from rtsim.record.jobs import TaskHistory, processors_of
 from rtsim.scenario.loading import load_scenario
 from rtsim.testing.determinism import trace_of
 
@@ -33,17 +34,12 @@ Bars = list[tuple[float, float]]
 """Start and length of intervals, ms."""
 
 
-def bars(
-    ns: Any, states: Any, end: int
-) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+def bars(task: TaskHistory) -> tuple[Bars, Bars]:
     """Return start and length (ms) of the intervals in which a task runs, and in which it waits."""
-    shown = ns < end
-    edges, states = np.append(ns[shown], end), states[shown]
-    found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-    for state, start, stop in zip(states, edges[:-1], edges[1:], strict=True):
-        if state != 0 and stop > start:
-            found[state > 0].append((start / 1e6, (stop - start) / 1e6))
-    return found[True], found[False]
+    pieces = task.pieces.within(0, SHOWN_MS * 1_000_000)
+    both = np.column_stack((pieces.begin, pieces.end - pieces.begin)) / 1e6
+    runs, waits = both[pieces.state > 0], both[pieces.state < 0]
+    return [(x, w) for x, w in runs.tolist()], [(x, w) for x, w in waits.tolist()]
 
 
 def draw_servos(path: Path, save: Callable[[Any, Path], None]) -> None:
@@ -58,11 +54,12 @@ def draw_servos(path: Path, save: Callable[[Any, Path], None]) -> None:
     for column, (policy, title) in enumerate(POLICIES.items()):
         run = runs_of[policy]
         angles, schedule = axes[0, column], axes[1, column]
-        track = run.track("values/computer")
+        (computer,) = processors_of(run)
+        tasks = {task.name: task for task in computer.tasks}
         for row, (name, color) in enumerate(COLORS.items()):
             angle = np.clip(run[f"servo_{name}.angle"], -3, 3)  # the slow motor leaves the picture
             angles.plot(1e3 * run.time[::2], angle[::2], color=color, label=name)
-            runs, waits = bars(track.ns, track.column(name), SHOWN_MS * 1_000_000)
+            runs, waits = bars(tasks[name])
             schedule.broken_barh(waits, (row - 0.06, 0.12), color=color, alpha=0.35, linewidth=0)
             schedule.broken_barh(runs, (row - 0.35, 0.7), color=color, linewidth=0)
         angles.set_ylim(-1.6, 1.6)

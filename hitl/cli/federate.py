@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import atexit
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from hitl.federates import federated
-from rtsim.cli.common import json_option, reports_errors, sigterm_interrupts
+from rtsim.cli.common import INTERRUPTED, json_option, reports_errors, sigterm_interrupts
 from rtsim.cli.options import option, scenario_names, with_options_as
 from rtsim.cli.run_options import RunOptions
 from rtsim.cli.running import RunSummary, load_run, open_recorder, print_outputs
@@ -26,6 +30,36 @@ _OPTIONS = (
     option("--force", help="Overwrite an existing recording."),
     option("--plain"),
 )
+
+
+def _tell(notice: str) -> None:
+    click.echo(notice, err=True)
+
+
+@contextmanager
+def _without_the_end_of_helics() -> Iterator[None]:
+    """Context manager after whose interruption the process ends without HELICS' destructors.
+
+    These destructors wait for several seconds for a broker that does not answer.
+    """
+    interrupted = False
+
+    def end() -> None:
+        if interrupted:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(INTERRUPTED)
+
+    atexit.register(end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        interrupted = True
+        raise
+    finally:
+        if not interrupted:
+            atexit.unregister(end)
 
 
 @click.command()
@@ -61,7 +95,8 @@ def federate(options: RunOptions, config: Path, as_json: bool) -> None:
                 compile=options.compilation,
             )
         )  # fmt: skip
-        found = federated(simulation, config)
+        stack.enter_context(_without_the_end_of_helics())
+        found = federated(simulation, config, None if as_json else _tell)
     summary = RunSummary(options, found.run)
     told = {
         "name": found.name, "exchanges": found.exchanges, "waited_s": found.waited_ns / NS_PER_S

@@ -64,7 +64,9 @@ def virtual_time() -> tuple[Path, Path]:
 def check_program(path: Path) -> None:
     """Raise :class:`ProgramError` if the program cannot load the library of virtual time."""
     if not path.is_file():
-        raise ProgramError(f"the program {path} does not exist; give the path of an executable")
+        raise ProgramError(
+            f"the program {path.absolute()} does not exist; give the path of an executable"
+        )
     data = path.read_bytes()
     if data.startswith(b"#!"):
         return  # the interpreter of a script loads the library

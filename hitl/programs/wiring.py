@@ -95,11 +95,10 @@ class Wiring(Judged):
     def in_words(self) -> str:
         for verdict, what, remedy in _REMEDIES:
             if found := self.of(verdict):
-                first = found[0]
-                return (
-                    f"{len(found)} {what}: {first.subject}: expected {first.expected}, found "
-                    f"{first.found}; {remedy}"
+                each = "; ".join(
+                    f"{one.subject}: expected {one.expected}, found: {one.found}" for one in found
                 )
+                return f"{len(found)} {what}: {each}; {remedy}"
         many = len(self.findings)
         return f"all {many} signs are right" if many else "no sign was checked"
 
@@ -155,6 +154,11 @@ def _autopilot(scenario: Scenario, name: str | None) -> tuple[str, Axes]:
     known = {n: p.controller for n, p in parts.items() if hasattr(p.controller, "axes")}
     if name is not None and name not in known:
         raise UnknownName("autopilot", name, known, f"scenario {scenario.name}")
+    if name is None and not known:
+        raise ScenarioError(
+            f"scenario {scenario.name} has no controller with declared axes; give a scenario with "
+            "an autopilot, or declare the attribute axes in the controller's class"
+        )
     if name is None and len(known) != 1:
         raise ScenarioError(
             f"scenario {scenario.name} has {len(known)} controllers with declared axes "
@@ -383,7 +387,7 @@ def _compare(
     for j, word in enumerate(words):
         if word != "scalar" and _rms(truth[j]) > least and abs(_cosine(truth[j], found)) > _OTHER:
             sign = "" if _cosine(truth[j], found) > 0 else "minus "
-            return Finding(subject, expected, f"follows {sign}the axis {word}", WRONG)
+            return Finding(subject, expected, f"the input follows {sign}the axis {word}", WRONG)
     return Finding(
         subject, expected, f"does not follow the quantity (correlation {same:.2f})", WRONG
     )

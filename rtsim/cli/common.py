@@ -154,13 +154,14 @@ def tell(kind: str, message: str, as_json: object, status: int = FAILED) -> None
 
 def explain(error: Exception) -> str:
     """Return an error message that states whether rtsim or the user's code failed."""
+    notes = getattr(error, "__notes__", [])
     if isinstance(error, RtsimError):
-        return _shortened("\n".join([str(error), *getattr(error, "__notes__", [])]))
+        return _shortened("\n".join([str(error), *notes]))
     hint = "RTSIM_TRACEBACK=1 shows the full stack"
     if lack := from_the_machine(error):
         return f"{lack}; {hint}"
     if own_frames(error):
-        return f"your code raised {in_words(error)}; {hint}"
+        return "\n".join([f"your code raised {in_words(error)}; {hint}", *notes])
     if wrong := from_a_path(error):
         return f"{wrong}; {hint}"
     frame = traceback.extract_tb(error.__traceback__)[-1]

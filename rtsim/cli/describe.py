@@ -19,7 +19,7 @@ from rtsim.record.reports.drawing import Drawing, check_suffix
 from rtsim.scenario.loading import find_maker, known_scenarios
 
 if TYPE_CHECKING:
-    from rtsim.linear.report import LinearReport
+    from rtsim.linear.report import LinearReport, TimingReport
 
 
 @click.command()
@@ -124,6 +124,7 @@ _LOOPS = (
     Column("delay margin", number=True),
     Column("at (rad/s)", number=True, drop=2),
 )
+_COST = (Column("mean square"), Column("cost", number=True))
 
 
 @click.command()
@@ -152,6 +153,14 @@ _LOOPS = (
     help="For delay margins, disregard poles below this frequency, such as the pole of a drifting "
     "position.",
 )
+@click.option(
+    "--cost",
+    "weights",
+    multiple=True,
+    metavar="COMPONENT.SIGNAL=WEIGHT",
+    help="Weight of the mean square of a signal; can be repeated. The command then prints the cost "
+    "of timing for the noise and the latencies of the scenario, and the jitter margin.",
+)
 @option("--set")
 @option(
     "--output",
@@ -167,6 +176,7 @@ def linearise(
     start: str,
     end: str,
     slow: float,
+    weights: tuple[str, ...],
     settings: tuple[str, ...],
     path: Path | None,
     plain: bool,
@@ -182,6 +192,7 @@ def linearise(
     Examples:
       rtsim linearise unstable
       rtsim linearise f16 --set autopilot_on=false --slow 0.05 -o loops.html
+      rtsim linearise servo.py --cost servo.angle=1 --cost pd.voltage=0.1
     """
     from rtsim.linear.report import linear_report
     from rtsim.scenario.loading import load_scenario
@@ -192,8 +203,9 @@ def linearise(
         installed("scipy", "scipy", f"-o {path}")
     loaded = load_scenario(scenario, parse_settings(settings))
     report = linear_report(
-        loaded, plant=plant, start=start, end=end, time=time, slow=slow, compile=not plain
-    )
+        loaded, plant=plant, start=start, end=end, time=time, slow=slow,
+        cost=_weights(weights), compile=not plain,
+    )  # fmt: skip
     if path is not None:
         if not report.scalar_loops:
             raise ScenarioError(
@@ -224,8 +236,45 @@ def _print(report: LinearReport) -> None:
     if report.loops:
         click.echo(f"loops with all latencies, sampled every {report.loops[0].period}")
         print_table(out, "Margins", _LOOPS, [_loop(one) for one in report.loops])
+    if report.timing is not None:
+        _print_timing(report.timing)
     for note in report.notes:
         click.echo(f"note: {note}")
+
+
+def _print_timing(timing: TimingReport) -> None:
+    loop, found, jitter = timing.loop, timing.cost, timing.jitter
+    click.echo(f"latency {loop.latency_text}, period {1e3 * loop.period:g} ms")
+    if not found.stable:
+        click.echo("not mean-square stable: the cost is infinite")
+    else:
+        rows = [(name, _number(part)) for name, part in found.parts.items()]
+        rows += [
+            ("sum", _number(found.cost)),
+            ("of the sum, by disturbance", _number(found.from_disturbance)),
+            ("of the sum, by measurement noise", _number(found.from_measurement)),
+        ]
+        print_table(console(), "Cost of timing", _COST, rows)
+    if jitter is None:
+        click.echo("jitter margin: none, the loop is unstable without jitter")
+    else:
+        click.echo(
+            f"jitter margin: {1e3 * jitter.seconds:.4f} ms above a latency of "
+            f"{1e3 * jitter.latency:g} ms"
+        )
+
+
+def _weights(given: tuple[str, ...]) -> dict[str, float]:
+    out = {}
+    for one in given:
+        name, _, weight = one.partition("=")
+        try:
+            out[name] = float(weight)
+        except ValueError:
+            raise ScenarioError(
+                f"--cost {one}: give COMPONENT.SIGNAL=WEIGHT, for example --cost cart.x=1"
+            ) from None
+    return out
 
 
 def _about(report: LinearReport) -> str:

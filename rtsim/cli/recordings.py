@@ -31,6 +31,7 @@ from rtsim.cli.terminal import Column, console, print_long_table, print_table
 from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.outcome import Outcome
 from rtsim.core.tag import NS_PER_S, to_ns
+from rtsim.record import schedule_trace
 from rtsim.record.comparison import Comparison, Tolerance, last_time
 from rtsim.record.comparison import compare as compare_recordings
 from rtsim.record.export import EXPORTS
@@ -402,7 +403,9 @@ def say_cut_off(*recordings: Recording) -> None:
     "--output",
     type=_path,
     required=True,
-    help="File to write; its suffix gives the format: " + ", ".join(f".{name}" for name in EXPORTS),
+    help="File to write; its suffix gives the format: "
+    + ", ".join(f".{name}" for name in EXPORTS)
+    + ", or .pftrace for schedules of processors",
 )
 @click.option(
     "--signals",
@@ -454,14 +457,18 @@ def export(
 ) -> None:
     """Write signals of RECORDING as a table for other programs.
 
-    The table has one row for each time and one column for each signal. Numbers are not rounded.
+    The table has one row for each time and one column for each signal. Numbers are not rounded. A
+    file with the suffix .pftrace contains the schedules of processors, for https://ui.perfetto.dev.
 
     \b
     Examples:
       rtsim export runs/f16-001.mcap -o f16.parquet
+      rtsim export runs/servos-001.mcap -o servos.pftrace --from 0.1 --to 0.2
       rtsim export runs/f16-001.mcap -o f16.csv -s f16.altitude -s 'autopilot.*' --rate 50
     """
-    EXPORTS.get_or_raise(output.suffix.removeprefix("."), f"the suffix of {output.name}")
+    traces = output.suffix == schedule_trace.SUFFIX
+    if not traces:
+        EXPORTS.get_or_raise(output.suffix.removeprefix("."), f"the suffix of {output.name}")
     if output.is_file() and not force:
         raise RecordingError(f"{output} exists; give another -o PATH, or --force to overwrite it")
     if messages is not None and (names or rate is not None or own or side != "plus"):
@@ -475,6 +482,13 @@ def export(
             f"--from {first}: {recording} ends at {float(end):g} s; give an earlier time"
         )
     span = (first, end if last is None else last)
+    if traces:
+        given = {"--signals": names, "--messages": messages, "--rate": rate, "--own": own,
+                 "--side": side != "plus"}  # fmt: skip
+        schedule_trace.check_options([name for name, value in given.items() if value])
+        span_ns = to_ns(first, "--from"), to_ns(span[1], "--to")
+        _show_trace(schedule_trace.write_trace(recorded, output, span_ns), output, as_json)
+        return
     if messages is None:
         table = recorded.table(*names, side=side, rate=rate, own=own, span=span)
     else:
@@ -502,6 +516,16 @@ def _show(table: SignalTable, output: Path, recorded: Recording, as_json: bool) 
         return
     say_cut_off(recorded)
     click.echo(f"export: {output}: {len(table)} rows, {len(table.columns)} signals")
+
+
+def _show_trace(counts: schedule_trace.TraceCounts, output: Path, as_json: bool) -> None:
+    if as_json:
+        show_result({"export": str(output), **counts._asdict()})
+        return
+    click.echo(
+        f"export: {output}: {counts.tasks} tasks, {counts.slices} slices, {counts.arrows} arrows, "
+        f"{counts.missed} missed deadlines; open it at https://ui.perfetto.dev"
+    )
 
 
 # ``rtsim messages``: the messages of a recording with their three time stamps

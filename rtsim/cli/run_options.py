@@ -23,7 +23,7 @@ from rtsim.cli.telemetry import (
     web_option,
     web_page,
 )
-from rtsim.components.allowed_latency import Allowed, allowing, names_a_model
+from rtsim.components.allowed_latency import FROM, Allowed, allowing, measured_in, names_a_model
 from rtsim.components.latency import Fixed
 from rtsim.core.errors import CheckpointError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S, to_ns
@@ -431,7 +431,6 @@ def _with_options(
 
 # The option ``--latency``: compute latency of controllers
 
-FROM = "from:"
 latency_option = click.option(
     "--latency",
     "latencies",
@@ -524,11 +523,7 @@ def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
         from rtsim.record.measured import measured_latency
         from rtsim.record.reading import Recording
 
-        path, controller = _recording(latency.removeprefix(FROM))
-        if not path.name:
-            raise ScenarioError(
-                f"--latency {value}: the name of the recording is missing; type from:live.mcap"
-            )
+        path, controller = measured_in(latency, f"--latency {value}")
         return measured_latency(Recording.open(path), controller or name)
     if not names_a_model(latency):
         to_ns(latency, f"--latency {value}:")
@@ -537,10 +532,3 @@ def _latency(value: str, latency: str, name: str) -> str | MeasuredLatency:
     except UnknownName as error:
         raise ScenarioError(f"--latency {value}: {error}") from None
     return latency
-
-
-def _recording(text: str) -> tuple[Path, str]:
-    path, colon, controller = text.rpartition(":")
-    if colon and path and controller.isidentifier() and not Path(text).is_file():
-        return Path(path), controller
-    return Path(text), ""

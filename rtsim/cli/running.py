@@ -70,6 +70,8 @@ def run_segments(request: RunRequest, wanted: Wanted, stack: ExitStack) -> RunRe
         taking = wanted.taking(path, past, request.start)
         result = replace(run(request.into(recorder, taking)), earlier=earlier)
         if result.error is not None:
+            if path is not None and path.is_file():
+                result.error.add_note(f"recording up to the error: {path}")
             raise result.error
         restored = result.restored
         if restored is None:

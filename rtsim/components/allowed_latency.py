@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from rtsim.components.latency import (
     Empirical,
@@ -94,6 +95,26 @@ def _number(text: str, number: str) -> float:
         raise ScenarioError(
             f"latency {text!r}: {number.strip()!r} is not a number; write, say, gamma:2,0.001"
         ) from None
+
+
+FROM = "from:"
+"""Start of a text ``from:RUN[:CONTROLLER]``, which names times that a recorded run measured."""
+
+
+def measured_in(text: str, what: str) -> tuple[Path, str]:
+    """Return recording and controller of the text ``from:RUN[:CONTROLLER]``; "" for no controller.
+
+    The name of a recording can contain colons. Without a recording, :class:`ScenarioError` is
+    raised, whose message begins with ``what``.
+    """
+    name = text.removeprefix(FROM)
+    path, colon, controller = name.rpartition(":")
+    found = Path(name), ""
+    if colon and path and controller.isidentifier() and not Path(name).is_file():
+        found = Path(path), controller
+    if not found[0].name:
+        raise ScenarioError(f"{what}: the name of the recording is missing; type from:live.mcap")
+    return found
 
 
 Allowed = Duration | Empirical

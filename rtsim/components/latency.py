@@ -269,12 +269,62 @@ class Empirical:
         return sorted(self.samples)[max(rank, 1) - 1]
 
     def __repr__(self) -> str:
-        """Return a text with the hash of the samples."""
-        told = hashlib.sha256(",".join(map(str, self.samples)).encode()).hexdigest()[:16]
-        return (
-            f"Empirical({len(self.samples)} samples, {min(self.samples)} to {max(self.samples)} ns,"
-            f" sha256 {told}{f', {self.source}' if self.source else ''})"
-        )
+        return f"Empirical({_samples_in_words(self.samples, self.source)})"
+
+
+def _samples_in_words(samples: Sequence[int], source: str) -> str:
+    """Return a short text that identifies the samples by their hash."""
+    told = hashlib.sha256(",".join(map(str, samples)).encode()).hexdigest()[:16]
+    return (
+        f"{len(samples)} samples, {min(samples)} to {max(samples)} ns, sha256 {told}"
+        f"{f', {source}' if source else ''}"
+    )
+
+
+@dataclass(eq=False, repr=False)
+class InTurn:
+    """Measured delays (ns), one after the other; after the last one, the first one follows.
+
+    ``source`` describes where the delays were measured.
+
+    Example:
+        InTurn((1_200_000, 1_350_000, 1_280_000), source="bench of 4 May")
+    """
+
+    samples: tuple[int, ...]
+    source: str = ""
+    ordered: bool = field(default=True, init=False)
+    position: int = field(default=0, init=False)
+    """Index of the next delay."""
+
+    def __post_init__(self) -> None:
+        if not self.samples:
+            raise ScenarioError("InTurn has no samples; give at least one measured delay")
+        low, high = self.bounds_ns
+        if low < 0 or high >= LONGEST_NS:
+            raise ScenarioError(
+                f"InTurn has samples from {low} to {high} ns; give samples from 0 to "
+                f"{LONGEST_NS - 1} ns"
+            )
+
+    @property
+    def bounds_ns(self) -> tuple[int, int]:
+        """The shortest and the longest delay, ns."""
+        return min(self.samples), max(self.samples)
+
+    def delays(self, stream: np.random.Generator, size_bytes: int) -> tuple[int, ...]:  # noqa: ARG002
+        delay = self.samples[self.position]
+        self.position = (self.position + 1) % len(self.samples)
+        return (delay,)
+
+    def save(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.position = int(saved["position"]) % len(self.samples)
+
+    def __repr__(self) -> str:
+        return f"InTurn({_samples_in_words(self.samples, self.source)})"
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,8 @@ class Processor:
         self.tasks = tuple(tasks)
         self.speed: Vector = np.array([speed])
         """Factor by which the processor is faster than the execution times say, shape (1,)."""
+        self.states: Vector = np.zeros(len(tasks))
+        """State of each task in the last recorded row, shape (n,), which clients of a run read."""
         self.cores, self.migration, self.locks = cores, migration, locks
         self.context_switch_ns = context_switch_ns
         self._streams = streams
@@ -227,6 +229,8 @@ class Processor:
         """Number of the next job of each task to draw."""
         self._open = False
         """True if the events at the present time were taken, and no jobs were started since."""
+        self._due = False
+        """True if the open events at the present time need a tag."""
         self._choice: tuple[list[int], list[int]] | None = None
         """Result of :meth:`_choose` for the present time, or None if it is not known."""
         self._answering: list[int] = []
@@ -251,22 +255,25 @@ class Processor:
     # -- what the run calls
 
     def next_ns(self, limit_ns: int, most: int = 0) -> int:
-        """Return the time of the next tag before ``limit_ns``, ns, or :data:`FAR`.
+        """Return the time of the next tag, not after ``limit_ns``, ns, or :data:`FAR`.
 
         ``limit_ns`` is the next tag that is known. ``most`` limits the number of events for which
         no tag is needed; with 0, there is no limit.
         """
         events = 0
-        while not self._open:
-            ns = self._next_event()
-            if ns >= limit_ns:
-                return FAR
-            self._take(ns)
-            if not self._noticed():
+        while not (self._open and self._due):
+            if self._open:
+                if self._state.now >= limit_ns:
+                    return FAR
                 self._start()
                 events += 1
                 if events == most:
                     break
+            ns = self._next_event()
+            if ns > limit_ns:
+                return FAR
+            self._take(ns)
+            self._due = self._noticed()
         return self._state.now
 
     def begin(self, tag: Tag, environment: Environment) -> None:
@@ -320,13 +327,17 @@ class Processor:
         self._drawn = {(i, k): drawn for (i, k), drawn in self._drawn.items() if k >= first[i]}
 
     def take_rows(self, ns: int) -> tuple[list[tuple[int, tuple[int, ...]]], list[FinishedJob]]:
-        """Remove and return the rows and the ended jobs up to the time ``ns``."""
+        """Remove and return the rows and the ended jobs up to the time ``ns``, which is over."""
+        if self._open and not self._due and self._state.now <= ns:
+            self._start()
         if not (self._rows or self._ended):
             return [], []
         rows = [row for row in self._rows if row[0] <= ns]
         ended = [job for job in self._ended if job.ns <= ns]
         del self._rows[: len(rows)], self._ended[: len(ended)]
         self._recorded_ns = ns
+        if rows:
+            self.states[:] = rows[-1][1]
         return rows, ended
 
     def save(self) -> dict[str, Any]:
@@ -370,6 +381,7 @@ class Processor:
         self._drawn = {(i, k): (jitter, list(times)) for i, k, jitter, times in saved["drawn"]}
         self._draws = list(saved["draws"])
         self._recorded_ns = saved["recorded"]
+        self.states[:] = saved["shown"]
         for queue in self._state.queues:
             self._place(queue)
         for model, state in zip(self._models(), saved["models"], strict=True):
@@ -396,6 +408,8 @@ class Processor:
             self._ended.clear()
             for found in (self._answering, self._dropping, self._events):
                 found.clear()
+        if self._open and self._state.now < ns:
+            self._start()
         while not self._open and (coming := self._next_event()) <= ns:
             self._take(coming)
             if coming < ns:
@@ -435,7 +449,8 @@ class Processor:
     def _take(self, ns: int) -> None:
         """Let jobs run until ``ns``, and take the events at ``ns``."""
         state = self._state
-        before, state.now, self._open, self._choice = state.now, ns, True, None
+        before, state.now, self._choice = state.now, ns, None
+        self._open = self._due = True
         for core, i in enumerate(state.running):
             if i >= 0:
                 self._run(core, i, before, ns)

@@ -392,6 +392,7 @@ class NoiseTask(Ticking):
                 f"noise {port.name} has mean {mean} and deviation {deviation}; "
                 "both must be finite, and the deviation >= 0"
             )
+        self.deviation = deviation
         self._port = port
         self._mean = mean
         self._scale = deviation / period.seconds**0.5

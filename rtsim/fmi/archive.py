@@ -64,6 +64,8 @@ def unpacked(path: Path, digest: str) -> Path:
             finally:
                 shutil.rmtree(part, ignore_errors=True)
     except zipfile.BadZipFile as error:
+        if path.read_bytes()[:2] == b"PK":
+            raise ScenarioError(f"{path} is damaged ({error}); copy the FMU again") from None
         raise ScenarioError(f"{path} is not an FMU, which is a ZIP archive: {error}") from None
     except (OSError, RuntimeError, NotImplementedError) as error:
         raise ScenarioError(f"cannot unpack {path}: {error}") from None

@@ -87,7 +87,7 @@ class Description:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.is_file():
-            raise ScenarioError(f"there is no FMU {self.path}")
+            raise ScenarioError(f"there is no FMU {self.path.absolute()}")
         self.digest = digest_of(self.path)
         self.folder = unpacked(self.path, self.digest)
         with needs("fmi", "an FMU"):
@@ -146,6 +146,11 @@ class Description:
             if file.is_file():
                 return file
         there = sorted(p.name for p in (self.folder / "binaries").glob("*") if p.is_dir())
+        if not there and not (self.folder / "sources").is_dir():
+            raise ScenarioError(
+                f"{self.path} contains neither binaries nor sources; export the FMU again with a "
+                f"binary for {names[0]}"
+            )
         raise ScenarioError(
             f"{self.path} has no binary for this computer ({names[0]}); it was built for "
             f"{', '.join(there) or 'no computer (it contains sources only)'}; ask its author for a "

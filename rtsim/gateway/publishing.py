@@ -114,6 +114,8 @@ def _vectors(system: System) -> tuple[list[tuple[Vector, list[dict[str, Any]]]],
 
     for name, port in sorted(system.ports.items()):
         add(name, port.value, name, port.signals, "")
+    for one in system.processors:
+        add(one.name, one.states, one.name, [Signal(task.name) for task in one.tasks], "")
     for target, item in sorted(system.changeable.items()):
         if target.partition(".")[0] in system.ports and target in _names(system):
             continue  # a source's value is already listed as a signal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -145,6 +145,38 @@ def method_of(exact: int, variables: int) -> str:
     return f"complex step for {exact} of {variables} variables, central differences for the others"
 
 
+def python_controller(task: ControllerTask) -> PythonController:
+    """Return the controller of ``task``; raise :class:`ModelError` if it is not in Python."""
+    controller = task.controller
+    if not isinstance(controller, PythonController):
+        raise ModelError(
+            f"controller {task.name} is a {type(controller).__name__}, whose equations are "
+            "not known; analyse the scenario with its reference model, a PythonController"
+        )
+    return controller
+
+
+def law_of(controller: PythonController, t: float) -> Callable[[Any, Any, type], Any]:
+    """Return a function that evaluates a copy of the law of ``controller`` at the time ``t`` (s).
+
+    Its arguments are the law, the vector (memory, inputs), and the type of the elements. Its result
+    is the vector (next memory, outputs).
+    """
+    p, k = np.array(controller.p), controller.memory.size
+    last = np.array(controller.save()["y"])
+
+    def evaluate(law: Any, vector: Any, kind: type) -> Any:
+        s: Any = vector[:k].copy()
+        y: Any = last.astype(kind)
+        with plainly():
+            law(t, vector[k:].copy(), s, p, y)
+        return np.concatenate((s, y))
+
+    return evaluate
+
+
+NOISE_HELD = "noise is held constant"
+
 _CHANGES = 1e-3
 """An update is rejected as time-varying if its matrix changes by more than this fraction."""
 
@@ -195,7 +227,7 @@ class Assembling:
         if isinstance(task, TimerTask):
             return self._timers(task)
         if isinstance(task, NoiseTask):
-            self.notes.append(f"noise is held constant: {task.name}")
+            self.notes.append(f"{NOISE_HELD}: {task.name}")
         else:
             self.notes.append(f"{task.name} is held constant, because it has no linear model")
         return []
@@ -203,17 +235,12 @@ class Assembling:
     # -- senders -------------------------------------------------------------------------------
 
     def _controller(self, task: ControllerTask) -> Sender:
-        controller = task.controller
-        if not isinstance(controller, PythonController):
-            raise ModelError(
-                f"controller {task.name} is a {type(controller).__name__}, whose equations are "
-                "not known; analyse the scenario with its reference model, a PythonController"
-            )
+        controller = python_controller(task)
         before = [c.name for c in self.system.controllers if task.name in c.successors]
         name, inputs = task.name, controller.inputs
         task.wiring.gather()
         u = np.array(task.wiring.into)
-        matrix = self._law(controller, u, name)
+        matrix = self.law(controller, u, name)
         topic = self.system.bus.topics[name]
         return Sender(
             name, task.period, task.offset_ns, matrix, controller.memory, controller.outputs,
@@ -223,24 +250,15 @@ class Assembling:
             task.successors, self._triggers(name),
         )  # fmt: skip
 
-    def _law(self, controller: PythonController, u: Vector, name: str) -> Matrix:
-        t, p, k = self.system.ns / NS_PER_S, np.array(controller.p), controller.memory.size
+    def law(self, controller: PythonController, u: Vector, name: str) -> Matrix:
         r = controller.outputs.size
-        last = np.array(controller.save()["y"])
-
-        def evaluate(law: Any, vector: Any, kind: type) -> Any:
-            s: Any = vector[:k].copy()
-            y: Any = last.astype(kind)
-            with plainly():
-                law(t, vector[k:].copy(), s, p, y)
-            return np.concatenate((s, y))
-
+        evaluate = law_of(controller, self.system.ns / NS_PER_S)
         plain = getattr(controller.law, "py_func", controller.law)
         copied = complex_form(plain)
         found = jacobian(
             lambda v: evaluate(plain, v, float),
             np.concatenate((controller.s, u)),
-            k + r,
+            controller.memory.size + r,
             lambda v: evaluate(copied, v, complex),
         )
         columns = (*controller.memory.columns, *controller.inputs.columns)

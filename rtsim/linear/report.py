@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from rtsim.core.tag import NS_PER_S, Duration, Period, to_ns
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.linear.crossings import Margins, margins
-from rtsim.linear.linearising import DelayMargin, Loop, linear_plant, loop_of
+from rtsim.linear.linearising import NOISE_HELD, DelayMargin, Loop, linear_plant, loop_of
 from rtsim.linear.plants import plant_of, point_in, system_at
 from rtsim.linear.state_space import StateSpace
+from rtsim.linear.timed_loops import timed_loop_of
+from rtsim.linear.timing_cost import JitterMargin, TimedLoop, TimingCost
 from rtsim.scenario.scenario import Scenario
 
 
@@ -59,8 +61,34 @@ class LoopReport:
 
 
 @dataclass(frozen=True)
+class TimingReport:
+    """The cost of timing of the loop of a scenario; ``jitter`` is ``None`` if it is unstable."""
+
+    loop: TimedLoop
+    cost: TimingCost
+    jitter: JitterMargin | None
+
+    def to_json(self) -> dict[str, Any]:
+        cost, jitter = self.cost, self.jitter
+        return {
+            "stable": cost.stable,
+            "cost": _finite(cost.cost),
+            "parts": {name: _finite(part) for name, part in cost.parts.items()},
+            "from_disturbance": _finite(cost.from_disturbance),
+            "from_measurement": _finite(cost.from_measurement),
+            "growth": cost.growth,
+            "jitter_margin": None if jitter is None else _finite(jitter.seconds),
+            "jitter_margin_above": None if jitter is None else jitter.latency,
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
 class LinearReport:
-    """The linear model of a plant, an open loop, and the margins of loops, at ``time`` (s)."""
+    """The linear model of a plant, an open loop, margins and cost of loops, at ``time`` (s)."""
 
     plant_name: str
     time: float
@@ -68,6 +96,7 @@ class LinearReport:
     system: StateSpace | None
     loops: tuple[LoopReport, ...]
     notes: tuple[str, ...]
+    timing: TimingReport | None = None
 
     @property
     def scalar_loops(self) -> dict[str, StateSpace]:
@@ -89,6 +118,7 @@ class LinearReport:
             if self.system is None
             else {"name": self.system.name, "poles": _poles(self.system), **matrices(self.system)},
             "loops": [one.to_json() for one in self.loops],
+            "timing_cost": None if self.timing is None else self.timing.to_json(),
             "notes": list(self.notes),
         }
 
@@ -122,6 +152,7 @@ def linear_report(
     end: str = "",
     time: Duration = 0,
     slow: float = 0.0,
+    cost: Mapping[str, float] | None = None,
     compile: Compilation = True,
 ) -> LinearReport:
     """Return the poles of a plant and the margins of its loops at ``time`` (s) of a run.
@@ -132,7 +163,8 @@ def linear_report(
     both signals, without margins.
 
     If a default loop has no linear model, the report contains the poles of the plant and a note. If
-    the loop through ``start`` has no linear model, an error is raised.
+    the loop through ``start`` has no linear model, an error is raised. With ``cost``, the weights
+    of signals, the report contains the cost of timing.
     """
     name, _ = plant_of(scenario, plant)
     system = system_at(scenario, time, compile=compile)
@@ -158,7 +190,19 @@ def linear_report(
         notes += (lost,)
     elif not loops:
         notes += ("no controller or sensor sends messages to this plant; give --from for a loop",)
-    return LinearReport(name, seconds, linear, None, tuple(loops), notes)
+    timing = _timing(timed_loop_of(system, cost)) if cost else None
+    if timing is not None:
+        others = (note for note in notes if not note.startswith(NOISE_HELD))
+        notes = tuple(dict.fromkeys((*others, *timing.loop.notes)))
+    return LinearReport(name, seconds, linear, None, tuple(loops), notes, timing)
+
+
+def _timing(loop: TimedLoop) -> TimingReport:
+    try:
+        jitter = loop.jitter_margin()
+    except ModelError:
+        jitter = None
+    return TimingReport(loop, loop.timing_cost(), jitter)
 
 
 def _notes(*systems: StateSpace) -> tuple[str, ...]:

@@ -109,6 +109,34 @@ def measured_latency(recording: Recording, controller: str) -> MeasuredLatency:
     return MeasuredLatency(controller, recording.source, len(took), late, to, model)
 
 
+MOST_IN_TURN = 100_000
+"""Maximum number of execution times that a scenario takes from a recording in turn."""
+
+
+def measured_executions(recording: Recording, controller: str) -> tuple[int, ...]:
+    """Return the execution time of each step of ``controller``, ns, in the order of its answers.
+
+    A board measures these times by its own clock, and a controller in another process by the clock
+    of its machine.
+
+    Raises :class:`RecordingError` for a controller without measurements, and for more than
+    :data:`MOST_IN_TURN` of them.
+    """
+    track = _track(recording, controller)
+    took = track.integer("ended") - track.integer("begun")
+    if not len(took) or not took.any() or took.min() < 0:
+        raise RecordingError(
+            f"{recording.source} has no usable execution times of {controller}: {len(took)} steps "
+            f"took {f'{took.min()} to {took.max()} ns' if len(took) else 'no time'}"
+        )
+    if len(took) > MOST_IN_TURN:
+        raise RecordingError(
+            f"{recording.source} has {len(took)} execution times of {controller}, but at most "
+            f"{MOST_IN_TURN} are kept in a recording; record a shorter run"
+        )
+    return tuple(took.tolist())
+
+
 def _track(recording: Recording, controller: str) -> TrackData:
     known = [name.removeprefix(PREFIX) for name in recording.tracks if name.startswith(PREFIX)]
     if not known:

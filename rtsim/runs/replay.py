@@ -40,6 +40,7 @@ from rtsim.requirements.requirement import required_by
 from rtsim.runs.request import FedInputs, RunRequest, compilation_of
 from rtsim.runs.simulation import run
 from rtsim.scenario.loading import load_scenario
+from rtsim.scenario.measured_execution import known_executions
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.trust import scenario_to_load
 from rtsim.timing.frames import NO_SAMPLE, REST
@@ -181,9 +182,9 @@ def scenario_from(
         )
     reference = scenario_to_load(origin, source)
     faults = header.get("scenario", {}).get("faults", ())
-    scenario = load_scenario(
-        reference, dict(origin.get("settings", {})), lambda made: made.only_faults(*faults)
-    )
+    settings = dict(origin.get("settings", {}))
+    with known_executions(origin, source):
+        scenario = load_scenario(reference, settings, lambda made: made.only_faults(*faults))
     for target, changes in _driven(origin, source).items():
         scenario.drive(target, changes)
     scenario.requirements, scenario.checks_requirements = required_by(header), False

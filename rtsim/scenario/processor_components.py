@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rtsim.components.latency import ZERO, LatencyModel, latency_model
+from rtsim.components.latency import ZERO, InTurn, LatencyModel, latency_model
 from rtsim.components.processor import Processor
 from rtsim.components.processor_tasks import (
     LOCK_PROTOCOLS,
@@ -26,9 +26,14 @@ from rtsim.core.tag import Duration, Period, Tag, declared_ns
 from rtsim.engine.system import InitialValue
 from rtsim.scenario.component import Built, Component, Others, Settable, Site, start_values
 from rtsim.scenario.handles import Handle, Topics, names_of
+from rtsim.scenario.measured_execution import is_measured, measured_execution
 
 Execution = LatencyModel | Duration | Callable[..., float]
-"""Execution time of a job: s, a latency model, or a function of the sampled inputs, by name."""
+"""Execution time of a job.
+
+A time in s, a latency model, a text ``from:RUN[:CONTROLLER]`` for measured times, or a function of
+the sampled inputs, by name.
+"""
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,19 @@ def task_options(
         processor, parts, deadline_ns, latency_model(jitter, f"jitter of {name}"), missed, core,
         server, after, interrupt,
     )  # fmt: skip
+    if is_measured(execution):
+        return options, measured_execution(str(execution), name)
     return options, None if execution is None else _execution(execution, name, inputs)
+
+
+def measured_times(components: Mapping[str, Component]) -> dict[str, dict[str, list[int]]]:
+    """Return the measured execution times of all tasks, ns, for the origin of a scenario."""
+    found: dict[str, list[int]] = {}
+    for component in components.values():
+        model = getattr(component, "execution", None)
+        if isinstance(model, InTurn) and is_measured(model.source):
+            found[model.source] = list(model.samples)
+    return {"executions": found} if found else {}
 
 
 def _check_segments(name: str, segments: Sequence[Segment], inputs: Signals | None) -> None:
@@ -439,7 +456,9 @@ class Processors(ABC):
             period: Period of the releases, s.
             on: Topics whose messages, and guards (``"plant.guard"``) whose crossings release a job.
             after: Task of the same processor whose jobs, when they end, release a job.
-            execution: Execution time of a job: s, or a latency model.
+            execution: Execution time of a job: s, a latency model, or ``"from:RUN:CONTROLLER"``:
+                the times that the steps of a controller took in a recorded run, in turn. The
+                default controller has the name of the task.
             segments: Parts of a job, instead of ``execution``.
             offset: Time of the first release, s.
             jitter: Time from the tick to the release of a job: s, or a latency model.

@@ -50,7 +50,7 @@ from rtsim.scenario.handles import (
     sources_of,
 )
 from rtsim.scenario.named_components import NamedComponents
-from rtsim.scenario.processor_components import Execution, Processors, task_options
+from rtsim.scenario.processor_components import Execution, Processors, measured_times, task_options
 from rtsim.scenario.shown import Drawn, Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
@@ -120,6 +120,11 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
     if isinstance(name, type) and issubclass(name, NamedSignals):
         raise ScenarioError(f"{name.__name__} is a class; give an object: {name.__name__}()")
     if not isinstance(name, NamedSignals | Processes):
+        path = getattr(getattr(name, "description", None), "path", None)
+        if path is not None:
+            raise ScenarioError(
+                f"the {kind} of {path} has no name; give it first: {kind}('name', ...)"
+            )
         raise ScenarioError(f"{name!r} is not a {kind}; give its name first: {kind}('name', ...)")
     return name.default_name(), name
 
@@ -412,8 +417,8 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
             on: Topics whose messages trigger a sample.
             processor: Processor on which the controller computes (:meth:`processor`). All
                 arguments below need a processor.
-            execution: Execution time of a job: s, a latency model, or a function of inputs, which
-                are its arguments by name.
+            execution: Execution time of a job: s, a latency model, measured times ``"from:RUN"``
+                (:meth:`task`), or a function of inputs, which are its arguments by name.
             segments: Parts of a job, instead of ``execution``.
             deadline: Time from the arrival of a job to its deadline, s; the default is the period.
             jitter: Time from the tick to the release of a job: s, or a latency model.
@@ -758,7 +763,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         return {
             "name": self.name,
             "until": self.until_ns,
-            "origin": self.origin,
+            "origin": {**self.origin, **measured_times(components)},
             "assumptions": stated(self.assumptions, [v.assumptions for v in valid]),
             "limits": stated(self.limits, [v.limits for v in valid]),
             "parts": {name: component.describe() for name, component in components.items()},

@@ -498,6 +498,9 @@ class ControllerComponent(Component):
         return isinstance(own, Savable) and isinstance(own, Resettable) and own.resettable
 
     def build(self, name: str, site: Site) -> Built:
+        after, options, timing = site.successors(name), self.options, None
+        if options is not None:  # before a board starts
+            check_on_processor(name, self.controller, self.compute, bool(after))
         controller = site.controller(name, self.controller)
         inputs = controller.inputs
         outputs = controller.outputs.beginning_with(self.initial_outputs)
@@ -505,7 +508,6 @@ class ControllerComponent(Component):
             inputs.initial(self.initial_inputs), inputs, self.inputs, name,
             initial=self.initial_inputs,
         )  # fmt: skip
-        after, options, timing = site.successors(name), self.options, None
         if options is None:
             task = ControllerTask(
                 name,
@@ -520,7 +522,6 @@ class ControllerComponent(Component):
                 after,
             )
         else:
-            check_on_processor(name, controller, self.compute, bool(after))
             made = options.timing(name, self.period, self.offset_ns, self.priority, self.execution)
             timing = options.processor, made
             task = ScheduledController(
@@ -551,7 +552,7 @@ def check_on_processor(
     if compute != ZERO:
         raise ScenarioError(
             f"{name} runs on a processor, which determines when its answer is ready; give "
-            "execution= instead of compute="
+            "execution= instead of compute= or --latency"
         )
     if ordered:
         raise ScenarioError(

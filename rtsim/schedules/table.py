@@ -11,6 +11,7 @@ from rtsim.components.processor import Processor
 from rtsim.core.errors import RecordingError, ScenarioError
 from rtsim.core.tag import NS_PER_S, Duration
 from rtsim.record.ages import ages
+from rtsim.record.jobs import JOBS, MISSED
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
 from rtsim.runs.simulation import simulate
@@ -18,9 +19,6 @@ from rtsim.scenario.scenario import Scenario
 from rtsim.schedules.chains import ChainRow, chain_bound
 from rtsim.schedules.messages import MessageRow, loads_of, message_rows
 from rtsim.schedules.response_times import TaskAnalysis, analyse, load_of
-
-JOBS = "jobs/"
-"""Prefix of the names of tracks with the ended jobs of a task."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +201,7 @@ def _table(processor: Processor, read: Recording | None) -> ProcessorTable:
 def _missed(read: Recording) -> Mapping[str, int]:
     out: dict[str, int] = {}
     for event in read.events:
-        if event.kind == "DeadlineMissed":
+        if event.kind == MISSED:
             out[event.source] = out.get(event.source, 0) + 1
     return out
 

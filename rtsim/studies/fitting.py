@@ -588,6 +588,11 @@ def _result(
                 f"the data hardly determine {axis.name}: its standard error is "
                 f"{deviation[k] * axis.scale:.3g}; compare other signals, or do not vary it"
             )
+    if undetermined and data.time[0] > (data.time[-1] - data.time[0]):
+        sentences.append(
+            f"the measurements begin at {data.time[0]:g} s, and the runs at 0 s; subtract "
+            f"{data.time[0]:g} from the times if the measurements begin with the motion"
+        )
     left = [k for k in range(space.size) if k not in undetermined]
     if left:
         errors[left] = deviation[left]

@@ -30,6 +30,7 @@ from rtsim.components.latency import (
     Empirical,
     Fixed,
     Gamma,
+    InTurn,
     LatencyModel,
     Loss,
     Reorder,
@@ -488,6 +489,7 @@ MODELS: list[Callable[[], LatencyModel]] = [
     SavedWindow,
     lambda: Loss(BurstLoss(), 0.1),
     lambda: Duplicate(Rising(), 0.5),
+    lambda: InTurn((1_000_000, 3_000_000, 2_000_000)),
 ]
 SAVED = [make for make in MODELS if make is not Window]
 

@@ -14,13 +14,14 @@ import pytest
 from emulated_board_parts import need
 from firmware_parts import random_inputs
 from numpy.typing import NDArray
+from stamped_parts import Stamping
 
 from hitl.controllers.board import BoardController
 from hitl.protocol.line import Budget
 from rtsim.components.allowed_latency import from_plain, to_plain
 from rtsim.components.latency import Empirical, Fixed
 from rtsim.core.errors import LatencyError, RecordingError, ScenarioError
-from rtsim.core.signals import Signals, Vector
+from rtsim.core.signals import Signals
 from rtsim.core.tag import Tag
 from rtsim.record.events import Event
 from rtsim.record.measured import FEWEST, MOST, measured_latency
@@ -31,36 +32,6 @@ from rtsim.testing.determinism import trace_of
 
 MS = 1_000_000
 PERIOD_S = 0.1
-
-
-class Stamping:
-    """An outside controller whose answers have the stamps that a test wants."""
-
-    outside = True
-    inputs = Signals("x [1]")
-    outputs = Signals("y [1]")
-
-    def __init__(self, took_ns: Sequence[int], way_ns: int = 0, **about: object) -> None:
-        self._took = took_ns
-        self._way = way_ns
-        self._about = about
-        self._steps = -1
-
-    def describe(self) -> dict[str, object]:
-        return dict(self._about)
-
-    def send(self, tag: Tag, inputs: Vector) -> None:  # noqa: ARG002
-        self._steps += 1
-
-    def receive(self, tag: Tag, patience: float) -> Vector:  # noqa: ARG002
-        return np.zeros(1)
-
-    def stamps(self) -> tuple[int, int, int, int]:
-        sent = 10**15 + self._steps * 10**8
-        ended = sent + int(self._took[self._steps])
-        return sent, ended - 1, ended, ended + self._way
-
-    def close(self) -> None: ...
 
 
 def scenario(latency: float = 0.0) -> Scenario:

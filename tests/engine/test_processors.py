@@ -313,3 +313,45 @@ def test_a_wrong_declaration_is_an_error(wrong: Callable[[Scenario], object], me
 
     with pytest.raises(ScenarioError, match=re.escape(message)):
         declared()
+
+
+@pytest.mark.rule("tags-of-a-processor")
+def test_events_at_the_time_of_a_solver_step_are_recorded_and_make_one_tag() -> None:
+    """Each job of 2 ms ends at a step of the solver, and so does each release."""
+    loop = Scenario("grid", until=0.1)
+    loop.processor("mcu")
+    ball = loop.plant(Ball(), step=0.001)
+    lift = loop.controller(Lift(), period=0.004, processor="mcu", execution=0.002)
+    loop.connect(ball, lift)
+    loop.task("logger", "mcu", period=0.005, execution=0.002, priority=1)
+    run = simulate(loop)
+    recording, counts = recorded(run), run.system.processors[0].counts
+    for name in ("lift", "logger"):
+        assert len(recording.track(f"jobs/{name}")) == counts[name].finished > 15
+    states = recording.track("values/mcu")
+    running = np.diff(states.ns)[states.column("lift")[:-1] == 1]
+    assert running.sum() == 25 * 2 * MS
+    plant = recording.track("ball")
+    before = plant.ns[plant.integer("side") == 0]
+    assert len(np.unique(before)) == len(before)
+
+
+@pytest.mark.rule("tags-of-a-processor")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("step", [0.001, 0.0007])
+def test_the_steps_of_a_plant_do_not_change_the_schedule(policy: str, step: float) -> None:
+    """Most events of the tasks are at the time of a solver step of 1 ms; the ball bounces twice."""
+
+    def schedule(step: float | None) -> dict[str, list[list[int]]]:
+        loop = Scenario("grid", until=0.3)
+        loop.processor("mcu", policy=policy)
+        for k, period in enumerate((0.005, 0.007, 0.011, 0.02)):
+            parts = [Segment(rt.Fixed(0.001)), Segment(rt.Fixed(0.001), lock="bus")]
+            loop.task(f"t{k}", "mcu", period=period, priority=k, segments=parts, missed="abort")
+        if step is not None:
+            loop.connect(0.0, loop.plant(Ball(), step=step).force)
+        tracks = recorded(simulate(loop)).tracks
+        names = ["values/mcu", *(f"jobs/t{k}" for k in range(4))]
+        return {name: tracks[name].words.tolist() for name in names}
+
+    assert schedule(step) == schedule(None)

@@ -365,9 +365,19 @@ def test_the_timeout_is_a_positive_finite_time(patience: float) -> None:
 def test_files_that_are_no_fmu_say_why(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="there is no FMU"):
         Fmu(tmp_path / "none.fmu")
+    with pytest.raises(ScenarioError, match=str(Path.cwd() / "none.fmu")):
+        Fmu("none.fmu")
     (tmp_path / "text.fmu").write_text("text")
     with pytest.raises(ScenarioError, match="not an FMU, which is a ZIP archive"):
         Fmu(tmp_path / "text.fmu")
+    whole = tank(2).read_bytes()
+    (tmp_path / "cut.fmu").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ScenarioError, match=r"cut\.fmu is damaged .*copy the FMU again"):
+        Fmu(tmp_path / "cut.fmu")
+    with pytest.raises(ScenarioError, match="contains neither binaries nor sources"):
+        Fmu(packed("bare.fmu", {"modelDescription.xml": description(2)}))
+    with pytest.raises(ScenarioError, match=r"tank2.*\.fmu has no name; give it first"):
+        rt.Scenario("loop", until=1).plant(Fmu(tank(2)), step=0.01)  # type: ignore[call-overload]
     before("empty.fmu", {"readme.txt": ""}, "contains no modelDescription.xml")
     before("broken.fmu", {"modelDescription.xml": "<a>"}, "is not XML")
     with pytest.raises(ScenarioError, match=r"modelDescription\.xml is not valid"):

@@ -414,6 +414,17 @@ def test_listed_signals_are_those_that_can_be_read(monkeypatch: pytest.MonkeyPat
     assert list(catalogue(system)["left_out"]) == ["s2.v", "s0", "s1", "s2"]
 
 
+def test_clients_read_the_states_of_the_tasks_of_a_processor() -> None:
+    loop = Scenario("tasks", until=0.0115)
+    loop.processor("mcu")
+    loop.task("fast", "mcu", period=0.004, execution=0.001)
+    loop.task("logger", "mcu", period=0.01, execution=0.004, priority=1)
+    run = simulate(loop)
+    names = [row["name"] for row in catalogue(run.system)["signals"]]
+    values = decode_sample(Sampler(run.system, Tally([])).take(vars(StateTable())), 0).values
+    assert dict(zip(names, values, strict=True)) == {"mcu.fast": 0.0, "mcu.logger": 1.0}
+
+
 def test_a_pipe_counts_the_bytes_that_its_other_end_takes() -> None:
     """Too many bytes, too many values."""
     pipe = Pipe.__new__(Pipe)

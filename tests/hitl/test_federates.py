@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,14 @@ import numpy as np
 import pytest
 
 import rtsim as rt
-from hitl.federates import MOST_NS, FederationError, federate
+from hitl.federates import MOST_NS, NOTICE_NS, FederationError, federate, federated
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import RtsimError, ScenarioError, UnknownName
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.comparison import compare_exact
 from rtsim.record.file import FileRecorder
 from rtsim.runs.replay import rerun
+from rtsim.runs.stepping import Simulation
 
 helics = pytest.importorskip("helics")
 # HELICS warns if the answer to a query is not JSON, as when the federation has just failed.
@@ -312,6 +316,103 @@ def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "helics", None)
     with pytest.raises(ScenarioError, match=r"pip install 'rtsim\[helics\]'"):
         federate(node("a"), config("a", "b", "none"), compile=False)
+
+
+def test_an_interruption_while_others_are_missing_ends_all_federates_that_joined() -> None:
+    told: list[str] = []
+    joined, ticks = threading.Event(), itertools.count()
+    made = helics.helicsCreateBroker("inproc", "absent", "-f 3 --loglevel=no_print")
+
+    def foreign() -> None:
+        other = helics.helicsCreateValueFederateFromConfig(json.dumps(
+            {"name": "b", "core_type": "inproc", "core_init_string": "--broker=absent -f 1",
+             "log_level": "no_print", "terminate_on_error": True}
+        ))  # fmt: skip
+        joined.set()
+        try:
+            helics.helicsFederateEnterExecutingMode(other)
+        except helics.HelicsException as error:
+            told.append(str(error))
+
+    def interrupt(notice: str) -> None:
+        if "broker does not answer" not in notice:
+            told.append(notice)
+            raise KeyboardInterrupt("by the user")
+
+    other = threading.Thread(target=foreign, daemon=True)
+    other.start()
+    with (
+        Simulation(node("a"), seed=0, until=None, recorder=None, compile=False) as simulation,
+        pytest.raises(KeyboardInterrupt, match="by the user"),
+    ):
+        federated(
+            simulation, config("a", "b", "absent"), interrupt,
+            lambda: next(ticks) * NOTICE_NS if joined.is_set() else 0,
+        )  # fmt: skip
+    other.join(20)
+    helics.helicsBrokerDisconnect(made)
+    helics.helicsBrokerFree(made)
+    notice, error = told
+    assert "federate a is waiting for the federation" in notice
+    assert "start the other federates" in notice
+    assert set(notice.split(" only ")[1].split(" joined")[0].split(", ")) == {"a", "b"}
+    assert "federate a failed: by the user" in error
+
+
+MOTOR = """
+import rtsim as rt
+
+class Motor(rt.Plant):
+    speed = rt.state("rad/s")
+
+    def derivative(self, d):
+        d.speed = -self.speed
+
+def scenario():
+    loop = rt.Scenario("motor", until=2)
+    loop.plant("motor", Motor(), step=0.01)
+    return loop
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM that Python handles")
+@pytest.mark.parametrize(
+    ("broker", "number", "remedy"),
+    [
+        (True, signal.SIGTERM, "start the other federates"),
+        (True, signal.SIGINT, "start the other federates"),
+        (False, signal.SIGTERM, "start one, such as helics_broker"),
+    ],
+)
+def test_a_signal_ends_the_command_while_it_waits_for_the_federation(
+    tmp_path: Path, broker: bool, number: signal.Signals, remedy: str
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "motor.py").write_text(MOTOR)
+    (tmp_path / "motor.json").write_text(json.dumps({
+        "name": "motor", "period": 0.01, "core_init_string": f"--brokerport={port}",
+        "publications": [{"key": "motor/speed", "global": True, "info": "motor.speed"}],
+    }))  # fmt: skip
+    tools = Path(helics.__file__).parent / "install" / "bin"
+    command = [sys.executable, "-m", "rtsim", "federate", "motor.py", "motor.json", "--plain"]
+    with ExitStack() as stack:
+        if broker:
+            started = stack.enter_context(subprocess.Popen(
+                [tools / "helics_broker", "-f", "2", f"--port={port}", "--loglevel=no_print"]
+            ))  # fmt: skip
+            stack.callback(started.kill)
+        run = stack.enter_context(
+            subprocess.Popen([*command, "-o", "m.mcap"], cwd=tmp_path, stderr=subprocess.PIPE)
+        )
+        stack.callback(run.kill)
+        assert run.stderr is not None
+        told = next(line for line in run.stderr if b"waiting for the federation" in line)
+        assert remedy in told.decode()
+        run.send_signal(number)
+        assert run.wait(20) == 130
 
 
 KILLED = """

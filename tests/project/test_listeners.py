@@ -24,6 +24,8 @@ BOARD = ["board", "serve", "-c", "motor.toml:float"]
 OPEN = ["-c", "import select, socket; s = socket.socket(); s.bind(('0.0.0.0', 0)); s.listen(); "
         "select.select([], [], [], 1)"]  # fmt: skip
 MOST_S = 20.0
+PATIENCE_S = 300.0
+"""Longest wait for the end of a terminated command; no assertion depends on it."""
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc lists sockets on Linux")
 
 
@@ -40,7 +42,7 @@ def listened(command: list[str], folder: Path, seconds: float) -> set[tuple[str,
             assert process.poll() in (None, 0), said.read()
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_S)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,15 @@ def test_a_value_that_the_data_hardly_determine_is_named() -> None:
     found = fit(motor(), data, ["motor.lag"])
     assert found.status == 1
     assert "the data hardly determine motor.lag" in found.warnings[0]
+
+
+def test_measurements_that_begin_late_are_named_beside_an_undetermined_value() -> None:
+    data = noisy(motor(), {"motor.lag": 0.4}, {"motor.speed": 0.5}, 1)
+    late = replace(data, time=data.time + 100.0)
+    found = fit(motor(), late, ["motor.lag"])
+    assert any("begin at 100 s" in text and "subtract 100" in text for text in found.warnings)
+    early = fit(motor(), data, ["motor.lag"])
+    assert not any("begin at" in text for text in early.warnings)
 
 
 def test_a_start_far_from_the_value_does_not_make_the_value_undetermined() -> None:

@@ -48,7 +48,9 @@ def read_frames(path: str | Path, overflow: str = OVERFLOW[0]) -> Frames:
     if overflow not in OVERFLOW:
         raise ScenarioError(f"overflow = {overflow!r} is unknown; choose {' or '.join(OVERFLOW)}")
     if not path.is_file():
-        raise ScenarioError(f"{path} does not exist; give a file of frames, such as car.dbc")
+        raise ScenarioError(
+            f"{path.absolute()} does not exist; give a file of frames, such as car.dbc"
+        )
     suffix = path.suffix.lower().removeprefix(".")
     codecs = FRAME_FILES.get_or_raise(suffix, str(path))(path, overflow)
     for codec in codecs.values():

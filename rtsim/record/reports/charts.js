@@ -138,6 +138,27 @@
     ctx.restore();
   }
 
+  /* Bars in the rows of a timeline; the shortest bar is still visible. */
+  function bars(u, chart) {
+    const {ctx, bbox} = u;
+    const half = 0.32 * Math.abs(u.valToPos(1, "y", true) - u.valToPos(0, "y", true));
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    for (const {row, color: k, x} of chart.bars) {
+      ctx.fillStyle = color(k);
+      const middle = u.valToPos(row, "y", true), high = k < 0 ? 0.4 * half : half;
+      for (let i = 0; i + 1 < x.length; i += 2) {
+        const left = u.valToPos(x[i], "x", true), right = u.valToPos(x[i + 1], "x", true);
+        if (right < bbox.left || left > bbox.left + bbox.width) continue;
+        const gap = right - left > 6 ? 1 : 0; // between two jobs, one after the other
+        ctx.fillRect(left, middle - high, Math.max(right - left - gap, 0.5), 2 * high);
+      }
+    }
+    ctx.restore();
+  }
+
   function marks(u) {
     const found = document.getElementById("marks");
     if (!found) return;
@@ -220,11 +241,11 @@
         ...(chart.path ? {show: false} : {}), points: {size: 5},
       },
       legend: {show: !chart.path && !rows, live: true},
-      scales: {x: {time: false, ...log, ...(chart.span ? {range: () => zoom || chart.span} : {})}, y},
+      scales: {x: {time: false, ...log, ...(chart.span ? {range: () => zoom || chart.view || chart.span} : {})}, y},
       axes: [(chart.log ? logarithmic : axis)(chart.x, {size: 30}), vertical(chart)],
       series: [{label: chart.timed ? "t" : chart.x, value: (u, v) => number(v)},
                ...lines.map(line => series(line, chart))],
-      hooks: {drawAxes: [u => shade(u, chart.shaded), ...(chart.marks ? [marks] : [])], draw, setSelect: chart.timed ? [chosen] : []},
+      hooks: {drawAxes: [u => shade(u, chart.shaded), u => bars(u, chart), ...(chart.marks ? [marks] : [])], draw, setSelect: chart.timed ? [chosen] : []},
     };
   }
 
@@ -243,7 +264,7 @@
 
   function zoomOne(plot, chart) {
     const x = plot.data[0];
-    const [min, max] = zoom || chart.span || [x[0], x[x.length - 1]];
+    const [min, max] = zoom || chart.view || chart.span || [x[0], x[x.length - 1]];
     if (x.length && max > min) plot.setScale("x", {min, max});
   }
 
@@ -257,12 +278,16 @@
     const lines = chart.lines.map(line => ({
       ...line, x: chart.path ? values(line.t) : times(line.t), y: values(line.v),
     }));
+    for (const one of chart.bars) one.x = times(one.t);
     for (const line of lines) line.size = line.y.length;
     const plot = new uPlot(options(chart, lines, width || box.clientWidth), data(chart, lines), box);
     drawn.set(figure, {plot, chart, width: box.clientWidth});
     if (chart.timed) {
       if (zoom) zoomOne(plot, chart);
-      plot.over.addEventListener("dblclick", () => { zoom = null; zoomed(); });
+      plot.over.addEventListener("dblclick", () => {
+        zoom = chart.view = null;
+        zoomed();
+      });
     }
   }
 

@@ -52,6 +52,23 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Bars:
+    """Horizontal bars in one row of a timeline, from ``begin`` (n,) to ``end`` (n,).
+
+    The bars are in the order of their times, and do not overlap.
+    """
+
+    row: int
+    begin: Vector
+    end: Vector
+    color: int = RESPONSE
+
+    def plain(self) -> dict[str, Any]:
+        ends = np.column_stack((self.begin, self.end)).reshape(-1)
+        return {"row": self.row, "color": self.color, "t": _times(ends)}
+
+
+@dataclass(frozen=True)
 class Chart:
     """A chart of lines over a common axis.
 
@@ -68,6 +85,8 @@ class Chart:
             zoom together.
         span: Ends of the horizontal axis.
         shaded: Shaded parts of the horizontal axis, each (from, to, colour number).
+        bars: For a timeline, bars in its rows.
+        view: Ends of the horizontal axis before the first zoom. A double click shows ``span``.
         height: Height in pixels.
     """
 
@@ -82,6 +101,8 @@ class Chart:
     timed: bool = True
     span: tuple[float, float] | None = None
     shaded: Sequence[tuple[float, float, int]] = ()
+    bars: Sequence[Bars] = ()
+    view: tuple[float, float] | None = None
     height: int = HEIGHT_PX
 
     def html(self) -> str:
@@ -90,6 +111,7 @@ class Chart:
             "x": self.x_label, "y": self.y_label, "rows": list(self.rows), "path": self.path,
             "log": self.log, "marks": self.marks and self.timed, "timed": self.timed,
             "span": self.span, "shaded": list(self.shaded), "height": self.height,
+            "bars": [one.plain() for one in self.bars], "view": self.view,
             "lines": [_plain(line, self.path) for line in self.lines],
         }  # fmt: skip
         said = html.escape(f"{self.title}: {', '.join(line.name for line in self.lines)}")

@@ -23,7 +23,7 @@ from rtsim.record.events import ERROR, FAULT, FAULT_ENDED, UNKNOWN, Event, RunEn
 from rtsim.record.markup import block, duration, flat, mapping, table, text
 from rtsim.record.output_files import write_whole
 from rtsim.record.reading import Recording, TrackData
-from rtsim.record.reports import drawing
+from rtsim.record.reports import drawing, gantt
 from rtsim.record.reports.charts import COMMAND, RESPONSE, Chart, Line, grid, page_marks, thin
 from rtsim.record.reports.page import Section, page
 from rtsim.record.reports.view_charts import ViewCharts, shown_views
@@ -83,7 +83,7 @@ def _bars(row: int, name: str, activations: Sequence[Span]) -> Line:
 
 def latencies(recording: Recording) -> str:
     """Return charts of the latency [ms] of messages, for each topic with a latency."""
-    shown = [(t, *_delays(t)) for t in recording.tracks.values() if "arrival" in t.integers]
+    shown = [(t, *_delays(t)) for t in _topics(recording)]
     shown = [row for row in shown if len(row[1]) and row[3].any()]
     charts = []
     for track, t, compute, total in shown:
@@ -97,6 +97,11 @@ def latencies(recording: Recording) -> str:
         title = f"{track.name.removeprefix('messages/')}: latency [ms]"
         charts.append(Chart(title, lines, x_label="initiated [s]"))
     return grid(charts)
+
+
+def _topics(recording: Recording) -> list[TrackData]:
+    tracks = recording.tracks.items()
+    return [t for name, t in tracks if name.startswith(MESSAGES) and "arrival" in t.integers]
 
 
 def _delays(track: TrackData) -> tuple[Vector, Vector, Vector]:
@@ -215,6 +220,7 @@ def render(
     sections = [
         *first,
         ("views", "Views", _views(recording, say)),
+        ("processors", "Processors", gantt.section(recording)),
         ("discrete", "Discrete events", measured.section(recording, to_ns(after, "--after"))),
         ("messages", "Messages", _messages(recording)),
         ("timing", "Timing", _timing(recording)),
@@ -394,7 +400,7 @@ def _folded(title: str, body: str) -> str:
 
 
 def _messages(recording: Recording) -> str:
-    tracks = [t for t in recording.tracks.values() if "arrival" in t.integers and len(t)]
+    tracks = [t for t in _topics(recording) if len(t)]
     if not tracks:
         return ""
     counts = []

@@ -134,15 +134,20 @@ def test_units_and_exchanged_axes_are_named(right: Movements) -> None:
     senses = Sense("rates", "rate", ("right", "back", "down"), "rad/s"), *right.axes.senses[1:]
     exchanged.axes = replace(right.axes, senses=senses)
     assert _wrong(exchanged.findings()) == [
-        "fc.rates[0]: follows the axis forward", "fc.rates[1]: follows the axis right",
+        "fc.rates[0]: the input follows the axis forward",
+        "fc.rates[1]: the input follows the axis right",
     ]  # fmt: skip
 
 
 def test_wires_of_a_scenario_that_are_exchanged() -> None:
     wires = {"velocity_north": "velocity_east", "velocity_east": "velocity_north"}
     found = check_wiring(quad(ArduPilot("/bin/true"), wires))
+    assert found.in_words.startswith("2 wrong: ")
+    assert "fc.velocity_north: expected velocity north, found: the input" in found.in_words
+    assert "fc.velocity_east: expected velocity east, found: the input" in found.in_words
     assert _wrong(found) == [
-        "fc.velocity_north: follows the axis east", "fc.velocity_east: follows the axis north",
+        "fc.velocity_north: the input follows the axis east",
+        "fc.velocity_east: the input follows the axis north",
     ]  # fmt: skip
 
 
@@ -204,7 +209,9 @@ def test_scenarios_that_cannot_be_checked() -> None:
     with pytest.raises(UnknownName, match="unknown body 'kite'"):
         check_wiring(loop, body="kite")
     hidden = rt.Scenario("hidden", until=1)
-    with pytest.raises(ScenarioError, match="0 controllers with declared axes"):
+    with pytest.raises(
+        ScenarioError, match=r"no controller with declared axes; .* declare the attribute axes"
+    ):
         check_wiring(hidden)
     unknown = Betaflight("/bin/true")
     unknown.axes = Axes(actuators=(QUAD_X[0].at("thrust", 0),))

@@ -37,6 +37,7 @@ from tools.can_pictures import draw_can
 from tools.cockpit import draw_cockpit
 from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
+from tools.f16_processor_picture import draw_f16_processor
 from tools.federation_picture import draw_federation
 from tools.fit_picture import draw_fit
 from tools.gallery import draw_gallery
@@ -296,6 +297,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
     "processor-servos.svg": lambda path: draw_servos(path, save),
+    "f16-processor.svg": lambda path: draw_f16_processor(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,
     "three-views.png": draw_three_views,

@@ -38,6 +38,7 @@ from tools.chain_pictures import draw_chain
 from tools.cockpit import draw_cockpit
 from tools.drones import draw_drones
 from tools.equations import draw_bridge, draw_drift
+from tools.f16_processor_picture import draw_f16_processor
 from tools.federation_picture import draw_federation
 from tools.fit_picture import draw_fit
 from tools.gallery import draw_gallery
@@ -309,6 +310,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "networks-slots.svg": lambda path: draw_slots(path, save),
     "networks-wireless.svg": lambda path: draw_wireless(path, save),
     "processor-servos.svg": lambda path: draw_servos(path, save),
+    "f16-processor.svg": lambda path: draw_f16_processor(path, save),
     "cockpit.png": draw_cockpit,
     "vehicles.png": draw_vehicles,
     "three-views.png": draw_three_views,

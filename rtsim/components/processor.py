@@ -198,6 +198,8 @@ class Processor:
             for lock in {s.lock for s in task.segments if s.lock}:
                 self._ceilings[lock] = min(rank, self._ceilings.get(lock, rank))
         self._locking = any(task.locks for task in self.tasks)
+        self._served = [i for i, task in enumerate(self.tasks) if task.server is not None]
+        """Tasks that have a server."""
         self._jitters = [for_one_run(t.jitter, f"the jitter of {t.name}") for t in self.tasks]
         self._executions = [
             [
@@ -420,8 +422,12 @@ class Processor:
         state = self._state
         ns = state.releases[0][0] if state.releases else FAR
         deadlines = state.deadlines
-        while deadlines and self._is_over(*deadlines[0][1:]):
-            heappop(deadlines)
+        while deadlines:
+            _, i, number = deadlines[0]
+            queue = state.queues[i]
+            if queue and queue[0].number <= number:
+                break
+            heappop(deadlines)  # the job has ended
         if deadlines and deadlines[0][0] < ns:
             ns = deadlines[0][0]
         if state.answers and state.answers[0][0] < ns:
@@ -437,7 +443,8 @@ class Processor:
                 left = server.left_ns
             if (end := state.now + job.switch_ns + left) < ns:
                 ns = end
-        for server in state.servers:
+        for i in self._served:
+            server = state.servers[i]
             if server is not None and (due := server.next_ns) is not None and due < ns:
                 ns = max(due, state.now)
         return ns
@@ -460,7 +467,8 @@ class Processor:
             _, i, number = heappop(state.deadlines)
             if not self._is_over(i, number):
                 self._miss(i, number)
-        for i, server in enumerate(state.servers):
+        for i in self._served:
+            server = state.servers[i]
             if server is not None:
                 server.at(ns)
                 if state.queues[i]:
@@ -658,11 +666,14 @@ class Processor:
     def _choose(self) -> tuple[list[int], list[int]]:
         """Return the task for each core, or -1, and the tasks that wait for a lock."""
         state = self._state
-        ready = [
-            queue[0]
-            for queue, server in zip(state.queues, state.servers, strict=True)
-            if queue and (server is None or server.available)
-        ]
+        if self._served:
+            ready = [
+                queue[0]
+                for queue, server in zip(state.queues, state.servers, strict=True)
+                if queue and (server is None or server.available)
+            ]
+        else:
+            ready = [queue[0] for queue in state.queues if queue]
         if self.cores == 1 and not self._locking:
             return [min(ready, key=_order).task if ready else -1], []
         orders = {job.task: job.order for job in ready}
@@ -748,7 +759,7 @@ class Processor:
                 state.last[core] = (i, job.number)
             if self.tasks[i].locks and (lock := self._wanted_lock(i)):
                 state.holders[lock] = i
-        sampling = self._sampling(chosen)
+        sampling = self._sampling(chosen) if self._controlling else ()
         state.running, self._open = chosen, False
         for i in sampling:
             assert tag is not None

@@ -603,7 +603,21 @@ def open_loop(
     return loop_of(system_at(scenario, time, compile=compile), start, end)
 
 
+def _check_processors(system: System) -> None:
+    """Raise :class:`ModelError` if a controller runs on a simulated processor."""
+    timed = {task.name: one.name for one in system.processors for task in one.tasks}
+    found = [c.name for c in system.controllers if c.name in timed]
+    if found:
+        raise ModelError(
+            f"{', '.join(found)}: a controller on a simulated processor has no linear model, "
+            f"because its tasks determine when the answer is ready; leave out "
+            f"processor={timed[found[0]]!r}, and give the time from the sample to the answer as "
+            "compute="
+        )
+
+
 def loop_of(system: System, start: str, end: str = "") -> Loop:
+    _check_processors(system)
     network = Assembling(system).network()
     for name in (start, end or start):
         _check_signal(network, name)

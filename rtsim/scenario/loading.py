@@ -89,6 +89,7 @@ BUILT_IN = {
     "f16": "rtsim.models.f16.scenario:scenario",
     "f16-by-hand": "rtsim.models.f16.piloted_scenario:scenario",
     "f16-gcas": "rtsim.models.f16.ground_avoidance:scenario",
+    "f16-processor": "rtsim.models.f16.one_processor:scenario",
     "job-shop": "rtsim.models.job_shop:scenario",
     "life": "rtsim.models.life:scenario",
     "machine-shop": "rtsim.models.machine_shop:scenario",

@@ -70,13 +70,14 @@ SHIPPED: dict[str, tuple[float, dict[str, str]]] = {
     "ball": (3, {}), "f16": (2, {}), "unstable": (3, {"latency": "0.02"}), "valves": (20, {}),
     "nesc": (2, {}), "orbit": (6, {}), "queue": (100, {}), "job-shop": (40000, {}),
     "fox-and-rabbit": (2, {}), "life": (2, {}), "machine-shop": (4000, {}),
-    "f16-by-hand": (2, {}), "f16-gcas": (3, {}), "tracking": (2, {}),
+    "f16-by-hand": (2, {}), "f16-gcas": (3, {}), "f16-processor": (0.5, {}), "tracking": (2, {}),
     "quadcopter": (1, {}), "aerosonde": (1, {}), "cars": (12, {"throttle": "1"}),
     "transmission": (4, {"throttle": "60"}),
 }  # fmt: skip
 ALL_IN_PYTHON = {
     "fox-and-rabbit", "queue", "machine-shop",  # no plant
     "f16-by-hand", "tracking", "aerosonde", "quadcopter",  # a pilot's inputs
+    "f16-processor",  # a processor
     "02_sampled_controller", "03_latency",
     "08_queue", "09_sensor_fault", "10_controller_in_c", "11_can_bus",
 }  # fmt: skip

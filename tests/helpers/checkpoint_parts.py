@@ -32,8 +32,8 @@ from rtsim.solve import RK4, SOLVERS, Adaptive
 HERE = Path(__file__).resolve().parent
 SEED = 11
 SHORT = {
-    "f16": 3, "f16-by-hand": 2, "f16-gcas": 3, "nesc": 4, "valves": 58, "worker": 3, "library": 3,
-    "job-shop": 40_000, "machine-shop": 200_000, "queue": 1000,
+    "f16": 3, "f16-by-hand": 2, "f16-gcas": 3, "f16-processor": 0.5, "nesc": 4, "valves": 58,
+    "worker": 3, "library": 3, "job-shop": 40_000, "machine-shop": 200_000, "queue": 1000,
 }  # fmt: skip
 BOUNCED_S = 1.7
 """Three bounces; the slow solvers are slow."""

@@ -73,6 +73,7 @@ _MODULES = (
     "bodies",
     "study",
     "federate",
+    "processors",
 )
 BENCHES: dict[str, Callable[[bool], Result]] = {
     "wake": _wake,

@@ -191,10 +191,11 @@ class Processor:
             for task in self.tasks
         ]
         """Tasks that are released when a job of a task ends."""
-        self._ceilings: dict[str, int] = {}
+        self._ceilings: dict[str, Order] = {}
         for task, rank in zip(self.tasks, self._ranks, strict=True):
+            own = (0, task.priority) if task.interrupt else (2, rank)
             for lock in {s.lock for s in task.segments if s.lock}:
-                self._ceilings[lock] = min(rank, self._ceilings.get(lock, rank))
+                self._ceilings[lock] = min(own, self._ceilings.get(lock, own))
         self._locking = any(task.locks for task in self.tasks)
         self._jitters = [for_one_run(t.jitter, f"the jitter of {t.name}") for t in self.tasks]
         self._executions = [
@@ -682,7 +683,7 @@ class Processor:
         if self.locks == "ceiling":
             for lock, i in self._state.holders.items():
                 if i in orders:
-                    orders[i] = min(orders[i], (2, self._ceilings[lock], -1, i))
+                    orders[i] = min(orders[i], (*self._ceilings[lock], -1, i))
         elif self.locks == "inheritance":
             for i in locking:
                 holder = self._state.holders.get(self._wanted_lock(i))

@@ -197,6 +197,9 @@ class Processor:
             for lock in {s.lock for s in task.segments if s.lock}:
                 self._ceilings[lock] = min(own, self._ceilings.get(lock, own))
         self._locking = any(task.locks for task in self.tasks)
+        stays = policy.preemptive or not any(task.server for task in self.tasks)
+        self._first_runs = cores == 1 and stays and not self._locking
+        """True if the job with the smallest sort key always runs."""
         self._jitters = [for_one_run(t.jitter, f"the jitter of {t.name}") for t in self.tasks]
         self._executions = [
             [
@@ -280,7 +283,14 @@ class Processor:
             self._controlled(i).finish_job(tag, environment)
         for i in self._dropping:
             self._controlled(i).drop_job()
-        for kind, i, number in self._events:
+        self._answering.clear()
+        self._dropping.clear()
+        self._report(tag, environment)
+
+    def _report(self, tag: Tag, environment: Environment) -> None:
+        """Record the events of the present time."""
+        events, self._events = self._events, []
+        for kind, i, number in events:
             name, deadline = self.tasks[i].name, self.tasks[i].deadline_ns
             text = f"job {number} of {name} on {self.name}: "
             text += (
@@ -292,9 +302,6 @@ class Processor:
             environment.event(tag, kind, name, text, values)
             if kind == MISSED and self.tasks[i].missed == END:
                 raise DeadlineError(f"{text}; give missed='finish' to continue after a miss")
-        self._answering.clear()
-        self._dropping.clear()
-        self._events.clear()
 
     def release(self, task: str, ns: int) -> None:
         """Release a job of ``task`` at ``ns``, because a message or a guard requires it."""
@@ -308,6 +315,7 @@ class Processor:
     def dispatch(self, tag: Tag, environment: Environment) -> None:
         """Start, resume and preempt jobs at the end of the instant of ``tag``."""
         if self._open and self._state.now == tag.ns:
+            self._report(tag, environment)  # a release of this tag can have been skipped
             self._start(tag, environment)
             self._base = self._state.copy()
             if len(self._drawn) > 4 * len(self.tasks) + _MOST_KEPT:
@@ -520,7 +528,9 @@ class Processor:
         state, missed = self._state, self.tasks[i].missed
         state.counts[i][_MISSED] += 1
         self._events.append((MISSED, i, number))
-        job = state.queues[i][0]
+        queue = state.queues[i]
+        (at,) = (k for k, one in enumerate(queue) if one.number == number)
+        job = queue[at] = queue[at].fresh()  # a saved state has the same job
         job.missed = True
         if missed != ABORT:
             return
@@ -545,8 +555,10 @@ class Processor:
         state = self._state
         number = state.numbers[i]
         state.numbers[i] += 1
-        jitter = self._draw(i, number)[0]
-        heappush(state.releases, (ns + jitter, i, number, ns))
+        due = ns + self._draw(i, number)[0]
+        if self.tasks[i].period is None:  # jobs are released in the order of their arrival
+            due = max([due, *(coming for coming, task, _, _ in state.releases if task == i)])
+        heappush(state.releases, (due, i, number, ns))
 
     def _release_due(self, ns: int) -> None:
         state = self._state
@@ -573,12 +585,15 @@ class Processor:
             )  # fmt: skip
             state.turn += 1
             queue.append(job)
-            heappush(state.deadlines, (limit, i, number))
             if len(queue) == 1:
                 if server is not None:
                     server.ready(ns)
                     job.deadline_ns = server.deadline_ns(limit)
                 self._place(queue)
+            if limit > ns:
+                heappush(state.deadlines, (limit, i, number))
+            else:  # the jitter is longer than the deadline
+                self._miss(i, number)
 
     def _draw(self, i: int, number: int) -> tuple[int, list[int]]:
         """Return the release jitter and the execution times of a job, ns."""
@@ -647,9 +662,13 @@ class Processor:
             for queue, server in zip(state.queues, state.servers, strict=True)
             if queue and (server is None or server.available)
         ]
-        if self.cores == 1 and not self._locking:
+        if self._first_runs:
             return [min(ready, key=_order).task if ready else -1], []
         orders = {job.task: job.order for job in ready}
+        if not self.policy.preemptive:
+            for i in state.running:
+                if i in orders and not self.tasks[i].interrupt:
+                    orders[i] = (1, -1)
         locking = [i for i in orders if self.tasks[i].locks]
         if locking:
             self._raise_holders(orders, locking)

@@ -76,7 +76,9 @@ class TaskOptions:
         if not segments:
             assert execution is not None
             segments = (Segment(execution, reads=True, writes=True),)
-        deadline = self.deadline_ns or (0 if period is None else round(period.ns))
+        deadline = self.deadline_ns
+        if period is not None and deadline in (0, round(period.ns)):
+            deadline = int(period.ns)  # not after the next tick, which can be rounded down
         return TaskTiming(
             name, period, deadline, segments, offset_ns, self.jitter, priority, self.interrupt,
             (self.core or 1) - 1, self.server, self.missed, self.after,
@@ -316,7 +318,7 @@ class ProcessorComponent(Component):
                 "a task"
             )
         for task in tasks:
-            self._check(name, task, {one.name for one in tasks})
+            self._check(name, task, {one.name for one in tasks}, task.name in controllers)
         (speed,) = _SPEED.initial(self.values)
         made = Processor(
             name, self.policy, tasks, controllers, streams, cores=self.cores,
@@ -325,7 +327,7 @@ class ProcessorComponent(Component):
         )  # fmt: skip
         return made, [InitialValue("speed", _SPEED, (made.speed,))]
 
-    def _check(self, name: str, task: TaskTiming, names: set[str]) -> None:
+    def _check(self, name: str, task: TaskTiming, names: set[str], controls: bool) -> None:
         if not 0 <= task.core < self.cores:
             raise ScenarioError(
                 f"{task.name} runs on core {task.core + 1} of {name}, which has {self.cores}"
@@ -339,6 +341,11 @@ class ProcessorComponent(Component):
             )
         if task.after and task.after not in names:
             raise UnknownName("task", task.after, sorted(names), f"after= of {task.name}")
+        if self.policy.logical and task.period is None and controls:
+            raise ScenarioError(
+                f"{task.name} on {name} has no period; with logical execution time, a controller "
+                "needs period=, because each answer leaves before the next sample"
+            )
         period = FAR if task.period is None else round(task.period.ns)
         if self.policy.logical and task.deadline_ns > period:
             raise ScenarioError(

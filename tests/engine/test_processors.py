@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,19 @@ def test_with_logical_execution_time_inputs_and_answers_do_not_depend_on_other_t
     assert quiet[1][:3] == [10 * MS, 20 * MS, 30 * MS]
 
 
+def test_with_logical_execution_time_no_tick_of_a_rational_period_is_lost() -> None:
+    """A tick of 1/60 s can come 1 ns early; the answer before has left by then."""
+    loop = Scenario("line", until=1)
+    loop.processor("mcu", policy="let")
+    loop.controller(
+        Lift(), period=Fraction(1, 60), deadline=Fraction(1, 60), inputs=STILL, processor="mcu",
+        execution=0.002,
+    )  # fmt: skip
+    recording = trace_of(loop)
+    assert len(recording.track("messages/lift").ns) == 60
+    assert not [event for event in recording.events if event.kind == "Missed"]
+
+
 @pytest.mark.rule("deadline")
 def test_an_aborted_job_changes_neither_the_memory_nor_the_outputs_of_its_controller() -> None:
     loop = Scenario("late", until=0.1)
@@ -273,6 +287,16 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
         (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=2), "runs on core 2 of mcu"),
         (lambda s: s.task("t", "mcu", period=1, execution=0.1, missed="wait"), "'wait'"),
         (lambda s: s.task("t", "mcu", after="no", deadline=1, execution=0.1), "after= of t"),
+        (
+            lambda s: (
+                s.processor("other", policy="let"),
+                s.controller(
+                    "c", Lift(), on="lift", deadline=1, processor="other", execution=0.1,
+                    inputs=STILL,
+                ),
+            ),
+            "with logical execution time, a controller needs period=",
+        ),
         (lambda s: s.processor("other"), "no task runs on processor other"),
         (lambda s: s.processor("other", policy="fifo"), "unknown scheduling policy 'fifo'"),
         (lambda s: s.processor("other", cores=0), "give a whole number from 1 on"),

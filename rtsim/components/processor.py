@@ -32,6 +32,7 @@ from rtsim.components.processor_tasks import ABORT, END, SKIP, Counts, FinishedJ
 from rtsim.components.scheduling import Order, SchedulingPolicy, Server
 from rtsim.components.tasks import FAR, Environment
 from rtsim.core.errors import DeadlineError, LatencyError, ScenarioError
+from rtsim.core.raised import attribute_to
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag
@@ -608,27 +609,26 @@ class Processor:
             self._constant[i] = constant
             return constant
         while self._draws[i] <= number:
-            (jitter,) = draw(
-                self._jitters[i],
-                self._streams,
-                f"jitter/{task.name}",
-                0,
-                f"the jitter of {task.name}",
-            )
+            jitter = self._drawn_ns(self._jitters[i], "jitter", task.name)
             times = [
-                -1 if callable(model) else self._drawn_time(model, task.name)
+                -1
+                if callable(model)
+                else self._scaled(self._drawn_ns(model, "execution", task.name))
                 for model in self._executions[i]
             ]
             self._drawn[i, self._draws[i]] = jitter, times
             self._draws[i] += 1
         return self._drawn[i, number]
 
-    def _drawn_time(self, model: LatencyModel, task: str) -> int:
-        link = f"the execution of {task}"
-        delays = draw(model, self._streams, f"execution/{task}", 0, link)
+    def _drawn_ns(self, model: LatencyModel, what: str, task: str) -> int:
+        link = f"the {what} of {task}"
+        delays = draw(model, self._streams, f"{what}/{task}", 0, link)
         if len(delays) != 1:
-            raise LatencyError(f"{link} gave {len(delays)} times instead of one")
-        return self._scaled(delays[0])
+            raise LatencyError(
+                f"{link} gave {len(delays)} times instead of one; give a model without losses and "
+                "duplicates"
+            )
+        return delays[0]
 
     def _scaled(self, ns: int) -> int:
         return max(1, round(ns / float(self.speed[0])))
@@ -766,7 +766,11 @@ class Processor:
         job.durations = job.durations[:]
         for k, model in enumerate(self._executions[i]):
             if callable(model):
-                seconds = model(inputs)
+                try:
+                    seconds = model(inputs)
+                except BaseException as error:
+                    what = f"the execution time of {self.tasks[i].name}"
+                    attribute_to(what, tag, error, ScenarioError, sure=True)
                 if not 0 < seconds < LONGEST_NS / NS_PER_S:
                     raise ScenarioError(
                         f"the execution time of {self.tasks[i].name} at {tag} is {seconds!r} s; "

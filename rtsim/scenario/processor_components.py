@@ -117,6 +117,13 @@ def task_options(
             f"server of {name} is {server!r}; give an object, such as "
             "ConstantBandwidth(budget=0.001, period=0.01)"
         )
+    if core is not None and (type(core) is not int or core < 1):
+        raise ScenarioError(f"core of {name} is {core!r}; give a whole number from 1 on")
+    if not isinstance(segments, Sequence) or not all(isinstance(s, Segment) for s in segments):
+        raise ScenarioError(
+            f"segments of {name} are {segments!r}; give a list such as "
+            "[Segment(0.001, reads=True, writes=True)]"
+        )
     deadline_ns = 0 if deadline is None else declared_ns(deadline, f"deadline of {name}")
     if deadline is not None and deadline_ns <= 0:
         raise ScenarioError(f"deadline of {name} is {deadline!r} s; give a time > 0")
@@ -131,6 +138,13 @@ def task_options(
         server, after, interrupt,
     )  # fmt: skip
     return options, None if execution is None else _execution(execution, name, inputs)
+
+
+def check_without_processor(name: str, **given: bool) -> None:
+    """Raise :class:`ScenarioError` if a controller has no processor, but one of its options."""
+    if any(given.values()):
+        options = ", ".join(f"{option}=" for option in given)
+        raise ScenarioError(f"controller {name}: {options} need processor=")
 
 
 def _check_segments(name: str, segments: Sequence[Segment], inputs: Signals | None) -> None:
@@ -317,7 +331,16 @@ class ProcessorComponent(Component):
                 f"no task runs on processor {name}; give processor={name!r} to a controller or "
                 "a task"
             )
+        after = {task.name: task.after for task in tasks}
         for task in tasks:
+            chain = [task.name]
+            while (before := after.get(chain[-1], "")) and before not in chain:
+                chain.append(before)
+            if before:
+                raise ScenarioError(
+                    f"no job of {task.name} is ever released, because after= forms a cycle: "
+                    f"{', '.join(chain)}; give one of these tasks period= or on="
+                )
             self._check(name, task, {one.name for one in tasks}, task.name in controllers)
         (speed,) = _SPEED.initial(self.values)
         made = Processor(
@@ -331,6 +354,12 @@ class ProcessorComponent(Component):
         if not 0 <= task.core < self.cores:
             raise ScenarioError(
                 f"{task.name} runs on core {task.core + 1} of {name}, which has {self.cores}"
+            )
+        if task.offset_ns < 0:
+            raise ScenarioError(f"offset of {task.name} is {task.offset_ns} ns; give a time >= 0")
+        if type(task.priority) is not int:
+            raise ScenarioError(
+                f"priority of {task.name} is {task.priority!r}; give a whole number"
             )
         if task.server is not None:
             task.server.check(self.policy, task.name)

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rtsim as rt
 from rtsim.components.processor_tasks import Segment
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.file import FileRecorder
@@ -276,6 +277,31 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
     assert "missed deadlines: 10" in simulate(loop).warnings
 
 
+@pytest.mark.parametrize("function", [lambda height: height / 0, lambda height: None])  # noqa: ARG005
+def test_an_error_of_a_function_for_the_execution_time_names_the_task_and_the_time(
+    function: Callable[..., float],
+) -> None:
+    loop = Scenario("line", until=0.1)
+    loop.processor("mcu")
+    loop.controller(Lift(), period=0.01, processor="mcu", inputs=STILL, execution=function)
+    with pytest.raises(ScenarioError, match=r"the execution time of lift .*0\.000000000 s"):
+        simulate(loop)
+
+
+@pytest.mark.parametrize(
+    "model", [rt.Loss(rt.Fixed(0.001), 1.0), rt.Duplicate(rt.Fixed(0.001), 1.0)]
+)
+@pytest.mark.parametrize("what", ["jitter", "execution"])
+def test_a_model_that_loses_or_copies_gives_no_jitter_and_no_execution_time(
+    what: str, model: Any
+) -> None:
+    loop = Scenario("line", until=0.1)
+    loop.processor("mcu")
+    loop.task("t", "mcu", period=0.01, **{"execution": 0.001, what: model})
+    with pytest.raises(LatencyError, match=f"the {what} of t gave [02] times instead of one"):
+        simulate(loop)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -297,6 +323,22 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
             ),
             "with logical execution time, a controller needs period=",
         ),
+        (
+            lambda s: s.controller("c", Lift(), period=1, missed="abort"),
+            "missed=, core=, server= need processor=",
+        ),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=0), "core of t is 0"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=1.5), "core of t is 1.5"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, offset=-1), "give a time >= 0"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, priority=1.5), "priority of t is"),
+        (lambda s: s.task("t", "mcu", period=1, segments=[0.1]), "segments of t are [0.1]"),
+        (
+            lambda s: (
+                s.task("a", "mcu", after="t", deadline=1, execution=0.1),
+                s.task("t", "mcu", after="a", deadline=1, execution=0.1),
+            ),
+            "after= forms a cycle: a, t",
+        ),
         (lambda s: s.processor("other"), "no task runs on processor other"),
         (lambda s: s.processor("other", policy="fifo"), "unknown scheduling policy 'fifo'"),
         (lambda s: s.processor("other", cores=0), "give a whole number from 1 on"),
@@ -305,7 +347,7 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
         (lambda s: s.processor("other", context_switch=-1), "give a time >= 0"),
         (
             lambda s: s.controller("c", Lift(), period=1, execution=0.1),
-            "execution=, segments=, deadline= and server= need processor=",
+            "execution=, segments=, deadline=, jitter=, missed=, core=, server= need processor=",
         ),
         (
             lambda s: s.controller(

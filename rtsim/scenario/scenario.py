@@ -50,7 +50,13 @@ from rtsim.scenario.handles import (
     sources_of,
 )
 from rtsim.scenario.named_components import NamedComponents
-from rtsim.scenario.processor_components import Execution, Processors, measured_times, task_options
+from rtsim.scenario.processor_components import (
+    Execution,
+    Processors,
+    check_without_processor,
+    measured_times,
+    task_options,
+)
 from rtsim.scenario.shown import Drawn, Presented
 from rtsim.scenario.standard_components import (
     ControllerComponent,
@@ -442,10 +448,12 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
                 segments=segments, deadline=deadline, jitter=jitter, missed=missed, core=core,
                 server=server, inputs=controller.inputs,
             )  # fmt: skip
-        elif execution is not None or segments or deadline is not None or server is not None:
-            raise ScenarioError(
-                f"controller {name}: execution=, segments=, deadline= and server= need processor="
-            )
+        else:
+            check_without_processor(
+                name, execution=execution is not None, segments=bool(segments),
+                deadline=deadline is not None, jitter=jitter not in (ZERO, 0),
+                missed=missed != "finish", core=core is not None, server=server is not None,
+            )  # fmt: skip
         self.add(
             name,
             ControllerComponent(

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from rtsim.components.latency import (
     Empirical,
@@ -39,10 +40,11 @@ from rtsim.components.scheduling import (
     LogicalExecutionTime,
     SchedulingPolicy,
 )
+from rtsim.core.errors import ScenarioError
 from rtsim.core.tag import NS_PER_S
 
 _MOST_STEPS = 100_000
-"""Limit of the points in time that an analysis examines."""
+"""Limit of the steps of the analysis of one task."""
 
 
 @dataclass(frozen=True)
@@ -174,44 +176,65 @@ def _analyse_core(
     analysis = _ANALYSES.get(policy_class(policy))
     tasks: list[_Task] = []
     reasons: dict[str, str] = {}
+    unlimited: dict[str, str] = {}
+    """Reason why it is not known how long a task delays others, by name of the task."""
     for index, (task, one) in enumerate(here):
         reason = _why_not(task, one)
         if reason:
             reasons[task.name] = reason
+        if task.server is not None and switch:
+            unlimited[task.name] = "no analysis of context switches with servers"
+        elif task.server is None and reason:
+            unlimited[task.name] = reason
         longest = one.execution.longest or 0
         jitter = _bounds(task.jitter)[1] or 0
-        rank = (0, task.priority) if task.interrupt else (1, policy.rank(task))
-        switches = 2 * switch
-        c, t, d = longest + switches, one.period or 0, task.deadline_ns
+        # Ticks of a rational period are rounded, so some come 1 ns earlier than others.
+        shortest = 0 if task.period is None else int(task.period.ns)
+        c, t, d = longest + 2 * switch, shortest, task.deadline_ns
         if task.server is not None:
-            c, t, d = task.server.budget_ns + switches, task.server.period_ns, task.server.period_ns
-        tasks.append(_Task(task.name, rank, c, t, d, jitter, index))
-    if analysis is None:
-        why = f"no analysis for policy {policy.name!r}"
+            c, t, d = task.server.budget_ns, task.server.period_ns, task.server.period_ns
+        tasks.append(_Task(task.name, _rank(task, policy), c, t, d, jitter, index))
+    why = _why_none(processor, [task for task, _ in here])
+    if why or analysis is None:
+        why = why or f"no analysis for policy {policy.name!r}"
         return [replace(one, reason=reasons.get(one.name, why)) for _, one in here]
-    locks = any(task.locks for task, _ in here)
-    if locks and processor.locks == "none":
-        why = "locks without a protocol can block a task without limit"
-        return [replace(one, reason=reasons.get(one.name, why)) for _, one in here]
-    if locks and not policy.fixed_priority:
-        why = f"no analysis of locks for policy {policy.name!r}"
-        return [replace(one, reason=reasons.get(one.name, why)) for _, one in here]
-    if locks and processor.cores > 1:
-        why = "no analysis of locks between cores"
-        return [replace(one, reason=reasons.get(one.name, why)) for _, one in here]
-    speed = float(processor.speed[0])
-    blocking = [
-        _blocking(task, here, processor, speed) if policy.preemptive else _longest_lower(i, tasks)
-        for i, (task, _) in enumerate(here)
-    ]
     out = []
-    for (task, one), own, wait in zip(here, tasks, blocking, strict=True):
-        reason = reasons.get(task.name, "") or analysis.why_not(own, tasks, reasons)
-        response = None if reason else analysis.response(own, tasks, wait)
-        if response is None and not reason:
-            reason = "the load of the tasks that run first is 1 or more"
+    for i, ((task, one), own) in enumerate(zip(here, tasks, strict=True)):
+        reason = reasons.get(task.name, "") or analysis.why_not(own, tasks, unlimited)
+        wait: int | str = _longest_lower(i, tasks)
+        if policy.preemptive:
+            wait = _blocking(task, [other for other, _ in here], processor)
+        if isinstance(wait, str):
+            reason, wait = reason or wait, 0
+        response = None
+        if not reason:
+            try:
+                response = analysis.response(own, tasks, wait)
+                reason = "" if response else "the load of the tasks that run first is 1 or more"
+            except _TooManySteps as error:
+                reason = str(error)
         out.append(replace(one, response=response, reason=reason, blocking=wait))
     return out
+
+
+def _rank(task: TaskTiming, policy: SchedulingPolicy) -> tuple[int, int]:
+    return (0, task.priority) if task.interrupt else (1, policy.rank(task))
+
+
+def _why_none(processor: Processor, tasks: Sequence[TaskTiming]) -> str:
+    """Return the reason why no task of a core can be analysed, or ""."""
+    if not any(task.locks for task in tasks):
+        return ""
+    if processor.locks == "none":
+        return "locks without a protocol can block a task without limit"
+    if not processor.policy.fixed_priority:
+        return f"no analysis of locks for policy {processor.policy.name!r}"
+    if processor.cores > 1:
+        return "no analysis of locks between cores"
+    for task in tasks:
+        if task.locks and task.server is not None:
+            return f"{task.name} can hold a lock while its server has no budget"
+    return ""
 
 
 def policy_class(policy: SchedulingPolicy) -> type[SchedulingPolicy]:
@@ -239,45 +262,46 @@ def _longest_lower(i: int, tasks: Sequence[_Task]) -> int:
     return max([0, *(one.c - 1 for one in tasks if one.rank > tasks[i].rank)])
 
 
-def _blocking(
-    task: TaskTiming,
-    here: Sequence[tuple[TaskTiming, TaskAnalysis]],
-    processor: Processor,
-    speed: float,
-) -> int:
-    """Return the longest time for which locks of tasks with lower priority delay a job."""
-    rank = processor.policy.rank
-    own = rank(task)
-    ceilings: dict[str, int] = {}
-    for other, _ in here:
+def _blocking(task: TaskTiming, tasks: Sequence[TaskTiming], processor: Processor) -> int | str:
+    """Return the longest time for which locks of tasks with lower priority delay a job.
+
+    The result is a reason instead if this time is not known.
+    """
+    policy = processor.policy
+    own = _rank(task, policy)
+    ceilings: dict[str, tuple[int, int]] = {}
+    for other in tasks:
         for lock in {s.lock for s in other.segments if s.lock}:
-            ceilings[lock] = min(rank(other), ceilings.get(lock, rank(other)))
-    if task.interrupt:
-        return 0
+            ceilings[lock] = min(_rank(other, policy), ceilings.get(lock, (2, 0)))
     by_task: list[int] = []
     by_lock: dict[str, int] = {}
-    for other, _ in here:
-        if rank(other) <= own or other.interrupt:
+    for other in tasks:
+        if _rank(other, policy) <= own:
             continue
         longest = 0
-        for lock, ns in _sections(other, speed):
-            if ceilings[lock] <= own:
-                longest = max(longest, ns)
-                by_lock[lock] = max(ns, by_lock.get(lock, 0))
+        for lock, ns in _sections(other, float(processor.speed[0])):
+            if ceilings[lock] > own:
+                continue
+            if ns is None:
+                return f"{other.name} can hold lock {lock!r} without limit"
+            ns += 2 * processor.context_switch_ns  # to the holder and back
+            longest = max(longest, ns)
+            by_lock[lock] = max(ns, by_lock.get(lock, 0))
         by_task.append(longest)
     if processor.locks == "ceiling":
         return max([0, *by_task])
     return min(sum(by_task), sum(by_lock.values()))
 
 
-def _sections(task: TaskTiming, speed: float) -> list[tuple[str, int]]:
-    """Return lock and longest duration of each critical section of ``task``."""
-    out: list[tuple[str, int]] = []
+def _sections(task: TaskTiming, speed: float) -> list[tuple[str, int | None]]:
+    """Return lock and longest duration of each critical section of ``task``; None: no limit."""
+    out: list[tuple[str, int | None]] = []
     before = ""
     for segment in task.segments:
-        ns = execution_bounds(segment.execution, speed).longest or 0
+        ns = execution_bounds(segment.execution, speed).longest
         if segment.lock and segment.lock == before:
-            out[-1] = (segment.lock, out[-1][1] + ns)
+            held = out[-1][1]
+            out[-1] = (segment.lock, None if held is None or ns is None else held + ns)
         elif segment.lock:
             out.append((segment.lock, ns))
         before = segment.lock
@@ -300,13 +324,34 @@ def _load(tasks: Sequence[_Task]) -> Fraction:
     return sum((Fraction(one.c, one.t) for one in tasks if one.t), Fraction(0))
 
 
-def _unknown(tasks: Sequence[_Task], reasons: dict[str, str]) -> str:
+def _unknown(tasks: Sequence[_Task], unlimited: dict[str, str]) -> str:
     for one in tasks:
-        if one.name in reasons and not one.t:
-            return f"{one.name} can delay the task: {reasons[one.name]}"
-        if one.name in reasons and "server" not in reasons[one.name]:
-            return f"{one.name} can delay the task: {reasons[one.name]}"
+        if one.name in unlimited:
+            return f"{one.name} can delay the task: {unlimited[one.name]}"
     return ""
+
+
+class _TooManySteps(ScenarioError):
+    """The analysis of a task needs more than :data:`_MOST_STEPS` steps."""
+
+
+class _Steps:
+    """Fixed points of one analysis, with a limited number of steps."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_STEPS
+
+    def take(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise _TooManySteps(f"the analysis needs more than {_MOST_STEPS} steps")
+
+    def settled(self, demand: Callable[[int], int], t: int) -> int:
+        """Return the least fixed point of ``demand``; ``t`` is not above this point."""
+        while (after := demand(t)) != t:
+            t = after
+            self.take(1)
+        return t
 
 
 def _busy(own: _Task, first: Sequence[_Task], demand: Callable[[int, int], int]) -> int | None:
@@ -316,23 +361,23 @@ def _busy(own: _Task, first: Sequence[_Task], demand: Callable[[int, int], int])
     """
     if _load([own, *first]) > 1:
         return None
-    longest = q = 0
-    while q < _MOST_STEPS:
-        w = demand(q, 0)
-        while (after := demand(q, w)) != w:
-            w = after
+    longest = q = w = 0
+    steps = _Steps()
+    while True:
+        w = steps.settled(partial(demand, q), w)
         longest = max(longest, own.j + w - q * own.t)
         if w + own.j <= (q + 1) * own.t:
             return longest
         q += 1
-    return None
+        w += own.c  # job q ends at least its execution time after the job before
+        steps.take(1)
 
 
 class _Fixed:
     """Preemptive scheduling by fixed priorities."""
 
-    def why_not(self, own: _Task, tasks: Sequence[_Task], reasons: dict[str, str]) -> str:
-        return _unknown(_first(own, tasks), reasons)
+    def why_not(self, own: _Task, tasks: Sequence[_Task], unlimited: dict[str, str]) -> str:
+        return _unknown(_first(own, tasks), unlimited)
 
     def response(self, own: _Task, tasks: Sequence[_Task], blocking: int) -> int | None:
         first = _first(own, tasks)
@@ -347,10 +392,10 @@ class _Fixed:
 class _Cooperative:
     """Scheduling by fixed priorities without preemption."""
 
-    def why_not(self, own: _Task, tasks: Sequence[_Task], reasons: dict[str, str]) -> str:
+    def why_not(self, own: _Task, tasks: Sequence[_Task], unlimited: dict[str, str]) -> str:
         if any(one.rank[0] == 0 for one in tasks):
             return "no analysis of interrupts that preempt cooperative tasks"
-        return _unknown([one for one in tasks if one is not own], reasons)
+        return _unknown([one for one in tasks if one is not own], unlimited)
 
     def response(self, own: _Task, tasks: Sequence[_Task], blocking: int) -> int | None:
         first = _first(own, tasks)
@@ -361,26 +406,27 @@ class _Cooperative:
             others = sum(((w + one.j) // one.t + 1) * one.c for one in first)
             return blocking + q * own.c + others
 
-        longest = q = 0
-        while q < _MOST_STEPS:
-            w = start(q, 0)
-            while (after := start(q, w)) != w:
-                w = after
+        longest = q = w = 0
+        steps = _Steps()
+        while True:
+            w = steps.settled(partial(start, q), w)
             longest = max(longest, own.j + w + own.c - q * own.t)
-            if w + own.c + own.j <= (q + 1) * own.t and self._over(q, own, first, blocking):
+            if w + own.c + own.j <= (q + 1) * own.t and q + 1 >= self._jobs(
+                own, first, blocking, steps
+            ):
                 return longest
             q += 1
-        return None
+            w += own.c
+            steps.take(1)
 
-    def _over(self, q: int, own: _Task, first: Sequence[_Task], blocking: int) -> bool:
-        """Return whether the busy period of priority ``own`` has ended after job ``q``."""
-        t = blocking + own.c
-        while True:
-            mine = _ceil(t + own.j, own.t) * own.c
-            after = blocking + mine + sum(_ceil(t + one.j, one.t) * one.c for one in first)
-            if after == t:
-                return q + 1 >= _ceil(t + own.j, own.t)
-            t = after
+    @staticmethod
+    def _jobs(own: _Task, first: Sequence[_Task], blocking: int, steps: _Steps) -> int:
+        """Return the number of jobs in the longest busy period of the priority of ``own``."""
+
+        def demand(t: int) -> int:
+            return blocking + sum(_ceil(t + one.j, one.t) * one.c for one in (own, *first))
+
+        return _ceil(steps.settled(demand, blocking + own.c) + own.j, own.t)
 
 
 class _Logical(_Fixed):
@@ -394,36 +440,36 @@ class _Logical(_Fixed):
 class _EarliestDeadline:
     """Earliest deadline first, preemptive, without locks."""
 
-    def why_not(self, own: _Task, tasks: Sequence[_Task], reasons: dict[str, str]) -> str:
+    def why_not(self, own: _Task, tasks: Sequence[_Task], unlimited: dict[str, str]) -> str:
         if any(one.rank[0] == 0 for one in tasks):
             return "no analysis of interrupts under earliest deadline first"
         if any(one.j for one in tasks):
             return "no analysis of release jitter under earliest deadline first"
-        return _unknown([one for one in tasks if one is not own], reasons)
+        return _unknown([one for one in tasks if one is not own], unlimited)
 
     def response(self, own: _Task, tasks: Sequence[_Task], blocking: int) -> int | None:  # noqa: ARG002
         if _load(tasks) > 1:
             return None
-        longest_busy = self._busy_period(tasks)
+        steps = _Steps()
+        longest_busy = self._busy_period(tasks, steps)
+        steps.take(sum(_ceil(longest_busy, one.t) + 1 for one in tasks))
         starts = {
             k * one.t + one.d - own.d
             for one in tasks
             for k in range(_ceil(longest_busy, one.t) + 1)
         }
         candidates = sorted(a for a in starts if 0 <= a < longest_busy)
-        if len(candidates) > _MOST_STEPS:
-            return None
-        return max([own.c, *(self._at(a, own, tasks) for a in candidates)])
+        return max([own.c, *(self._at(a, own, tasks, steps) for a in candidates)])
 
     @staticmethod
-    def _busy_period(tasks: Sequence[_Task]) -> int:
-        t = sum(one.c for one in tasks)
-        while (after := sum(_ceil(t, one.t) * one.c for one in tasks)) != t:
-            t = after
-        return t
+    def _busy_period(tasks: Sequence[_Task], steps: _Steps) -> int:
+        def demand(t: int) -> int:
+            return sum(_ceil(t, one.t) * one.c for one in tasks)
+
+        return steps.settled(demand, sum(one.c for one in tasks))
 
     @staticmethod
-    def _at(a: int, own: _Task, tasks: Sequence[_Task]) -> int:
+    def _at(a: int, own: _Task, tasks: Sequence[_Task], steps: _Steps) -> int:
         """Return the response of a job that is released at ``a`` in a deadline busy period."""
         before = (1 + a // own.t) * own.c
         others = [one for one in tasks if one is not own and one.d <= a + own.d]
@@ -433,21 +479,21 @@ class _EarliestDeadline:
                 min(_ceil(t, one.t), 1 + (a + own.d - one.d) // one.t) * one.c for one in others
             )
 
-        t = before + sum(one.c for one in others)
-        while (after := demand(t)) != t:
-            t = after
-        return max(own.c, t - a)
+        return max(own.c, steps.settled(demand, before + sum(one.c for one in others)) - a)
 
 
 def meets_demand(tasks: Sequence[tuple[int, int, int]]) -> bool:
     """Return whether tasks (period, execution, deadline) meet all deadlines under EDF.
 
-    Source: Baruah, Rosier and Howell 1990. The tasks are released together at 0.
+    Source: Baruah, Rosier and Howell 1990. The tasks are released together at 0. Raises
+    :class:`ScenarioError` if this needs too many steps.
     """
     made = [_Task(str(i), (1, 0), c, t, d, 0, i) for i, (t, c, d) in enumerate(tasks)]
     if _load(made) > 1:
         return False
-    end = _EarliestDeadline._busy_period(made)
+    steps = _Steps()
+    end = _EarliestDeadline._busy_period(made, steps)
+    steps.take(sum(_ceil(end, t) + 1 for t, _, _ in tasks))
     points = {k * t + d for t, _, d in tasks for k in range(_ceil(end, t) + 1) if k * t + d <= end}
     return all(sum(max(0, (p - d) // t + 1) * c for t, c, d in tasks) <= p for p in sorted(points))
 

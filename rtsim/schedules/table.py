@@ -39,9 +39,10 @@ class TaskRow:
     """Number of jobs in the run that missed their deadline."""
 
     @property
-    def misses(self) -> bool:
-        """True if the task missed a deadline in the run, or can miss one by an exact analysis."""
-        return self.missed > 0
+    def late(self) -> bool:
+        """True if the worst response by analysis exceeds the deadline."""
+        one = self.analysis
+        return one.response is not None and one.response > one.deadline
 
     @property
     def verdict(self) -> str:
@@ -51,7 +52,7 @@ class TaskRow:
             return f"no: {self.missed} missed in the run"
         if one.response is None:
             return f"not analysed: {one.reason}"
-        if one.response > one.deadline:
+        if self.late:
             return "not guaranteed: the worst response exceeds the deadline"
         return "yes"
 
@@ -133,8 +134,17 @@ class ScheduleTable:
         return [row.analysis.name for one in self.processors for row in one.rows if row.missed]
 
     @property
+    def late(self) -> list[str]:
+        """Names of the tasks whose worst response by analysis exceeds the deadline."""
+        return [row.analysis.name for one in self.processors for row in one.rows if row.late]
+
+    @property
     def why(self) -> str:
-        return f"{', '.join(self.misses)} missed deadlines" if self.misses else ""
+        """Which tasks missed or can miss deadlines; empty if there are none."""
+        found = [f"{', '.join(self.misses)} missed deadlines"] if self.misses else []
+        late = [name for name in self.late if name not in self.misses]
+        found += [f"{', '.join(late)} can miss deadlines"] if late else []
+        return "; ".join(found)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -143,6 +153,7 @@ class ScheduleTable:
             "chains": [one.to_json() for one in self.chains],
             "simulated": self.source,
             "missed": self.misses,
+            "late": self.late,
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -255,6 +256,42 @@ def test_jitter_delays_the_release_but_not_the_deadline() -> None:
     assert 0 <= min(delays) < 0.2
     assert 1.8 < max(delays) <= 2
     assert {job.deadline - job.arrival for job in run.jobs} == {10 * MS}
+
+
+def test_a_job_that_is_released_after_its_deadline_misses_it_at_its_release() -> None:
+    late = task("a", 10, 1, jitter=Uniform(0.0125, 0.0125))
+    run = Run(FixedPriority(), [late, task("b", 10, 3, priority=1)], 40)
+    assert run.of("a", "DeadlineMissed") == [12.5, 22.5, 32.5]
+    assert run.ends("a") == [13.5, 23.5, 33.5]
+    assert run.ends("b") == [3, 14, 24, 34]
+    assert [ms for ms, _ in run.rows] == sorted(ms for ms, _ in run.rows)
+    aborted = Run(FixedPriority(), [replace(late, missed="abort")], 40)
+    assert aborted.processor.counts["a"].aborted == 3
+
+
+def test_jobs_that_messages_release_keep_their_order_in_spite_of_jitter() -> None:
+    served = task("irq", None, 0.1, deadline=2.5, jitter=Uniform(0, 0.002), missed="abort")
+    arrivals = {1 + 5 * (k // 2) + 0.2 * (k % 2): "irq" for k in range(200)}
+    run = Run(FixedPriority(), [served], 600, arrivals)
+    assert [job.number for job in run.jobs] == list(range(200))
+    assert not run.events.found
+
+
+def test_a_job_of_a_cooperative_processor_is_not_preempted_when_a_budget_returns() -> None:
+    served = task("a", 100, 4, server=Sporadic(0.002, 0.01))
+    run = Run(Cooperative(), [served, task("b", 100, 20, priority=5)], 90)
+    assert (run.ends("b"), run.ends("a")) == ([22], [24])
+
+
+def test_a_missed_deadline_of_a_waiting_job_skips_releases_when_this_job_runs() -> None:
+    """Deadlines are 7 ms; job 1 misses its own at 11 ms and runs from 7 to 14 ms."""
+    run = Run(FixedPriority(), [task("a", 4, 7, deadline=7, missed="skip")], 15)
+    assert run.of("a", "DeadlineMissed") == [11, 15]
+    assert run.of("a", "Skipped") == [12]
+    late = task("late", None, 6, deadline=7, missed="skip")
+    run = Run(FixedPriority(), [late], 40, {0: "late", 0.5: "late", 1: "late", 12.5: "late"})
+    # job 2 misses its deadline at 8 ms, while job 1 runs; job 3 comes while job 2 runs
+    assert run.of("late", "Skipped") == [12.5]
 
 
 # -- unforeseen tags ------------------------------------------------------------------------------

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rtsim as rt
 from rtsim.components.processor_tasks import Segment
-from rtsim.core.errors import ScenarioError
+from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
+from rtsim.engine.faults.kind import FaultError
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.recorders import MemoryRecorder
@@ -174,6 +177,19 @@ def test_with_logical_execution_time_inputs_and_answers_do_not_depend_on_other_t
     assert quiet[1][:3] == [10 * MS, 20 * MS, 30 * MS]
 
 
+def test_with_logical_execution_time_no_tick_of_a_rational_period_is_lost() -> None:
+    """A tick of 1/60 s can come 1 ns early; the answer before has left by then."""
+    loop = Scenario("line", until=1)
+    loop.processor("mcu", policy="let")
+    loop.controller(
+        Lift(), period=Fraction(1, 60), deadline=Fraction(1, 60), inputs=STILL, processor="mcu",
+        execution=0.002,
+    )  # fmt: skip
+    recording = trace_of(loop)
+    assert len(recording.track("messages/lift").ns) == 60
+    assert not [event for event in recording.events if event.kind == "Missed"]
+
+
 @pytest.mark.rule("deadline")
 def test_an_aborted_job_changes_neither_the_memory_nor_the_outputs_of_its_controller() -> None:
     loop = Scenario("late", until=0.1)
@@ -262,6 +278,40 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
     assert "missed deadlines: 10" in simulate(loop).warnings
 
 
+def test_a_lost_tick_of_a_task_on_a_processor_is_refused() -> None:
+    loop = scenario(until=0.1)
+    loop.faults({"name": "f", "kind": "lost_tick", "where": "loop.lift", "at": 0})
+    with pytest.raises(FaultError, match="lift runs on a simulated processor"):
+        simulate(loop)
+
+
+@pytest.mark.parametrize("function", [lambda height: height / 0, lambda height: None])  # noqa: ARG005
+def test_an_error_of_a_function_for_the_execution_time_names_the_task_and_the_time(
+    function: Callable[..., float],
+) -> None:
+    loop = Scenario("line", until=0.1)
+    loop.processor("mcu")
+    loop.controller(Lift(), period=0.01, processor="mcu", inputs=STILL, execution=function)
+    with pytest.raises(ScenarioError, match=r"the execution time of lift .*0\.000000000 s"):
+        simulate(loop)
+
+
+@pytest.mark.parametrize(
+    "model", [rt.Loss(rt.Fixed(0.001), 1.0), rt.Duplicate(rt.Fixed(0.001), 1.0)]
+)
+@pytest.mark.parametrize("what", ["jitter", "execution"])
+def test_a_model_that_loses_or_copies_gives_no_jitter_and_no_execution_time(
+    what: str, model: Any
+) -> None:
+    loop = Scenario("line", until=0.1)
+    loop.processor("mcu")
+    loop.task("t", "mcu", period=0.01, **{"execution": 0.001, what: model})
+    with pytest.raises(
+        LatencyError, match=f"the {what} of t gave [02] times; a job needs exactly one"
+    ):
+        simulate(loop)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -273,6 +323,32 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
         (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=2), "runs on core 2 of mcu"),
         (lambda s: s.task("t", "mcu", period=1, execution=0.1, missed="wait"), "'wait'"),
         (lambda s: s.task("t", "mcu", after="no", deadline=1, execution=0.1), "after= of t"),
+        (
+            lambda s: (
+                s.processor("other", policy="let"),
+                s.controller(
+                    "c", Lift(), on="lift", deadline=1, processor="other", execution=0.1,
+                    inputs=STILL,
+                ),
+            ),
+            "with logical execution time, a controller needs period=",
+        ),
+        (
+            lambda s: s.controller("c", Lift(), period=1, missed="abort"),
+            "missed=, core=, server= need processor=",
+        ),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=0), "core of t is 0"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=1.5), "core of t is 1.5"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, offset=-1), "give a time >= 0"),
+        (lambda s: s.task("t", "mcu", period=1, execution=0.1, priority=1.5), "priority of t is"),
+        (lambda s: s.task("t", "mcu", period=1, segments=[0.1]), "segments of t are [0.1]"),
+        (
+            lambda s: (
+                s.task("a", "mcu", after="t", deadline=1, execution=0.1),
+                s.task("t", "mcu", after="a", deadline=1, execution=0.1),
+            ),
+            "after= forms a cycle: a, t",
+        ),
         (lambda s: s.processor("other"), "no task runs on processor other"),
         (lambda s: s.processor("other", policy="fifo"), "unknown scheduling policy 'fifo'"),
         (lambda s: s.processor("other", cores=0), "give a whole number from 1 on"),
@@ -281,7 +357,7 @@ def test_a_missed_deadline_is_a_warning_of_the_run() -> None:
         (lambda s: s.processor("other", context_switch=-1), "give a time >= 0"),
         (
             lambda s: s.controller("c", Lift(), period=1, execution=0.1),
-            "execution=, segments=, deadline= and server= need processor=",
+            "execution=, segments=, deadline=, jitter=, missed=, core=, server= need processor=",
         ),
         (
             lambda s: s.controller(

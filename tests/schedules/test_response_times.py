@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from processor_parts import MS, Run, exactly, random_set, task
 
-from rtsim.components.latency import Gamma, Uniform
+from rtsim.components.latency import ZERO, Gamma, Uniform
 from rtsim.components.processor import Processor
 from rtsim.components.processor_tasks import Segment, TaskTiming
 from rtsim.components.scheduling import (
@@ -21,6 +21,7 @@ from rtsim.components.scheduling import (
     RateMonotonic,
     RoundRobin,
     SchedulingPolicy,
+    Sporadic,
 )
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import Period
@@ -149,6 +150,72 @@ def test_blocking_by_locks_is_that_of_the_longest_section_below() -> None:
         assert responses(FixedPriority(), tasks, locks=locks)["bus"] == 5.5
     why = responses(FixedPriority(), tasks, locks="none")["bus"]
     assert why == "locks without a protocol can block a task without limit"
+
+
+def test_a_lock_that_an_interrupt_handler_shares_delays_the_handler() -> None:
+    tasks = [
+        task("irq", 20, segments=[(1, "bus")], interrupt=True, offset=1),
+        task("fast", 100, 5, priority=1, offset=0.5),
+        task("holds", 100, segments=[(4, "bus")], priority=2),
+    ]
+    # fast preempts the holder from 0.5 to 1 ms under inheritance, but not under the ceiling
+    for locks, ends in (("inheritance", [5.5]), ("ceiling", [5])):
+        assert responses(FixedPriority(), tasks, locks=locks) == {"irq": 5, "fast": 10, "holds": 10}
+        assert Run(FixedPriority(), tasks, 15, locks=locks).ends("irq") == ends
+
+
+def test_a_lock_that_is_held_without_limit_has_no_figure() -> None:
+    low = TaskTiming(
+        "low", Period.of(0.1), 100 * MS, (Segment(Gamma(2, 1e-3), lock="a"),), priority=2
+    )
+    high = task("high", 10, segments=[(1, "a")], priority=1)
+    assert responses(FixedPriority(), [high, low])["high"] == "low can hold lock 'a' without limit"
+    served = task("s", 10, segments=[(5, "a")], priority=2, server=Sporadic(0.001, 0.01))
+    why = responses(FixedPriority(), [high, served])["high"]
+    assert why == "s can hold a lock while its server has no budget"
+
+
+def test_a_lock_costs_context_switches_to_its_holder_and_back() -> None:
+    tasks = [
+        task("high", 40, segments=[(1, ""), (1, "a")], priority=1, offset=1),
+        task("low", 40, segments=[(4, "a")], priority=2),
+    ]
+    run = Run(FixedPriority(), tasks, 40, context_switch_ns=MS // 2)
+    found = responses(FixedPriority(), tasks, context_switch_ns=MS // 2)
+    assert run.processor.counts["high"].longest_ns == 7 * MS
+    assert found["high"] == 8
+
+
+def test_context_switches_of_a_served_task_have_no_figure() -> None:
+    served = task("s", 1, 0.1, server=Sporadic(0.001, 0.01), priority=1)
+    low = task("low", 10, 4, priority=2)
+    assert "context switches" in str(
+        responses(FixedPriority(), [served, low], context_switch_ns=MS // 10)["low"]
+    )
+
+
+def test_ticks_of_a_rational_period_that_come_early_count() -> None:
+    """The ticks of a are at 0, 2, 3, 5 ns ... (period 5/3 ns); b ends at 5 ns, not at 4 ns."""
+    a = TaskTiming("a", Period(Fraction(5, 3)), 2, (Segment(exactly(1)),))
+    b = TaskTiming("b", Period(Fraction(100)), 100, (Segment(exactly(2)),), 2)
+    run = Run(RateMonotonic(), [a, b], 1e-4)
+    found = responses(RateMonotonic(), [a, b])["b"]
+    assert isinstance(found, str) or run.processor.counts["b"].longest_ns <= round(found * MS)
+
+
+@pytest.mark.parametrize("policy", [RateMonotonic(), EarliestDeadlineFirst(), Cooperative()])
+def test_an_analysis_that_takes_too_long_says_so(policy: SchedulingPolicy) -> None:
+    """The load is 1 - 1e-12, and the busy period has about 1e12 jobs."""
+    c = 10**12
+    tasks = [
+        TaskTiming(
+            f"t{k}", Period(Fraction(c + k)), c + k, (Segment(exactly((c + k) // 2 - k // 9)),),
+            jitter=ZERO if policy.name == "edf" else exactly(5 * c),
+        )
+        for k in (0, 10)
+    ]  # fmt: skip
+    why = responses(policy, tasks)["t10"]
+    assert why == "the analysis needs more than 100000 steps"
 
 
 def test_where_an_assumption_fails_there_is_a_reason_and_no_figure() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec
 
@@ -230,6 +230,7 @@ class Installer(Places):
         self._plants: Mapping[str, RunningPlant] = {}
         self._controllers: Mapping[str, ControllerProtocol] = {}
         self._tasks: Sequence[str] = ()
+        self._scheduled: Collection[str] = ()
         self._messages: defaultdict[str, list[MessageFault]] = defaultdict(list)
         self._lines: defaultdict[str, list[Activity]] = defaultdict(list)
         self._loop: list[LoopFault] = []
@@ -242,13 +243,16 @@ class Installer(Places):
         bus: Bus,
         controllers: Mapping[str, ControllerProtocol],
         tasks: Sequence[str] = (),
+        scheduled: Collection[str] = (),
     ) -> Schedule:
         """Install all faults after all components are built.
 
-        Raises :class:`FaultError` on failure.
+        ``scheduled`` are the names of the tasks that run on simulated processors. Raises
+        :class:`FaultError` on failure.
         """
         self._ports, self._wirings, self._plants = ports, wirings, plants
         self._bus, self._controllers, self._tasks = bus, controllers, tasks
+        self._scheduled = scheduled
         for fault in self._faults:
             try:
                 fault.kind.put(fault, self)
@@ -275,6 +279,11 @@ class Installer(Places):
 
     def in_loop(self, fault: Fault, kind: type[LoopFault]) -> None:
         kind.check_job(fault, self._tasks)
+        if kind.moment == "tick" and fault.signal in self._scheduled:
+            raise ScenarioError(
+                f"{fault.signal} runs on a simulated processor, which has no {kind.name}; give "
+                "another kind of fault, or missed='skip' and a longer execution time"
+            )
         self._loop.append(kind(self._activity(fault)))
 
     def at_line(self, fault: Fault) -> None:

@@ -218,6 +218,9 @@ def test_a_continued_run_is_judged_from_the_start_of_the_whole_run() -> None:
     assert later.outcome is Outcome.FAILED
     assert later.worst_ns == pytest.approx(2 * S, abs=1)
     assert verdict(continued, "always ramp.x < 2 m").outcome is Outcome.UNDECIDED
+    known = verdict(continued, "always drive.slope < 1 m/s")  # at each time of this recording
+    assert known.outcome is Outcome.UNDECIDED
+    assert known.reason == "values before 0.9 s are unknown"
     assert verdict(continued, "eventually[1.9, 2.1] ramp.x > 0.95 m").ok
 
 

@@ -106,7 +106,8 @@ def test_recordings_are_checked_against_their_own_requirements() -> None:
     assert "NEAR holds" in text
     assert "CALM violated" in text
     assert "CALM" not in typed("check", "run.mcap", "--require", HOLDS)
-    assert "undecided" in typed("check", "run.mcap", "--require", OPEN, status=2)
+    text = typed("check", "run.mcap", "--require", OPEN, status=2)
+    assert "LONG undecided -inf to 0.5 the run ended at 10 s" in text
     typed("check", "run.mcap", "--require", OPEN, "--require", BROKEN, status=1)
 
 

@@ -307,7 +307,9 @@ def test_the_outcome_of_a_run_includes_its_requirements() -> None:
     broken = rt.simulate(ramp(4, "A: always ramp.x < 2 m", "B: always ramp.x < 0.5 m"))
     assert broken.outcome is Outcome.FAILED
     assert "B is violated, robustness -0.5" in broken.in_words
-    assert rt.simulate(ramp(1, "A: always[0, 2] ramp.x < 2 m")).outcome is Outcome.UNDECIDED
+    early = rt.simulate(ramp(1, "A: always[0, 2] ramp.x < 2 m"))
+    assert early.outcome is Outcome.UNDECIDED
+    assert "A is undecided: the run ended at 1 s" in early.in_words
     unrecorded = rt.simulate(ramp(4, "A: always ramp.x < 2 m"), record=False)
     assert unrecorded.outcome is Outcome.UNDECIDED
     assert "was not recorded" in unrecorded.requirements[0].reason

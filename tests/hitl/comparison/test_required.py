@@ -188,6 +188,8 @@ def test_requirements_are_not_checked_on_stimuli(held: ComparisonChain) -> None:
     assert said in pair.unexercised
     assert said not in held.pairs[1].unexercised
     assert said not in replace(pair, required=RequiredOfRuns()).unexercised
+    no_run = RequiredOfRuns(unchecked=("NEAR not checked with the board",))
+    assert said in replace(pair, required=no_run).unexercised
 
 
 def test_a_misspelt_signal_is_refused_before_the_first_run(folder: Path) -> None:

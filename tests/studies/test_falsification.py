@@ -199,6 +199,20 @@ def test_a_search_with_a_run_without_results_does_not_exit_with_0(
     assert f"1 run in the state {state}; run 3: because" in found.problem
 
 
+def test_a_search_in_which_no_run_has_results_has_no_robustness(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Campaign._store
+
+    def lost(self: Campaign, row: Row) -> None:
+        store(self, row._replace(state="lost", cause="because", values={}))
+
+    monkeypatch.setattr(Campaign, "_store", lost)
+    found = search(runs=20, stop=False)
+    assert (found.status, found.robustness) == (2, math.inf)
+    assert found.to_json()["robustness"] is None
+
+
 FAILING = """    @rt.rising(terminal=True, failure="the cart is too fast")
     def fast(self):
         return self.v - 0.1

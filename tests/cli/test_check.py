@@ -106,8 +106,27 @@ def test_recordings_are_checked_against_their_own_requirements() -> None:
     assert "NEAR holds" in text
     assert "CALM violated" in text
     assert "CALM" not in typed("check", "run.mcap", "--require", HOLDS)
-    assert "undecided" in typed("check", "run.mcap", "--require", OPEN, status=2)
+    text = typed("check", "run.mcap", "--require", OPEN, status=2)
+    assert "LONG undecided -inf to 0.5 the run ended at 10 s" in text
     typed("check", "run.mcap", "--require", OPEN, "--require", BROKEN, status=1)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("formula", "outcome", "status", "why"),
+    [
+        (HOLDS, "passed", 0, None),
+        (BROKEN, "failed", 1, "CALM is violated"),
+        (OPEN, "undecided", 2, "LONG is undecided: the run ended at 10 s"),
+    ],
+)
+def test_a_check_in_json_has_its_status(
+    formula: str, outcome: str, status: int, why: str | None
+) -> None:
+    result = CliRunner().invoke(main, ["check", "run.mcap", "--require", formula, "--json"])
+    told = json.loads(result.stdout)
+    assert (told["outcome"], told["exit_status"], result.exit_code) == (outcome, status, status)
+    assert why is None or told["why"].startswith(why)
 
 
 def test_tables_for_other_programs(folder: Path) -> None:
@@ -222,6 +241,11 @@ def test_a_matrix_asks_each_run_the_requirements_of_all_runs(folder: Path) -> No
 )
 def test_a_wrong_input_is_an_error(words: list[str], says: str) -> None:
     assert says in typed("check", *words, status=2)
+
+
+def test_a_wrong_matrix_is_refused_before_other_files_are_written(folder: Path) -> None:
+    typed("check", "run.mcap", "--csv", "early.csv", "--matrix", "m.xml", status=2)
+    assert not (folder / "early.csv").exists()
 
 
 @pytest.mark.usefixtures("folder")

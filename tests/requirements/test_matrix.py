@@ -12,7 +12,7 @@ import pytest
 
 from rtsim.core.errors import ScenarioError
 from rtsim.core.outcome import Outcome
-from rtsim.requirements.matrix import Matrix, Row
+from rtsim.requirements.matrix import Cell, Matrix, Row
 
 NEVER = "not exercised, because a.x > 3 m was never true"
 OPEN = "the run ended at 4 s, before the formula was decided"
@@ -52,6 +52,7 @@ def row(*results: dict[str, Any]) -> Row:
         ((HOLDS, UNUSED), "holds", Outcome.PASSED, 0.5, 1),
         ((UNUSED, UNUSED), "not exercised", Outcome.UNDECIDED, math.nan, 0),
         ((HOLDS, UNDECIDED), "undecided", Outcome.UNDECIDED, 0.5, 1),
+        ((UNDECIDED, HOLDS), "undecided", Outcome.UNDECIDED, 0.5, 1),
         ((UNDECIDED,), "undecided", Outcome.UNDECIDED, math.nan, 0),
         ((UNUSED, UNDECIDED), "undecided", Outcome.UNDECIDED, math.nan, 0),
         ((HOLDS, BROKEN, UNUSED, UNDECIDED), "violated", Outcome.FAILED, -0.25, 2),
@@ -74,6 +75,24 @@ def test_several_runs_of_one_test_have_one_cell() -> None:
     matrix.add("test", [UNDECIDED])
     cell = matrix.rows[0].cells["test"]
     assert (cell.verdict, cell.reason, cell.times) == ("undecided", OPEN, 5)
+
+
+def test_an_undecided_run_of_a_test_does_not_hide_the_smallest_robustness() -> None:
+    for results in ([HOLDS, BROKEN, UNDECIDED], [UNDECIDED, BROKEN, HOLDS]):
+        cell = Cell.of(results)
+        assert (cell.outcome, cell.robustness, cell.times) == (Outcome.FAILED, -0.25, 4)
+    assert math.isnan(Cell.of([UNDECIDED]).robustness)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "low", "high", "robustness"),
+    [("passed", 0.5, "inf", 0.5), ("failed", "-inf", -0.25, -0.25)],
+)
+def test_the_known_bound_of_a_decided_run_counts(
+    outcome: str, low: float | str, high: float | str, robustness: float
+) -> None:
+    """A run that ended early can decide a requirement although it leaves one bound open."""
+    assert Cell.of([result("A", outcome, low, high)]).robustness == robustness
 
 
 def test_the_reasons_in_words() -> None:
@@ -101,6 +120,7 @@ def test_a_requirement_with_two_formulas_has_two_rows() -> None:
 def test_what_was_counted(formula: str, says: str) -> None:
     found = row(result("A", "passed", 0.5, 0.5, 1, formula=formula))
     assert found.counted(found.cells["run 0"]) == says
+    assert found.counted(Cell.of([result("A", "passed", 0.5, 0.5, None)])) == ""
 
 
 def test_an_empty_matrix_is_no_pass() -> None:

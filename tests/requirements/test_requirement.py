@@ -218,6 +218,9 @@ def test_a_continued_run_is_judged_from_the_start_of_the_whole_run() -> None:
     assert later.outcome is Outcome.FAILED
     assert later.worst_ns == pytest.approx(2 * S, abs=1)
     assert verdict(continued, "always ramp.x < 2 m").outcome is Outcome.UNDECIDED
+    known = verdict(continued, "always drive.slope < 1 m/s")  # at each time of this recording
+    assert known.outcome is Outcome.UNDECIDED
+    assert known.reason == "values before 0.9 s are unknown"
     assert verdict(continued, "eventually[1.9, 2.1] ramp.x > 0.95 m").ok
 
 
@@ -304,7 +307,9 @@ def test_the_outcome_of_a_run_includes_its_requirements() -> None:
     broken = rt.simulate(ramp(4, "A: always ramp.x < 2 m", "B: always ramp.x < 0.5 m"))
     assert broken.outcome is Outcome.FAILED
     assert "B is violated, robustness -0.5" in broken.in_words
-    assert rt.simulate(ramp(1, "A: always[0, 2] ramp.x < 2 m")).outcome is Outcome.UNDECIDED
+    early = rt.simulate(ramp(1, "A: always[0, 2] ramp.x < 2 m"))
+    assert early.outcome is Outcome.UNDECIDED
+    assert "A is undecided: the run ended at 1 s" in early.in_words
     unrecorded = rt.simulate(ramp(4, "A: always ramp.x < 2 m"), record=False)
     assert unrecorded.outcome is Outcome.UNDECIDED
     assert "was not recorded" in unrecorded.requirements[0].reason

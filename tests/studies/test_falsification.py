@@ -182,6 +182,56 @@ def test_a_search_that_continues_after_an_error_does_not_exit_with_0() -> None:
     assert "in the state error; run " in found.in_words
 
 
+@pytest.mark.parametrize("state", ["nan", "timeout", "lost"])
+def test_a_search_with_a_run_without_results_does_not_exit_with_0(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Campaign._store
+
+    def without_results(self: Campaign, row: Row) -> None:
+        gone = row._replace(state=state, cause="because", values={})
+        store(self, gone if row.order.run == 3 else row)
+
+    monkeypatch.setattr(Campaign, "_store", without_results)
+    found = search(inputs={"push": "pieces:3,-0.1,0.1"}, runs=20, stop=False)
+    assert (found.status, found.outcome) == (2, Outcome.UNDECIDED)
+    assert "the search could not decide NEAR" in found.in_words
+    assert f"1 run in the state {state}; run 3: because" in found.problem
+
+
+def test_a_search_in_which_no_run_has_results_has_no_robustness(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Campaign._store
+
+    def lost(self: Campaign, row: Row) -> None:
+        store(self, row._replace(state="lost", cause="because", values={}))
+
+    monkeypatch.setattr(Campaign, "_store", lost)
+    found = search(runs=20, stop=False)
+    assert (found.status, found.robustness) == (2, math.inf)
+    assert found.to_json()["robustness"] is None
+
+
+FAILING = """    @rt.rising(terminal=True, failure="the cart is too fast")
+    def fast(self):
+        return self.v - 0.1
+
+
+def scenario("""
+
+
+def test_runs_that_a_guard_failed_are_a_failure_without_a_counterexample() -> None:
+    Path("cart.py").write_text(CART.replace("\ndef scenario(", FAILING))
+    found = search("WIDE", requirements=["WIDE: always cart.x < 9 m"], runs=20, stop=False)
+    assert found.counterexample is None
+    assert 0 < found.guards_failed < 20
+    assert (found.status, found.outcome) == (1, Outcome.FAILED)
+    says = f"{found.guards_failed} runs ended at a guard that declares a failure: cart.fast"
+    assert says in found.problem
+    assert found.to_json()["outcome"] == "failed"
+
+
 # -- repetition
 
 

@@ -38,6 +38,14 @@ def start(*words: str) -> Result:
     return rtsim("start", "unstable", "--workers", "0", "--until", "0.2", "-o", "out", *words)
 
 
+def emptied() -> Folder:
+    """Return the study without its rows, which a slow machine stores in several files."""
+    folder = Folder.open(Path("out"))
+    for part in Path("out/results").iterdir():
+        part.unlink()
+    return folder
+
+
 def test_a_study_is_composed_on_the_command_line() -> None:
     done = start(*FACTOR, *PEAK, "--runs", "12", "--seed", "3", "--require", "peak<0.8", "--json")
     found = parsed(done)
@@ -63,9 +71,7 @@ def test_a_run_is_repeated_and_compared() -> None:
     assert CliRunner().invoke(main, ["replay", "two.mcap"]).exit_code == 0
     text = rtsim("run", "out", "1").stdout
     assert "run 1: the digest equals the stored one" in text
-    (part,) = Path("out/results").iterdir()
-    folder = Folder.open(Path("out"))
-    part.unlink()
+    folder = emptied()
     order = Ordered(2, 1, {"plant.x": 0.5}, {})
     folder.add(Row(order, "ok", values={"peak": 1.0}, digest="0" * 64))
     folder.write()
@@ -79,8 +85,7 @@ def test_a_run_is_repeated_and_compared() -> None:
 
 def test_missing_runs_are_never_a_success() -> None:
     start(*FACTOR, *PEAK, "--runs", "3")
-    (part,) = Path("out/results").iterdir()
-    part.unlink()
+    emptied()
     found = parsed(rtsim("show", "out", "--json"))
     assert (found["outcome"], found["rows"]) == ("undecided", 0)
     assert found["why"] == "3 of 3 runs are missing: 0 to 2; type rtsim study resume out"
@@ -133,9 +138,7 @@ def test_strict_makes_the_outcome_the_exit_status(
 
 def test_a_miss_outranks_missing_runs_with_strict_only() -> None:
     start(*FACTOR, *PEAK, "--runs", "2", "--require", "peak<0")
-    (part,) = Path("out/results").iterdir()
-    folder = Folder.open(Path("out"))
-    part.unlink()
+    folder = emptied()
     values = {"peak": 1.0, "peak.margin": -1.0}
     folder.add(Row(Ordered(0, 0, {"plant.x": 0.5}, {}), "ok", values=values))
     folder.write()
@@ -155,9 +158,7 @@ def test_a_miss_outranks_missing_runs_with_strict_only() -> None:
 )
 def test_runs_without_results_decide_the_status(state: str, status: int, outcome: str) -> None:
     start(*FACTOR, *PEAK, "--runs", "3")
-    (part,) = Path("out/results").iterdir()
-    folder = Folder.open(Path("out"))
-    part.unlink()
+    folder = emptied()
     for k in range(3):
         order = Ordered(k, k, {"plant.x": 0.5}, {})
         folder.add(Row(order, "ok" if k else state, "because" if not k else "", values={"peak": 1}))
@@ -169,9 +170,7 @@ def test_runs_without_results_decide_the_status(state: str, status: int, outcome
 
 def test_runs_without_a_result_are_counted_beside_those_that_pass() -> None:
     start(*FACTOR, *PEAK, "--runs", "5", "--require", "peak<0.8")
-    (part,) = Path("out/results").iterdir()
-    folder = Folder.open(Path("out"))
-    part.unlink()
+    folder = emptied()
     for k, state in enumerate(("ok", "nan", "error", "lost", "nan")):
         value = math.nan if state == "nan" else 0.5
         values = {"peak": value, "peak.margin": 0.8 - value} if state in ("ok", "nan") else {}

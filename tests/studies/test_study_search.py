@@ -15,7 +15,7 @@ from search_parts import FACTORS, study
 from rtsim.core.errors import ScenarioError
 from rtsim.studies.designs import MonteCarlo, Search, Space
 from rtsim.studies.designs.search import CONVERGED, MAXIMUM, MISS, NO_MARGIN, Candidate
-from rtsim.studies.factors import Choice, Distributed, Range
+from rtsim.studies.factors import Bounds, Choice, Distributed, Range
 from rtsim.studies.plan import Plan
 from rtsim.studies.running import start
 from rtsim.studies.summary import summarise
@@ -209,7 +209,17 @@ def test_a_mistake_is_explained(design: Search, more: dict[str, Any], says: str)
 
 
 @pytest.mark.parametrize(
-    "values", [{"population": 3}, {"within": 1.0}, {"runs": 0}, {"tolerance": -1.0}]
+    "values",
+    [
+        {"population": 3},
+        {"population": 4},
+        {"within": 0.0},
+        {"within": 1.0},
+        {"runs": 0},
+        {"tolerance": -1.0},
+        {"tolerance": math.nan},
+        {"seconds": 0.0},
+    ],
 )
 def test_impossible_values_of_a_search_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ScenarioError, match=next(iter(values))):
@@ -223,3 +233,14 @@ def test_a_search_needs_factors_with_finite_bounds() -> None:
     Search("m").check(endless)
     with pytest.raises(ScenarioError, match="the search range of factor a is"):
         Search("m", within=math.nextafter(1.0, 0.0)).check(endless)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-math.inf, 1.0), (0.0, math.inf), (math.nan, 1.0), (1.0, 0.0)]
+)
+def test_a_search_range_without_two_finite_bounds_is_refused(
+    low: float, high: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Range, "bounds", lambda *_: Bounds(low, high, False))
+    with pytest.raises(ScenarioError, match="give the factor a range, or give within="):
+        Search("m").check(Space(0, {"a": Range(0.0, 1.0)}))

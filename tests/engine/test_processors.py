@@ -306,9 +306,7 @@ def test_a_model_that_loses_or_copies_gives_no_jitter_and_no_execution_time(
     loop = Scenario("line", until=0.1)
     loop.processor("mcu")
     loop.task("t", "mcu", period=0.01, **{"execution": 0.001, what: model})
-    with pytest.raises(
-        LatencyError, match=f"the {what} of t gave [02] times; a job needs"
-    ):
+    with pytest.raises(LatencyError, match=f"the {what} of t gave [02] times; a job needs"):
         simulate(loop)
 
 

@@ -232,6 +232,16 @@ def test_runs_that_a_guard_failed_are_a_failure_without_a_counterexample() -> No
     assert found.to_json()["outcome"] == "failed"
 
 
+def test_a_run_that_a_guard_failed_passes_no_requirement_of_a_study() -> None:
+    Path("cart.py").write_text(CART.replace("\ndef scenario(", FAILING))
+    requirements = ["WIDE: always cart.x < 9 m"]
+    found = search("WIDE", requirements=requirements, runs=20, stop=False, folder="runs")
+    row = summarise(Folder.open(Path("runs")))["requirements"]["WIDE"]
+    assert 0 < found.guards_failed
+    assert (row["passed"], row["count"]) == (20 - found.guards_failed, 20)
+    assert row["worst_margin"] > 0
+
+
 # -- repetition
 
 

@@ -468,7 +468,7 @@ def export(
     """
     traces = output.suffix == schedule_trace.SUFFIX
     if not traces:
-        EXPORTS.get_or_raise(output.suffix.removeprefix("."), f"the suffix of {output.name}")
+        _check_format(output)
     if output.is_file() and not force:
         raise RecordingError(f"{output} exists; give another -o PATH, or --force to overwrite it")
     if messages is not None and (names or rate is not None or own or side != "plus"):
@@ -501,6 +501,13 @@ def export(
         )
     write(table, output)
     _show(table, output, recorded, as_json)
+
+
+def _check_format(output: Path) -> None:
+    suffix = output.suffix.removeprefix(".")
+    if suffix not in EXPORTS:
+        known = [*EXPORTS, schedule_trace.SUFFIX.removeprefix(".")]
+        raise UnknownName(EXPORTS.what, suffix, known, f"the suffix of {output.name}")
 
 
 def _show(table: SignalTable, output: Path, recorded: Recording, as_json: bool) -> None:

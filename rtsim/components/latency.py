@@ -75,7 +75,7 @@ def _ns(seconds: float) -> int:
 def _at_least_zero(what: str, value: Duration) -> int:
     ns = declared_ns(value, what)
     if ns < 0:
-        raise ScenarioError(f"{what} = {value!r} s is negative; a latency must be >= 0")
+        raise ScenarioError(f"{what} = {value!r} s is negative; give a time >= 0")
     return ns
 
 
@@ -110,6 +110,7 @@ def latency_model(given: LatencyModel | Duration, where: str) -> LatencyModel:
     Raises ``ScenarioError`` for any other object.
     """
     if isinstance(given, int | float | str | Fraction) and not isinstance(given, bool):
+        _at_least_zero(where, given)
         return Fixed(given)
     if isinstance(given, bool | type) or not callable(getattr(given, "delays", None)):
         name = given.__name__ if isinstance(given, type) else repr(given)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtsim.components.controller import PythonController
-from rtsim.components.controller_task import ControllerTask
+from rtsim.components.controller_task import ControllerTask, ScheduledController
 from rtsim.components.plant import RunningPlant
 from rtsim.components.tasks import NoiseTask, SensorTask, Task, TimerTask, UpdateTask
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
@@ -145,6 +145,19 @@ def method_of(exact: int, variables: int) -> str:
     return f"complex step for {exact} of {variables} variables, central differences for the others"
 
 
+def check_latency_is_declared(task: ControllerTask, example: str) -> None:
+    """Raise :class:`ModelError` if the latency of ``task`` is a result of a processor's schedule.
+
+    ``example`` describes a latency model that the analysis accepts.
+    """
+    if isinstance(task, ScheduledController):
+        raise ModelError(
+            f"controller {task.name} runs on a processor, so its latency is a result of the "
+            "schedule; for this analysis, declare the controller without processor= and with a "
+            f"latency (compute=), {example}"
+        )
+
+
 def python_controller(task: ControllerTask) -> PythonController:
     """Return the controller of ``task``; raise :class:`ModelError` if it is not in Python."""
     controller = task.controller
@@ -235,6 +248,7 @@ class Assembling:
     # -- senders -------------------------------------------------------------------------------
 
     def _controller(self, task: ControllerTask) -> Sender:
+        check_latency_is_declared(task, "for example the longest response of rtsim schedule")
         controller = python_controller(task)
         before = [c.name for c in self.system.controllers if task.name in c.successors]
         name, inputs = task.name, controller.inputs

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtsim.components.controller import PythonController
-from rtsim.components.controller_task import ControllerTask, ScheduledController
+from rtsim.components.controller_task import ControllerTask
 from rtsim.components.plant import RunningPlant
 from rtsim.components.tasks import NoiseTask, SensorTask, TimerTask, UpdateTask
 from rtsim.core.errors import ModelError, ScenarioError, UnknownName
@@ -17,7 +17,12 @@ from rtsim.core.tag import NS_PER_S, Duration, Period
 from rtsim.engine.system import System
 from rtsim.equations.compiling import Compilation
 from rtsim.linear.distributions import Distribution, Latency, distribution, sum_of
-from rtsim.linear.linearising import Assembling, law_of, python_controller
+from rtsim.linear.linearising import (
+    Assembling,
+    check_latency_is_declared,
+    law_of,
+    python_controller,
+)
 from rtsim.linear.plants import (
     Link,
     PlantSlopes,
@@ -94,12 +99,7 @@ def _components(system: System) -> tuple[RunningPlant, ControllerTask]:
                 "timing of a scenario needs a controller that reads the plant directly, and a "
                 "plant without updates and sampled blocks"
             )
-    if isinstance(task, ScheduledController):
-        raise ModelError(
-            f"controller {task.name} runs on a processor, so its latency is a result of the "
-            "schedule; give the controller a latency model instead (compute=), for example "
-            "Empirical with the responses of a run"
-        )
+    check_latency_is_declared(task, "for example Empirical with the responses of a run")
     if task.period is None:
         raise ModelError(f"controller {task.name} has no period; give period= for this analysis")
     python_controller(task)

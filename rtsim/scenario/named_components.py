@@ -234,6 +234,14 @@ class NamedComponents:
                 "connect(source, input)"
             )
         for source, target in wires:
+            owner, _, name = target.partition(".")
+            connected = self._inputs(owner)[0].get(name)
+            if isinstance(connected, str):
+                raise ScenarioError(
+                    f"{target} is already connected, to {connected}; connect({one}, {other}) "
+                    "connects the inputs of both components, so connect the remaining signals one "
+                    "by one"
+                )
             self._connect_by_name(source, target)
 
     def _connect_by_name(self, source: str, target: str) -> None:

@@ -395,8 +395,9 @@ class ProcessorComponent(Component):
         period = FAR if task.period is None else round(task.period.ns)
         if self.policy.logical and task.deadline_ns > period:
             raise ScenarioError(
-                f"{task.name} has a deadline of {task.deadline_ns} ns and a period of {period} ns; "
-                "with logical execution time, a deadline must not exceed the period"
+                f"{task.name} has a deadline of {task.deadline_ns / 1e6:.9g} ms and a period of "
+                f"{period / 1e6:.9g} ms; with logical execution time, a deadline must not exceed "
+                "the period"
             )
 
 

@@ -270,7 +270,7 @@ def test_the_repr_of_measured_delays_is_short() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Fixed(-1e-9), r"Fixed latency = -1e-09 s is negative; a latency must be >= 0"),
+        (lambda: Fixed(-1e-9), r"Fixed latency = -1e-09 s is negative; give a time >= 0"),
         (lambda: Fixed("x"), "Fixed latency 'x' is not a number of seconds"),
         (lambda: Uniform(0.2, 0.1), r"Uniform\(0.2, 0.1\): give 0 <= low <= high, in s"),
         (lambda: Uniform(-1e-9, 0.1), "give 0 <= low <= high"),

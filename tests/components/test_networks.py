@@ -404,8 +404,11 @@ frames.tank = {}
         ("a = 1", r":1: a is not a table; write a table \[a\] with a kind"),
         ("[a]\nkind = 'token_ring'", r":2: a: unknown kind of medium 'token_ring'; known: can"),
         ("[a]\nkind = 'can'\nbitrate = 7", r":2: a: CanBus\(7\): the bit rate"),
-        ("[a]\nkind = 'lin'\nrate = 7", r":2: a: .*unexpected keyword argument 'rate'"),
-        ("[a]\nkind = 'wireless'\n[a.frames]\nx = { size = 3 }", r":4: a.frames: .*'size'"),
+        ("[a]\nkind = 'lin'\nbit_rate = 7", r":2: a: unknown key 'bit_rate'; did you mean bitrate"),
+        (
+            "[a]\nkind = 'wireless'\n[a.frames]\nx = { size = 3 }",
+            r":4: a.frames: unknown key 'size'; known: ",
+        ),
     ],
 )
 def test_a_mistake_in_a_network_file_is_named_with_its_line(

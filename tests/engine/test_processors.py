@@ -318,6 +318,8 @@ def test_a_model_that_loses_or_copies_gives_no_jitter_and_no_execution_time(
         (lambda s: s.task("t", "mcu", execution=0.1), "exactly one of period=, on= and after="),
         (lambda s: s.task("t", "mcu", on="lift", execution=0.1), "give deadline= in s"),
         (lambda s: s.task("t", "mcu", period=1, execution=0), "execution of t is 0 s"),
+        (lambda s: s.task("t", "mcu", period=1, execution=-0.1), "execution of t = -0.1 s"),
+        (lambda s: s.task("t", "mcu", period=1, execution="1 ms"), "execution of t '1 ms' is not"),
         (lambda s: s.task("t", "mcu", period=1, execution=0.1, core=2), "runs on core 2 of mcu"),
         (lambda s: s.task("t", "mcu", period=1, execution=0.1, missed="wait"), "'wait'"),
         (lambda s: s.task("t", "mcu", after="no", deadline=1, execution=0.1), "after= of t"),
@@ -429,3 +431,11 @@ def test_the_steps_of_a_plant_do_not_change_the_schedule(policy: str, step: floa
         return {name: tracks[name].words.tolist() for name in names}
 
     assert schedule(step) == schedule(None)
+
+
+def test_a_deadline_beyond_the_period_is_named_in_ms_with_logical_execution_time() -> None:
+    loop = Scenario("logical", until=0.1)
+    loop.processor("mcu", policy="let")
+    loop.task("t", "mcu", period=0.004, deadline=0.008, execution=0.001)
+    with pytest.raises(ScenarioError, match="t has a deadline of 8 ms and a period of 4 ms"):
+        loop.build()

@@ -383,6 +383,15 @@ def transport_delay() -> Scenario:
     return out
 
 
+def on_a_processor() -> Scenario:
+    out = Scenario("shared", until=1)
+    out.plant("cart", CART, step=0.01, inputs={"force": "brake.force"})
+    out.processor("mcu")
+    out.controller("brake", controller(half), period=0.1, inputs={"at": "cart.at"},
+                   processor="mcu", execution=0.01)  # fmt: skip
+    return out
+
+
 def rises(t: float, x: Vector, z: Vector, u: Vector, p: Vector, dx: Vector) -> None:  # noqa: ARG001
     dx[0] = x[0]
 
@@ -398,6 +407,7 @@ def nothing_sampled() -> Scenario:
     [
         (random_latency, "brake.force", r"the latency of topic brake is random .* declare Fixed"),
         (transport_delay, "brake.force", "late has delayed signals.*TransportDelay"),
+        (on_a_processor, "brake.force", r"brake runs on a processor.*without processor=.*compute="),
         (nothing_sampled, "cart.x", "no component of the scenario samples a signal"),
         (simple, "brakes.force", "unknown component 'brakes'.*did you mean brake"),
         (simple, "brake.force_", "unknown signal 'force_' in brake"),

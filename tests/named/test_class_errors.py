@@ -260,6 +260,13 @@ def test_an_index_of_a_handle_is_explained() -> None:
         cart["x"]  # type: ignore[index]
 
 
+def test_components_that_are_connected_twice_are_told_to_connect_single_signals() -> None:
+    loop, cart, brake = _loop()
+    loop.connect(cart.x, brake.x)
+    with pytest.raises(ScenarioError, match=r"brake\.x is already connected.*one by one"):
+        loop.connect(brake, cart)
+
+
 def test_an_input_is_connected_once() -> None:
     loop, cart, brake = _loop()
     loop.connect(cart.x, brake.x)

@@ -17,6 +17,7 @@ The argument ``of`` of a frame can be a text ``FILE:FRAME``, such as ``car.dbc:W
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +102,25 @@ def _network(name: str, given: Any, outer: Place, path: Path) -> Network:
     kind, frames = options.pop("kind", ""), options.pop("frames", {})
     with place.checking("kind"):
         make = MEDIA.get_or_raise(str(kind))
+        _check_keys(make, options)
         medium: Any = make(name=name, **options)
     inner, found = place.inner("frames"), {}
     for message, arguments in frames.items():
         with inner.checking(message):
+            _check_keys(medium.frame, arguments)
             found[message] = medium.frame(**_with_codec(arguments, path.parent))
     return Network(medium, found, str(path))
+
+
+def _check_keys(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raise :class:`UnknownName` for a key that is no argument of ``make``."""
+    arguments = signature(make).parameters.values()
+    if any(one.kind is Parameter.VAR_KEYWORD for one in arguments):
+        return
+    known = [one.name for one in arguments if one.kind is not Parameter.VAR_POSITIONAL]
+    for key in given:
+        if key not in known:
+            raise UnknownName("key", key, [name for name in known if name != "name"])
 
 
 def _with_codec(arguments: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -248,7 +248,6 @@ class Assembling:
     # -- senders -------------------------------------------------------------------------------
 
     def _controller(self, task: ControllerTask) -> Sender:
-        check_latency_is_declared(task, "for example the longest response of rtsim schedule")
         controller = python_controller(task)
         before = [c.name for c in self.system.controllers if task.name in c.successors]
         name, inputs = task.name, controller.inputs

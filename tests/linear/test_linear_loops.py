@@ -407,7 +407,7 @@ def nothing_sampled() -> Scenario:
     [
         (random_latency, "brake.force", r"the latency of topic brake is random .* declare Fixed"),
         (transport_delay, "brake.force", "late has delayed signals.*TransportDelay"),
-        (on_a_processor, "brake.force", r"brake runs on a processor.*without processor=.*compute="),
+        (on_a_processor, "brake.force", r"brake: .* leave out processor='mcu', .* compute="),
         (nothing_sampled, "cart.x", "no component of the scenario samples a signal"),
         (simple, "brakes.force", "unknown component 'brakes'.*did you mean brake"),
         (simple, "brake.force_", "unknown signal 'force_' in brake"),

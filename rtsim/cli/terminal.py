@@ -54,11 +54,9 @@ def console() -> Console:
 def print_table(
     out: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]
 ) -> None:
-    if title:
-        out.print(
-            title, style="table.title"
-        )  # the title of a Table would be as narrow as the table
-    table, needed = fitted(columns, rows, out.width)
+    if title:  # the title of a Table would be as narrow as the table
+        out.print(title, style="table.title")
+    table, needed = fitted("", columns, rows, out.width)
     # If even the names do not fit, the table is wider than the terminal, and the terminal wraps
     # lines.
     width = out.width
@@ -109,7 +107,7 @@ def _print_page(
 
 
 def fitted(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+    title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[Table, int]:
     from rich.table import Table
 
@@ -117,7 +115,9 @@ def fitted(
     chosen = _fitting(columns, widths, width)
     if _needed(widths, chosen) > width:
         widths = [_width(c, [row[i] for row in rows], 0) for i, c in enumerate(columns)]
-    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+    table = Table(
+        title=title or None, title_justify="left", box=None, padding=(0, _GAP, 0, 0), pad_edge=False
+    )
     for i in chosen:
         one = columns[i]
         table.add_column(

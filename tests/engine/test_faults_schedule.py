@@ -314,7 +314,7 @@ def test_what_is_no_condition_is_told(text: str, says: str) -> None:
 
 def test_a_condition_has_at_most_500_characters_and_compares_one_element() -> None:
     assert parse_condition("p.x > 1".ljust(500))
-    with pytest.raises(ScenarioError, match="the condition has 501 characters; at most 500"):
+    with pytest.raises(ScenarioError, match="has 501 characters; write at most 500"):
         parse_condition("p.x > 1".ljust(501))
     with pytest.raises(
         ScenarioError, match=r"p.v has 2 elements, but a comparison needs one number"

@@ -288,6 +288,7 @@ def test_a_recorder_with_events_of_its_own_sees_each_overrun(tmp_path: Path) -> 
         external_inputs=(),
         bus=SimpleNamespace(topics={}),
         faults=None,
+        processors=(),
     )
     for kind, seen in ((FileRecorder, 0), (Seeing, 1)):
         with kind(tmp_path / f"{seen}.mcap") as recorder:

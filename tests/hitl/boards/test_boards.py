@@ -48,6 +48,8 @@ OF_THE_UNO = re.compile(
     r"|firmware/bus/.*_avr\.c|firmware/io_node/io_node_mega\.(c|toml)"
     # the bytes of these two are those of the images
     r"|firmware/src/rtsim/board\.h|firmware/io_node/io_node\.h"
+    # execution times that were measured on it
+    r"|rtsim/models/f16/one_processor\.py|tools/(uno_cycles|f16_processor_picture)\.py"
 )
 
 

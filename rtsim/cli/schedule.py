@@ -141,7 +141,7 @@ def _cells(row: TaskRow) -> list[str]:
         "-" if one.load is None else f"{100 * one.load:.1f}",
         "-" if one.response is None else _ms(one.response),
         "-" if row.longest is None else _ms(row.longest),
-        row.verdict,
+        row.deadline_met,
     ]
 
 

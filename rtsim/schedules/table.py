@@ -45,7 +45,7 @@ class TaskRow:
         return one.response is not None and one.response > one.deadline
 
     @property
-    def verdict(self) -> str:
+    def deadline_met(self) -> str:
         """Whether the task meets its deadlines, with the reason if this is not known."""
         one = self.analysis
         if self.missed:
@@ -70,7 +70,7 @@ class TaskRow:
             "jobs": self.jobs,
             "simulated_s": _s(self.longest),
             "missed": self.missed,
-            "verdict": self.verdict,
+            "verdict": self.deadline_met,
         }
 
 

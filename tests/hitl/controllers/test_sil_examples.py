@@ -70,14 +70,14 @@ def bits(value: float) -> bytes:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_an_interface_file_has_at_most_30_lines(file: Path) -> None:
-    assert len(file.read_text(encoding="utf-8").splitlines()) <= 30
+def test_an_interface_file_has_at_most_34_lines(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= 34
     assert load_interface(file).inputs.size > 0
 
 
 def test_every_example_is_here() -> None:
     assert {f.parent.name for f in FILES} == {
-        "context", "embedded_coder", "embedded_coder_reusable", "multirate", "processor",
+        "context", "embedded_coder", "embedded_coder_reusable", "flight", "multirate", "processor",
         "reversing", "scalars", "types", "arduino",
     }  # fmt: skip
 

@@ -43,7 +43,7 @@ class Code(IntEnum):
 
 
 class Hello(NamedTuple):
-    """Request for the identity of the board."""
+    """Request for the board's identity; allowed in any state, without changing the state."""
 
     version: int
 
@@ -62,10 +62,11 @@ class HelloReply(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Request that sets a part of the packed parameters.
+    """Request to set a piece of the packed parameters.
 
-    ``values`` belongs at the position ``offset`` of the ``total`` bytes of packed parameters. After
-    the last part, the board initialises the controller.
+    ``offset`` is the position of ``values`` in the packed parameters, which have ``total`` bytes.
+    After the last piece of the parameters, the board initialises the controller and sets the step
+    counter to 0.
     """
 
     offset: int
@@ -76,8 +77,8 @@ class Start(NamedTuple):
 class StartReply(NamedTuple):
     """Reply to START.
 
-    ``status`` is 0, or ``1 + k`` if the parameter with the index ``k`` was rejected. ``received``
-    is the number of received bytes.
+    ``status`` is 0, or ``1 + k`` if the parameter with the index ``k`` is rejected. ``received`` is
+    the number of parameter bytes received so far.
     """
 
     status: int
@@ -85,7 +86,7 @@ class StartReply(NamedTuple):
 
 
 class StepMessage(NamedTuple):
-    """Request for a step of the controller at a tag."""
+    """Request for one step of the controller at the given tag."""
 
     ns: int
     microstep: int
@@ -95,8 +96,8 @@ class StepMessage(NamedTuple):
 class StepReply(NamedTuple):
     """Reply to STEP.
 
-    ``cycles`` is the execution time of the step. ``stack`` is the largest stack so far, in bytes.
-    ``counter`` is the number of steps since START.
+    ``cycles`` is the execution time of the step.  ``stack`` is the maximum stack use so far, in
+    bytes.  ``counter`` is the number of steps since START, including this one.
     """
 
     status: int
@@ -107,14 +108,14 @@ class StepReply(NamedTuple):
 
 
 class Ping(NamedTuple):
-    """Request for the board's time. ``padding`` gives the message the length of PONG."""
+    """Request for the board's time.  ``padding`` makes the message as long as PONG."""
 
     nonce: int
     padding: int
 
 
 class Pong(NamedTuple):
-    """Reply to PING with the board's micros() at the end of PING."""
+    """Reply to PING; ``micros`` is the board's micros() at the end of the PING."""
 
     nonce: int
     micros: int
@@ -125,15 +126,15 @@ class Stop(NamedTuple):
 
 
 class StopReply(NamedTuple):
-    """Reply to STOP with the number of steps since START."""
+    """Reply to STOP: ``counter`` is the number of steps since START."""
 
     counter: int
 
 
 class Reset(NamedTuple):
-    """Message that a board sends once after each reset.
+    """Message that a board sends once after each reset, without a request.
 
-    A zero byte precedes the frame. The sequence number of this frame is 0. ``cause`` contains the
+    A zero byte precedes the frame. The sequence number of the frame is 0. ``cause`` contains the
     processor's reset register.
     """
 
@@ -142,7 +143,7 @@ class Reset(NamedTuple):
 
 
 class Error(NamedTuple):
-    """Reply to a rejected request."""
+    """Reply to a rejected request, with the sequence of the request."""
 
     code: int
     detail: int

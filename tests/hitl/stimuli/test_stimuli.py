@@ -535,7 +535,7 @@ def test_the_list_of_shipped_controllers_is_complete() -> None:
         if path.parent.name in (
             "arduino",
             "flight",
-        ):  # C++; tests/models cover the tasks of the F-16
+        ):  # C++; tests/models has the flight
             continue
         if path.parent.name in ("core", "starter") or "examples" in path.parts:
             interface = load_interface(path)

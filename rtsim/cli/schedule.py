@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rtsim.cli.common import NO, json_option, reports_errors, show_result
+from rtsim.cli.common import json_option, reports_errors, show_result
 from rtsim.cli.options import option, parse_settings, scenario_names
 from rtsim.cli.terminal import Column, console, print_table
 from rtsim.core.errors import ScenarioError
@@ -75,8 +75,8 @@ def schedule(
       rtsim schedule servos.py --set policy=edf --json
       rtsim schedule servos.py --run runs/servos-001.mcap
 
-    Exit status: 1 if a task missed a deadline in the run, or if its worst response by analysis
-    exceeds its deadline; otherwise 0, also if a task cannot be analysed.
+    Exit status: 0 if each task meets its deadlines, 1 if a task missed a deadline in the run, or
+    if its worst response by analysis exceeds its deadline, 2 if a task cannot be analysed.
     """
     from rtsim.scenario.loading import load_scenario
     from rtsim.schedules.table import schedule_table
@@ -85,14 +85,15 @@ def schedule(
         raise ScenarioError("--no-run prints only the analysis; leave out --run or --no-run")
     loaded = load_scenario(scenario, parse_settings(settings))
     table = schedule_table(loaded, recording, until=until, seed=seed or 0, simulated=not no_run)
+    status = table.outcome.value
     if as_json:
-        show_result(table.to_json(), NO if table.why else 0, table.why)
+        show_result(table.to_json(), status, table.why)
     else:
         _print(table)
-        if table.why:
-            click.echo(f"FAILED: {table.why}")
-    if table.why:
-        raise SystemExit(NO)
+        if status:
+            click.echo(f"{table.outcome.name}: {table.why}")
+    if status:
+        raise SystemExit(status)
 
 
 def _print(table: ScheduleTable) -> None:

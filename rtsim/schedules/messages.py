@@ -13,6 +13,7 @@ from rtsim.record.reading import Recording
 from rtsim.scenario.component import Component, readable
 from rtsim.scenario.scenario import Scenario
 
+OVERLOADED = "the medium cannot carry the load"
 MESSAGES = "messages/"
 """Prefix of the names of tracks with messages."""
 
@@ -90,7 +91,7 @@ def message_rows(scenario: Scenario, read: Recording | None) -> list[MessageRow]
             if not reason and not row.analysed:
                 reason = f"rtsim has no analysis for {medium.kind.lower()} {medium.name}"
             if not reason and row.worst_latency_ns is None:
-                reason = "the medium cannot carry the load"
+                reason = OVERLOADED
             out.append(
                 MessageRow(
                     medium.name, row.sender, row.frame, row.period_ns, row.load,

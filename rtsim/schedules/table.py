@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from rtsim.components.processor import Processor
 from rtsim.components.processor_tasks import TaskTiming
 from rtsim.core.errors import RecordingError, RtsimError, ScenarioError, UnknownName
+from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import NS_PER_S, Duration
 from rtsim.record.ages import ages
@@ -22,7 +24,7 @@ from rtsim.scenario.processor_components import ProcessorComponent, TaskComponen
 from rtsim.scenario.scenario import Scenario
 from rtsim.scenario.standard_components import ControllerComponent
 from rtsim.schedules.chains import ChainRow, chain_bound
-from rtsim.schedules.messages import MessageRow, loads_of, message_rows
+from rtsim.schedules.messages import OVERLOADED, MessageRow, loads_of, message_rows
 from rtsim.schedules.response_times import TaskAnalysis, analyse, load_of
 
 
@@ -117,7 +119,7 @@ def load_lines(name: str, loads: tuple[float | None, ...], cores: int) -> list[s
 
 
 @dataclass(frozen=True)
-class ScheduleTable:
+class ScheduleTable(Judged):
     """The tasks of all processors of a scenario."""
 
     processors: tuple[ProcessorTable, ...]
@@ -139,11 +141,34 @@ class ScheduleTable:
         return [row.analysis.name for one in self.processors for row in one.rows if row.late]
 
     @property
+    def undecided(self) -> list[str]:
+        """Names of the tasks without an analysis that missed no deadline in the run."""
+        rows = [row for one in self.processors for row in one.rows]
+        return [r.analysis.name for r in rows if r.analysis.response is None and not r.missed]
+
+    @property
+    def overloaded(self) -> list[str]:
+        """Names of the media that cannot carry the load of their messages."""
+        return sorted({row.medium for row in self.messages if row.reason == OVERLOADED})
+
+    def _judge(self) -> Outcome:
+        """Return whether all tasks meet their deadlines, and all media carry their loads."""
+        if self.misses or self.late or self.overloaded:
+            return Outcome.FAILED
+        return Outcome.UNDECIDED if self.undecided else Outcome.PASSED
+
+    @property
+    def in_words(self) -> str:
+        return self.why or "all tasks meet their deadlines"
+
+    @property
     def why(self) -> str:
-        """Which tasks missed or can miss deadlines; empty if there are none."""
+        """Which tasks miss deadlines, can miss them, or are not analysed; empty if none do."""
         found = [f"{', '.join(self.misses)} missed deadlines"] if self.misses else []
         late = [name for name in self.late if name not in self.misses]
         found += [f"{', '.join(late)} can miss deadlines"] if late else []
+        found += [f"{', '.join(self.overloaded)} overloaded"] if self.overloaded else []
+        found += [f"{', '.join(self.undecided)} not analysed"] if self.undecided else []
         return "; ".join(found)
 
     def to_json(self) -> dict[str, Any]:
@@ -188,6 +213,7 @@ def schedule_table(
     source = "no run"
     if recording is not None:
         read, source = Recording.open(recording), str(recording)
+        _check_same(scenario, read, source)
     elif simulated:
         recorder = MemoryRecorder()
         result = simulate(scenario, recorder=recorder, until=until, seed=seed)
@@ -242,6 +268,21 @@ def overloads(scenario: Scenario) -> list[str]:
             if load is not None and load > whole
         ]
     return out
+
+
+def _check_same(scenario: Scenario, read: Recording, source: str) -> None:
+    """Raise :class:`RecordingError` if a task or processor of the recording differs."""
+    recorded = read.header["scenario"]["parts"]
+    for name, part in scenario.describe()["parts"].items():
+        if part["kind"] != "processor" and "processor" not in part:
+            continue
+        theirs = recorded.get(name, {})
+        for key, value in json.loads(json.dumps(part)).items():
+            if theirs.get(key) != value:
+                raise RecordingError(
+                    f"{source} was recorded with {key} of {name} {theirs.get(key)!r}, but the "
+                    f"scenario has {value!r}; give the same settings with --set"
+                )
 
 
 def _check_bounds(table: ScheduleTable) -> None:

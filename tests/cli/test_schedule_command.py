@@ -48,3 +48,46 @@ def test_a_deadline_that_the_analysis_does_not_guarantee_fails(tasks: Path, run:
     assert "FAILED: slow can miss deadlines" in found.output
     result = json.loads(rtsim("schedule", tasks, *settings, *run, "--json").output)
     assert (result["missed"], result["late"]) == ([], ["slow"])
+
+
+@pytest.mark.parametrize("run", [["--no-run"], []])
+def test_a_task_without_an_analysis_leaves_the_outcome_undecided(
+    tasks: Path, run: list[str]
+) -> None:
+    tasks.write_text(SCENARIO.replace('policy="rm"', 'policy="round_robin"'))
+    found = rtsim("schedule", tasks, *run)
+    assert found.exit_code == 2, found.output
+    assert "UNDECIDED: fast, slow not analysed" in found.output
+    assert json.loads(rtsim("schedule", tasks, *run, "--json").output)["outcome"] == "undecided"
+
+
+def test_a_run_with_other_settings_is_not_compared(tasks: Path, tmp_path: Path) -> None:
+    run = tmp_path / "slow.mcap"
+    assert rtsim("run", tasks, "--set", "execution=0.0055", "-o", run).exit_code == 0
+    found = rtsim("schedule", tasks, "--run", run)
+    assert found.exit_code == 2
+    assert "was recorded with execution of slow 'Fixed(seconds=0.0055, ordered=True)'" in found.stderr
+    assert "give the same settings with --set" in found.stderr
+    same = rtsim("schedule", tasks, "--set", "execution=0.0055", "--run", run)
+    assert same.exit_code == 1, same.output
+
+
+BUS = """
+import rtsim as rt
+from rtsim.components.can_bus import CanBus
+
+def scenario(period=0.01):
+    loop = rt.Scenario("bus", until=0.1)
+    loop.source("car", rt.Signals("x [1]"))
+    loop.sensor("m", {"x": "car.x"}, period=period, transport=CanBus(125_000).frame(1, length=8))
+    return loop
+"""
+
+
+def test_a_bus_that_cannot_carry_its_messages_fails(tmp_path: Path) -> None:
+    file = tmp_path / "bus.py"
+    file.write_text(BUS)
+    assert rtsim("schedule", file, "--no-run").exit_code == 0
+    found = rtsim("schedule", file, "--no-run", "--set", "period=0.0005")
+    assert found.exit_code == 1, found.output
+    assert "FAILED: can overloaded" in found.output

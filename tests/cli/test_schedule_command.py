@@ -66,7 +66,7 @@ def test_a_run_with_other_settings_is_not_compared(tasks: Path, tmp_path: Path) 
     assert rtsim("run", tasks, "--set", "execution=0.0055", "-o", run).exit_code == 0
     found = rtsim("schedule", tasks, "--run", run)
     assert found.exit_code == 2
-    assert "was recorded with execution of slow 'Fixed(seconds=0.0055, ordered=True)'" in found.stderr
+    assert "with execution of slow 'Fixed(seconds=0.0055, ordered=True)'" in found.stderr
     assert "give the same settings with --set" in found.stderr
     same = rtsim("schedule", tasks, "--set", "execution=0.0055", "--run", run)
     assert same.exit_code == 1, same.output

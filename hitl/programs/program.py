@@ -544,8 +544,8 @@ class Program:
                 f"{about}: its {len(steps)} steps were repeated and gave other answers; its "
                 f"answers depend on more than its inputs{self._why_not}"
             )
-        if waits is None and "answer" in saved:  # the replay gave the answers of the recording
-            self._unanswered = int(saved["answer"][-1])
+        if "answer" in saved.get("replayed", {}):  # an answer of the recording
+            self._unanswered = int(saved["replayed"]["answer"][-1])
         self._log.open, self._log.asked = saved["open"], saved["asked"]
         self._log.checksum = saved["checksum"]
 

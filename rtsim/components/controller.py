@@ -335,11 +335,14 @@ class FedController:
         pass
 
     def save(self) -> dict[str, Any]:
-        """Return the request log in the format of external controllers, and the latest answer."""
+        """Return the request log in the format of external controllers, and the latest answer.
+
+        The key ``replayed`` says that the rest of the controller's memory is not known.
+        """
         if not self._known:
             return {"known": False}
         answer = {} if self._answer is None else {"answer": self._answer.copy()}
-        return {**self._history.save(), **answer}
+        return {**self._history.save(), "replayed": answer}
 
     def asked_for(self, times: int) -> None:
         """Set how often ``receive`` found no answer to the pending request."""
@@ -348,7 +351,7 @@ class FedController:
     def restore(self, saved: dict[str, Any]) -> None:
         """Restore the request log and the latest answer of ``saved``, if any."""
         self._history = RequestLog(self.inputs.size)
-        self._answer = saved.get("answer")
+        self._answer = saved.get("replayed", {}).get("answer")
         self._known = "steps" in saved
         if not self._known:
             return

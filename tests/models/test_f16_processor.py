@@ -18,7 +18,7 @@ from rtsim.core.tag import Tag
 from rtsim.linear import open_loop
 from rtsim.models.f16.controller import Course
 from rtsim.models.f16.one_processor import PERIODS, execution, scenario, uno_cycles
-from rtsim.models.f16.processor_study import growth, slowest
+from rtsim.models.f16.processor_study import growth, slowest_speed
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 from rtsim.schedules import schedule_table
@@ -75,7 +75,7 @@ def test_the_study_finds_the_speed_that_the_delay_margin_predicts(
     low, high = SLOWEST[times]
     file.write_text(STUDY.format(f"{times!r}, {low}, {high}"))
     table = start(str(file), tmp_path / "speeds").table().to_pandas()
-    found = slowest(table["speed"].to_numpy(), table["growth"].to_numpy())
+    found = slowest_speed(table["speed"].to_numpy(), table["growth"].to_numpy())
     assert found == pytest.approx(predicted(times), rel=0.05)
     assert found == pytest.approx(predicted(times), rel=0.01)
 
@@ -111,10 +111,10 @@ def test_telemetry_does_not_change_the_commands_under_fixed_priorities() -> None
 
 
 def test_a_growth_without_one_change_of_sign_is_an_error() -> None:
-    assert slowest(np.array([0.2, 0.1]), np.array([-1.0, 1.0])) == pytest.approx(0.15)
+    assert slowest_speed(np.array([0.2, 0.1]), np.array([-1.0, 1.0])) == pytest.approx(0.15)
     for rates in ([1.0, 1.0, 1.0], [-1.0, -1.0, -1.0], [-1.0, 1.0, -1.0]):
         with pytest.raises(ValueError, match="sign"):
-            slowest(np.array([0.1, 0.2, 0.3]), np.array(rates))
+            slowest_speed(np.array([0.1, 0.2, 0.3]), np.array(rates))
 
 
 # -- the scenario

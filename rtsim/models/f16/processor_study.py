@@ -50,7 +50,7 @@ def study(times: str = "longest", low: float = 0.155, high: float = 0.175) -> St
     )
 
 
-def slowest(speeds: Vector, rates: Vector) -> float:
+def slowest_speed(speeds: Vector, rates: Vector) -> float:
     """Return the slowest speed at which the oscillation decays, between ``speeds`` (n,).
 
     The ``rates`` (n,) are the growth rates. The speed is interpolated between two neighbours.

@@ -177,7 +177,8 @@ def walk(path: str, a: Any, b: Any) -> Iterator[ValuePair]:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.get("known") is False or b.get("known") is False:
             return  # the memory of a controller whose answers were replayed is not known
-        for key in sorted(a.keys() | b.keys(), key=str):
+        replayed = ("replayed" in a) != ("replayed" in b)  # the keys of one are known
+        for key in sorted(a.keys() & b.keys() if replayed else a.keys() | b.keys(), key=str):
             yield from walk(f"{path}.{key}" if path else str(key), a.get(key), b.get(key))
         return
     a, b = _plain(a), _plain(b)

@@ -15,6 +15,8 @@ from rtsim.engine.checkpoint.file import Checkpoint, Files
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
+from rtsim.runs.diverging import diverge
+from rtsim.runs.diverging.first import parting
 from rtsim.runs.replay import to_repeat
 from rtsim.runs.simulation import run
 
@@ -69,6 +71,15 @@ def test_the_count_of_older_answers_continues(program: Make, tmp_path: Path) -> 
     start = _moment(whole, loop, 35_000_000)
     rest = rt.simulate(loop, start=start).recording().messages["node"]["unanswered"].tolist()
     assert rest == whole.messages["node"]["unanswered"].tolist()[-len(rest) :] == [3, 4]
+
+
+def test_a_replay_saves_nothing_that_the_run_did_not_save(program: Make, tmp_path: Path) -> None:
+    loop = loop_with(program("plain"))
+    whole, checkpoints = _cut(loop, tmp_path)
+    (saved,) = (c for c in checkpoints if c.tag.ns == 20_000_000)
+    assert saved.state["tasks"]["node"]["controller"].keys() > {"waits", "checksum"}
+    assert not parting(saved.state, _moment(whole, loop, 20_000_000).state)
+    assert diverge(whole, scenarios=(loop, None)).equal
 
 
 def _moment(recording: Recording, loop: rt.Scenario, ns: int) -> Checkpoint:

@@ -244,6 +244,7 @@ class Vectors(rt.Plant):
             d.z[(i + 1) % 4] += held[i // 2]
 
 
+@pytest.mark.long
 def test_vectors_give_equal_bits() -> None:
     calls, draw = both(Vectors), random.Random(11)
     for _ in range(1000):

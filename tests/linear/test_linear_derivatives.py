@@ -374,6 +374,7 @@ def drag(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, r: Any) -> None:  # n
     r[0] = y[0] - math.exp(-y[0]) * x[1] - x[0]
 
 
+@pytest.mark.long
 def test_a_mass_matrix_that_depends_on_states_and_algebraic_variables() -> None:
     model = Model(
         "heavy", Signals("q = 0.3", "v = 0.2"), moves, inputs=Signals("u = 0.1"),
@@ -391,6 +392,7 @@ def test_a_mass_matrix_that_depends_on_states_and_algebraic_variables() -> None:
     assert np.abs(found.b - [[0.0], [1 / (2 + y)]]).max() < 1e-9
 
 
+@pytest.mark.long
 def test_a_diagram_with_a_solved_loop() -> None:
     loop = Diagram("loop")
     loop.add("x", Integrator(1.0), "sum")
@@ -410,6 +412,7 @@ def root(t: float, x: Any, y: Any, z: Any, u: Any, p: Any, dx: Any) -> None:  # 
     dx[0] = y[0]
 
 
+@pytest.mark.long
 def test_a_singular_jacobian_names_residuals_and_variables() -> None:
     model = Model("root", Signals("x"), root, algebraic=Signals("a"), residual=square)
     with pytest.raises(ModelError, match=r"model root is singular at this point: residual\[0\]"):

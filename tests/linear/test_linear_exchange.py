@@ -263,6 +263,7 @@ def test_a_crossover_that_is_too_slow_for_the_search_is_not_called_none(tmp_path
     assert found["loops"][0]["crossings_searched_above"] == pytest.approx(1.57e-11, rel=1e-2)
 
 
+@pytest.mark.long
 def test_a_plant_whose_loops_have_no_linear_model_still_has_poles(tmp_path: Path) -> None:
     furnace = called("job-shop", "--plant", "furnace_1")
     assert furnace.exit_code == 0, furnace.output

@@ -229,6 +229,7 @@ def run(*arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.long
 def test_the_command_prints_the_cost_and_the_jitter_margin() -> None:
     where = f"{Path(__file__)}:servo"
     text = run(where, "--cost", "servo.angle=1", "--cost", "pd.voltage=0.1")

@@ -288,6 +288,7 @@ def test_integrals_are_accurate_for_modes_that_decay_fast() -> None:
 # -- latencies ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_quadrature_of_a_continuous_latency_agrees_with_many_discrete_ones() -> None:
     loop = servo(0.006)
     count = 400

@@ -56,6 +56,7 @@ def predicted(times: str) -> float:
 # -- the slowest speed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", SLOWEST)
 def test_the_loop_is_stable_just_above_the_predicted_speed_and_unstable_below(times: str) -> None:
     slow, fast = (

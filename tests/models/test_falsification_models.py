@@ -187,6 +187,7 @@ def _slope(x: Any, throttle: float, brake: float, gear: int) -> tuple[float, flo
     ) / 12.09414785731247
 
 
+@pytest.mark.long
 def test_the_transmission_moves_as_scipy_integrates_it() -> None:
     given = ((0.0, 60.0, 20.0), (4.0, 90.0, 0.0))
     run = driven(AT, given, until=8)

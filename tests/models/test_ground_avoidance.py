@@ -71,6 +71,7 @@ def changes(run: RunResult) -> list[tuple[float, float]]:
     return [(float(run.time[k]), float(mode[k])) for k in np.flatnonzero(np.diff(mode)) + 1]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("begin", AEROBENCH)
 def test_the_flight_is_that_of_aerobench(begin: tuple[float, ...]) -> None:
     (least, pulls, ends), rows = AEROBENCH[begin]
@@ -163,6 +164,7 @@ def test_a_search_finds_the_violation_of_one_flight_in_a_hundred() -> None:
     assert run.requirements[0].robustness == pytest.approx(found.robustness, abs=1e-9)
 
 
+@pytest.mark.long
 def test_a_search_from_4040_ft_finds_nothing_and_proves_nothing() -> None:
     found = falsify("f16-gcas", factors=RANGES, settings={"altitude": 4040.0}, runs=40, seed=0)
     assert found.needed is None

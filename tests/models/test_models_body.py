@@ -127,6 +127,7 @@ def test_longitude_turns_with_the_earth() -> None:
     assert y[BODY_OUTPUTS.slice("longitude")][0] == pytest.approx(-3600 * EARTH_RATE)
 
 
+@pytest.mark.long
 def test_free_fall_conserves_energy_and_momentum() -> None:
     """A tumbling brick without air loads, 100 s on an Earth without J2."""
     off = {"cd": 0.0, "clp": 0.0, "cmq": 0.0, "cnr": 0.0, "j2": 0.0}
@@ -221,6 +222,7 @@ def test_segments(value: float, extrapolate: bool, expected: tuple[int, float]) 
     assert segment(value, -10.0, 0.2, 10, extrapolate) == pytest.approx(expected)
 
 
+@pytest.mark.long
 @COMPILES
 @given(st.floats(-10, 45), st.floats(-30, 30), st.floats(-24, 24), st.floats(-20, 20))
 def test_the_aircraft_is_symmetric(

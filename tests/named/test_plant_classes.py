@@ -164,6 +164,7 @@ class Heavy(Body):
         d.spin = self.mass
 
 
+@pytest.mark.long
 def test_a_derived_class_adds_fields_and_calls_the_method_of_its_base() -> None:
     dx, _ = _values(Heavy.model(), False, [1, 2, 3, 4, 5, 6, 7], u=[10, 20, 30])
     assert dx.tolist()[5:] == [-(0.5 * 1.0 * 1.0 + 0.25), 3.0]

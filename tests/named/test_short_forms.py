@@ -65,6 +65,7 @@ def test_elements_and_rows_are_fields_with_the_options_of_the_line() -> None:
     assert "- y [m] = 2, state: place" in (Turning.__doc__ or "")
 
 
+@pytest.mark.long
 def test_a_tuple_of_derivatives_is_each_derivative() -> None:
     run = rt.simulate(Turning(wind=0, rain=0), until=1)
     assert run.final("turning.place") == pytest.approx(

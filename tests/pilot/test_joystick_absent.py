@@ -48,6 +48,7 @@ def test_where_the_way_to_a_device_ends_elsewhere(tmp_path: Path) -> None:
     assert "Input Monitoring" in why_none(tmp_path, "darwin")
 
 
+@pytest.mark.long
 def test_two_that_are_installed_over_one_another_are_told(tmp_path: Path) -> None:
     """Both are there as far as their metadata goes, which is what pip leaves."""
     other = "pygame_ce" if not _has("pygame-ce") else "pygame"

@@ -284,6 +284,7 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Install
     return Installed(Path(inside["scripts"]), away)
 
 
+@pytest.mark.long
 def test_the_installed_packages_are_those_of_the_wheel(installed: Installed) -> None:
     code = "import rtsim, hitl; print(rtsim.__file__); print(hitl.__file__)"
     done = subprocess.run(
@@ -358,6 +359,7 @@ def test_installed_it_runs_a_study(installed: Installed) -> None:
     assert "x: mean" in said
 
 
+@pytest.mark.long
 @pytest.mark.live
 def test_installed_it_shows_a_recording_in_the_browser(installed: Installed) -> None:
     pytest.importorskip("viser")

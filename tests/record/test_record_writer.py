@@ -382,6 +382,7 @@ def fill(path: Path, room: int) -> int:
 EACH_BYTE = pytest.param(1, marks=pytest.mark.full)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stride", [17, EACH_BYTE])
 def test_rows_up_to_the_reported_time_can_be_read_after_a_full_disk(
     stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

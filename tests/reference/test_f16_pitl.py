@@ -93,6 +93,7 @@ def test_its_commands_are_those_of_the_hosts_float_build(
     assert controller.counts.repeated == 0
 
 
+@pytest.mark.long
 @until
 def test_two_flights_are_the_same_to_the_cycle(until: float) -> None:
     rate, latency = SETTINGS[1]

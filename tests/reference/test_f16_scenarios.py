@@ -272,6 +272,7 @@ def test_every_case_flies() -> None:
     assert np.ptp(around["altitude_ft"]) < 20.0
 
 
+@pytest.mark.long
 def test_case_13_4_ends_2000_ft_to_the_right() -> None:
     flight = fly_case(case("13.4"))
     step = 0.1
@@ -336,6 +337,7 @@ def test_law_of_the_wrong_trim_is_caught() -> None:
     assert errors(theta, "13.1")[0] > own[0] + 0.05
 
 
+@pytest.mark.long
 def test_slow_law_is_caught() -> None:
     """At 10 Hz the loop is unusable."""
     assert not passes(fly_case(case("13.1"), frame=0.1), "13.1")

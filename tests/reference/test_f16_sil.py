@@ -78,6 +78,7 @@ def test_within_tolerance_of_the_published_figures(rate: str, latency: float, va
     assert held[0].times == len(published_rows("13.1"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", ["", ":single"])
 @settings
 def test_within_tolerance_at_every_published_time(rate: str, latency: float, variant: str) -> None:
@@ -106,6 +107,7 @@ def test_what_float_costs_in_the_loop(rate: str, latency: float) -> None:
         assert 0.0 < cost < allowed, name
 
 
+@pytest.mark.long
 def test_back_to_back_says_so() -> None:
     scenario = load_scenario("f16", {"case": "13.1", "rate": RATE})
     both = back_to_back(scenario, {"autopilot": SilController(LAW)}, latency=LATENCY, until=8)

@@ -256,6 +256,7 @@ def test_what_stiff_means() -> None:
     assert evaluations > 1000 * implicit.save()["memory"][scipy_solvers.EVALUATIONS]
 
 
+@pytest.mark.long
 def test_robertson_as_a_dae_up_to_its_published_end() -> None:
     """With a relative tolerance of 1e-8; the absolute one lies below the smallest answer, 8e-14."""
     solver = replace(RADAU, rtol=1e-8, atol=1e-18)
@@ -264,6 +265,7 @@ def test_robertson_as_a_dae_up_to_its_published_end() -> None:
     assert sum(found) == pytest.approx(1.0, abs=1e-10)
 
 
+@pytest.mark.long
 def test_akzo_nobel_agrees_with_the_test_set() -> None:
     assert last(AKZO, "0.05", "rk4", 180) == pytest.approx(AKZO_END, rel=1e-6)
     solver = replace(RADAU, rtol=1e-9, atol=1e-12)

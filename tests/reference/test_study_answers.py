@@ -100,6 +100,7 @@ def fails(x: dict[str, Any]) -> float:
     return float(x["x"] + 0.01 * x["z"] > limit)
 
 
+@pytest.mark.long
 def test_a_failure_once_in_a_thousand_runs_has_one_interval(tmp_path: Path) -> None:
     """The probability is 1e-3, exactly: both designs cover it; 600 runs are as good as 20,000."""
     factors = {"x": stats.norm(), "z": stats.norm()}
@@ -155,6 +156,7 @@ def test_an_mm1_queue_by_replications_without_its_warm_up(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.long
 def test_the_warm_up_of_a_queue_shows_if_it_is_left_in(tmp_path: Path) -> None:
     """Customers of the first 10 s wait less: the queue is empty at the start."""
     cold = queue(tmp_path / "cold", after=0, until=10, runs=200)

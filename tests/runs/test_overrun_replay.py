@@ -348,6 +348,7 @@ def test_the_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     assert "add their fault files with --faults: lost" in text
 
 
+@pytest.mark.long
 def test_what_lies_outside_the_named_jobs_is_a_stall() -> None:
     bench = Bench({})
     built = ramp(bench.law, step=0.01)

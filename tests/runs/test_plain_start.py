@@ -169,6 +169,7 @@ def test_plain_python_machine_code_and_a_change_between_them_give_equal_rows(
         assert changed.recording().digest() == wanted, tags
 
 
+@pytest.mark.long
 def test_powers_functions_and_vectors_begin_plain_with_equal_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

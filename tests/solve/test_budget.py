@@ -106,6 +106,7 @@ CASES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.long
 @CASES
 def test_a_frame_takes_its_budget_or_the_fallback_is_recorded(
     model: Model, solver: Adaptive, step_ns: int, plant: dict[str, Any]

@@ -121,6 +121,7 @@ def state(outcome: RunResult) -> dict[str, list[float]]:
     return {plant.name: plant.values.tolist() for plant in outcome.system.plants}
 
 
+@pytest.mark.long
 @FEW
 @given(plants, solvers, steps, st.lists(st.integers(1, 2990), min_size=1, max_size=4))
 def test_a_run_split_at_any_tag_goes_on_bit_for_bit(

@@ -193,6 +193,7 @@ def test_adams_forgets_what_was_before_a_discontinuity() -> None:
     assert not np.array_equal(plain[6], again[6])
 
 
+@pytest.mark.long
 def test_a_symplectic_method_keeps_the_energy_of_an_oscillator() -> None:
     """50 periods at 63 steps each: Euler's grows by e^30, this one wavers by h/2."""
     energies = []

@@ -281,6 +281,7 @@ def cart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["falsify", "cart.py", "--workers", "0", "--requirement", "NEAR", *words.split()]
 
 
+@pytest.mark.long
 def test_falsify_makes_it_smaller_and_saves_it(cart: list[str]) -> None:
     status, said = run_in(*cart)
     assert status == 1, said

@@ -245,6 +245,7 @@ def test_a_run_that_a_guard_failed_passes_no_requirement_of_a_study() -> None:
 # -- repetition
 
 
+@pytest.mark.long
 def test_one_seed_gives_the_same_runs_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"runs": 60, "seed": 5, "stop": False}
     whole = search(folder="whole", **options)

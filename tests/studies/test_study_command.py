@@ -382,6 +382,7 @@ def test_what_only_studies_need_is_imported_when_it_is_needed() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.live
 def test_the_command_keeps_its_contract() -> None:
     check_command("study")

@@ -131,6 +131,7 @@ def test_histories_are_equal_with_and_without_preparation_and_behind_the_wire() 
         assert set(row.histories) == set(again.histories) == set(SIGNALS)
 
 
+@pytest.mark.long
 @pytest.mark.live
 def test_histories_come_back_from_workers() -> None:
     here, there = start("unstable", "here", STUDY), start("unstable", "there", STUDY, workers=1)

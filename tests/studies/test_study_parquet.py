@@ -105,6 +105,7 @@ def test_numbers_of_64_bits_are_exact(
     assert max(orders[k].seed for k in range(50)) > 2**52
 
 
+@pytest.mark.long
 def test_reading_results_loads_no_datasets_and_starts_no_threads(folder: Folder) -> None:
     """They would add 10 MB to the memory of a study at its end."""
     program = (

@@ -130,6 +130,7 @@ def same(first: Row, second: Row) -> bool:
     return repr(first) == repr(second)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_random_studies(file: str, seed: int) -> None:

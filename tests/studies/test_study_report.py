@@ -190,6 +190,7 @@ def test_the_ten_worst_runs_have_the_commands_that_repeat_them() -> None:
     assert Path(f"run-{wanted[0]['run']}.mcap").exists()
 
 
+@pytest.mark.long
 def test_margins_in_several_units_are_compared_by_their_spread() -> None:
     results = {"a": "last:plant.x", "b": "max:plant.x"}
     made = Study({"plant.x": (0.0, 1.0)}, MonteCarlo(30), results, ["a < 2", "b < 1e5"])
@@ -206,6 +207,7 @@ def test_margins_in_several_units_are_compared_by_their_spread() -> None:
     assert "divided by the standard deviation" in page_of(folder)
 
 
+@pytest.mark.long
 def test_weighted_strata_are_weighted_everywhere() -> None:
     design = Strata("plant.x", at=(0.9,), runs=(200, 200))
     folder = made_up("out", study(design, requirements=["x < 0.9"]), x_of)
@@ -290,6 +292,7 @@ def test_indices_are_drawn_for_designs_that_have_them() -> None:
     assert not section(page_of(made_up("none", study(), x_of)), "sensitivity")
 
 
+@pytest.mark.long
 def test_factors_of_all_kinds_are_drawn_and_the_most_important_pairs_first() -> None:
     columns: dict[str, list[Any]] = {
         f"plant.p{k}": [(k * j) % 7 for j in range(9)] for k in range(29)
@@ -343,6 +346,7 @@ def test_results_of_any_range_are_drawn_or_said_not_to_be(values: list[float], d
         assert sum(data(traces(folder, 1)[0]["y"])) == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_wrote() -> None:
     start("unstable", "out", study(MonteCarlo(6), until=0.1, histories=["plant.x"]))
     shown = json.loads(rtsim("show", "out", "--json").stdout)

@@ -333,6 +333,7 @@ def test_pairs_and_strata_are_estimated_as_what_they_are(file: str) -> None:
     assert Tally.of(folder).rate("x") is None
 
 
+@pytest.mark.long
 def test_sensitivity_of_a_folder_leaves_incomplete_groups_out(file: str) -> None:
     factors = {"plant.x": (0.5, 0.9), "plant.v": (0.0, 1.0), "control.mode": [0.0] * 15 + [1.0]}
     study = Study(factors, Saltelli(base=16), {"x": Max("plant.x")})
@@ -354,6 +355,7 @@ def test_sensitivity_of_a_folder_leaves_incomplete_groups_out(file: str) -> None
         sensitivity(start(file, "other", table(plant_x=[0.5, 0.6])), "x")
 
 
+@pytest.mark.long
 def test_recordings_of_failures_and_extremes_are_kept(file: str) -> None:
     found = find_study(file)
     assert found is not None

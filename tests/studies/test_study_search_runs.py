@@ -83,6 +83,7 @@ def test_the_rows_do_not_depend_on_the_order_of_the_runs(whole: Folder, tmp_path
     assert other.ended == whole.ended == (90, MAXIMUM)
 
 
+@pytest.mark.long
 @pytest.mark.live
 def test_two_workers_give_the_rows_of_one_process(whole: Folder, tmp_path: Path) -> None:
     other = begin("unstable", study(SEARCH, seed=4), tmp_path / "s")

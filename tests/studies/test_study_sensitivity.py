@@ -52,6 +52,7 @@ def test_sobol_indices_of_the_ishigami_function() -> None:
         assert abs(one["total"] - total) <= one["total_half"] < 0.08, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("a", "first"),
     [
@@ -144,6 +145,7 @@ def by_strata(seed: int, at: tuple[float, ...]) -> tuple[Estimate, Points, Any]:
     return found, points, values
 
 
+@pytest.mark.long
 def test_intervals_of_strata_cover_the_truth_as_often_as_they_say() -> None:
     """At least 0.91 of 400 intervals of 95 % (less once in 2,000 times): the limit is in a stratum.
 

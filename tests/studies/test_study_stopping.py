@@ -274,6 +274,7 @@ def within(seconds: float, done: Callable[[], bool]) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.live
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_workers_end_with_the_process_of_the_study(

@@ -151,6 +151,7 @@ def rt_signals() -> Any:
 # -- searches
 
 
+@pytest.mark.long
 def test_the_search_finds_the_time_of_a_fault_and_the_run_is_repeated() -> None:
     found = search()
     assert found.counterexample is not None
@@ -173,6 +174,7 @@ def test_a_search_with_a_misspelt_fault_does_not_begin() -> None:
     assert not Path("runs").exists()
 
 
+@pytest.mark.long
 def test_the_command_saves_the_fault_with_its_found_time() -> None:
     words = ["falsify", "cart.py", "--faults", "faults.toml", "--factor", "stuck.at=range:0,5"]
     status, said = rtsim(*words, "--workers", "0")

@@ -271,6 +271,7 @@ def test_a_collector_that_was_off_stays_off(system: dict[str, Any]) -> None:  # 
         gc.enable()
 
 
+@pytest.mark.long
 def test_this_machine_can_be_probed() -> None:
     before = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     assert len(probe().items) == 6

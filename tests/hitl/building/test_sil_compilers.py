@@ -265,6 +265,7 @@ def test_a_header_that_hides_another_is_seen(zig: Toolchain, tmp_path: Path) -> 
     assert (answer(first), answer(second)) == (2.0, 0.25)
 
 
+@pytest.mark.long
 def test_a_plain_build_does_not_trap(zig: Toolchain, tmp_path: Path) -> None:
     """Overflow that goes on with gcc goes on with zig, also where the user does not optimise."""
     project = write_project(tmp_path)

@@ -98,6 +98,7 @@ def test_the_bug_shows_only_after_two_reversals(motor: Path, mended: Path) -> No
         assert runs.check(by_hand(mended, points)).verdict == "holds"
 
 
+@pytest.mark.long
 def test_the_comparison_with_its_reference_model_does_not_find_it(motor: Path) -> None:
     arguments = ["sil", "test", str(motor / "scenario.py"), "-c", str(motor / "motor.toml")]
     found = CliRunner().invoke(main, [*arguments, "--no-stimuli"])
@@ -137,6 +138,7 @@ def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.long
 def test_the_saved_test_fails_until_the_bug_is_mended(motor: Path, mended: Path) -> None:
     assert (motor / "test_forward.py").read_text().count("\n") == 3
     found = pytest_in(motor)

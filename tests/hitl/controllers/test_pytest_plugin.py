@@ -525,6 +525,7 @@ def test_none():
 """
 
 
+@pytest.mark.long
 def test_a_matrix_has_the_requirements_that_tests_check(tmp_path: Path) -> None:
     (tmp_path / "test_ramp.py").write_text(REQUIRED)
     said = pytest_in(tmp_path, "--rtsim-matrix=m.csv", "--junitxml=j.xml").stdout

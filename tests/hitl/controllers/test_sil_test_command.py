@@ -124,6 +124,7 @@ NEAR = "NEAR: always abs(plant.x) < 1.5 m"
 LOW = "LOW: always plant.x < 0.5 m"
 
 
+@pytest.mark.long
 def test_requirements_of_the_runs_decide_with_the_comparison(law: Callable[..., Path]) -> None:
     path = law()
     result = sil_test("-c", path, "--until", 2, "--require", NEAR)

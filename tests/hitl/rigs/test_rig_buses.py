@@ -80,6 +80,7 @@ def test_the_example_declares_its_sensor() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_motor_is_set_from_what_the_sensor_measures() -> None:
     """-60 / s2 * 0.1 rad = -6 rad/s2, within a step of the PWM (0.157) and of the ADC (0.039)."""
     answers, _ = flown(load_rig(RIG), 12)
@@ -111,6 +112,7 @@ def test_a_wire_from_5_to_3_3_volts_is_refused(tmp_path: Path) -> None:
         load_rig(path)
 
 
+@pytest.mark.long
 def test_a_stuck_line_stops_the_motor_as_declared_and_runs_are_equal() -> None:
     rig = with_fault("stuck_sda", 40, 60)
     answers, acted = flown(rig, 18)

@@ -160,6 +160,7 @@ def hazardous(folder: Path) -> Build:
     return build(folder / "s.toml")
 
 
+@pytest.mark.long
 def test_divisors_indices_shifts_and_overflows_are_searched(tmp_path: Path) -> None:
     found = generate(hazardous(tmp_path), Limits(runs=4000, steps=3))
     assert set(found.hazards) == {
@@ -327,6 +328,7 @@ def test_an_expression_that_probes_cannot_read_leaves_the_branches_measured(
     assert found.to_json()["hazards_searched"] is None
 
 
+@pytest.mark.long
 def test_a_probe_of_a_divisor_keeps_the_sign_of_zero(tmp_path: Path) -> None:
     made = hazardous(tmp_path)
     head = "int s(int x, int i, int n, int k, double d, int z)"

@@ -85,6 +85,7 @@ def test_classes_templates_lambdas_and_enumerations_are_read(found: Generated) -
     }
 
 
+@pytest.mark.long
 def test_an_exception_a_divisor_and_an_index_become_stimuli(found: Generated) -> None:
     how = {one.fails for one in found.failing}
     assert how == {"it threw an exception that nothing caught", "it was ended by SIGFPE"}

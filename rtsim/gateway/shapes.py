@@ -161,15 +161,12 @@ def _wing(
 
     ``thick`` is the direction across the wing, as long as half of its thickness per unit of chord.
     """
-    profile = []
+    profile: list[list[Corner]] = []
     for ahead, behind in (root, tip):
-        chord = math.dist(ahead, behind)
-        crest = [a + 0.4 * (b - a) for a, b in zip(ahead, behind, strict=True)]
-        up, down = (
-            tuple(c + side * chord * t for c, t in zip(crest, thick, strict=True))
-            for side in (-1.0, 1.0)
-        )
-        profile.append((ahead, up, behind, down))
+        half = math.dist(ahead, behind) * np.array(thick)
+        crest = 0.6 * np.array(ahead) + 0.4 * np.array(behind)
+        up, down = (crest - half).tolist(), (crest + half).tolist()
+        profile.append([ahead, up, behind, down])
     inner, outer = profile
     faces = [(colour, [inner[k], inner[k - 1], outer[k - 1], outer[k]]) for k in range(4)]
     return [*faces, (colour, outer)]

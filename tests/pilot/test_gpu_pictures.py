@@ -157,7 +157,7 @@ def middle_of(pixels: NDArray[np.int16]) -> Points:
     """Return the mean position of the magenta pixels."""
     found = (pixels[..., 0] > 50) & (pixels[..., 2] > 70) & (pixels[..., 1] < 40)
     assert found.any(), "the mark is in the picture"
-    return np.argwhere(found).mean(axis=0) + 0.5
+    return np.asarray(np.argwhere(found).mean(axis=0) + 0.5)
 
 
 @with_opengl
@@ -170,7 +170,9 @@ def test_bodies_are_where_the_symbols_of_the_display_are(
     place = seen.position + far * np.array([1.0, 0.2, -0.1]) @ seen.axes
     body = (mark(0.02 * far), Placement(place, LEVEL))
     found = middle_of(drawn(processor, WorldPicture(seen, Terrain(), bodies=[body])))
-    assert np.abs(found - seen.direction(place - seen.position)).max() < 1.0
+    symbol = seen.direction(place - seen.position)
+    assert symbol is not None
+    assert np.abs(found - symbol).max() < 1.0
 
 
 @with_opengl

@@ -20,7 +20,7 @@ from rtsim.pilot.scenes.camera import Camera, axes_of
 from rtsim.pilot.scenes.gpu import remark
 from rtsim.pilot.scenes.hud import AMBER, FT, GREEN, SHADE, FlightScene, Ground, HeadUp, HudFigures
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
-from rtsim.pilot.scenes.text import no_picture, shade, write
+from rtsim.pilot.scenes.text import no_picture, shade, stroke, write
 from rtsim.pilot.scenes.world import (
     Course,
     DrawnSolid,
@@ -132,7 +132,7 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
             angle = side * mark
             inner = _below(middle, radius, angle)
             outer = _below(middle, radius + (0.7 if long else 0.4) * size, angle)
-            pygame.draw.line(surface, GREEN, inner, outer, 2)
+            stroke(surface, GREEN, [inner, outer])
     angle = math.degrees(roll)
     beyond = abs(angle) > _MOST_ROLL
     shown = math.copysign(min(abs(angle), _MOST_ROLL), angle)

@@ -17,7 +17,7 @@ import pygame
 from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.camera import Camera, Points
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.pilot.scenes.text import EDGE, Colour, outlined, shade, stroke, write
+from rtsim.pilot.scenes.text import EDGE, Colour, shade, stroke, write
 from rtsim.scenario.shown import LEFT, RIGHT, Hud
 
 # The pose of an aircraft in a flat world.
@@ -250,7 +250,7 @@ class HeadUp:
                 stroke(surface, GREEN, [here, there])
         if elevation:
             beyond = (u + 0.25 * (u - x), v + 0.25 * (v - y))
-            write(surface, str(elevation), beyond, size, GREEN, "centre", outlined)
+            write(surface, str(elevation), beyond, size, GREEN, "centre", edged=True)
 
     def _waterline(self, surface: pygame.Surface, size: int) -> None:
         x, y = surface.get_width() / 2, surface.get_height() / 2
@@ -293,12 +293,12 @@ class HeadUp:
                     size,
                     GREEN,
                     "centre",
-                    outlined,
+                    edged=True,
                 )
         mark = [(width / 2, y + 2), (width / 2 - 6, y + 11), (width / 2 + 6, y + 11)]
         pygame.draw.polygon(surface, AMBER, mark)
         text = f"{round(heading) % 360:03d}"
-        write(surface, text, (width / 2, y + 11 + 0.6 * size), size, GREEN, "centre", outlined)
+        write(surface, text, (width / 2, y + 11 + 0.6 * size), size, GREEN, "centre", edged=True)
 
     def _boxes(
         self, surface: pygame.Surface, flight: FlightScene, figures: HudFigures, size: int
@@ -308,8 +308,8 @@ class HeadUp:
         left, right, middle = 0.17 * width, 0.83 * width, 0.46 * height
         self._box(surface, f"{figures.airspeed / KT:.0f}", (left, middle), big)
         self._box(surface, f"{flight.height / FT:.0f}", (right, middle), big)
-        write(surface, "KEAS", (left + 2.0 * big, middle), size, GREEN, "left", outlined)
-        write(surface, "ft", (right + 2.0 * big, middle), size, GREEN, "left", outlined)
+        write(surface, "KEAS", (left + 2.0 * big, middle), size, GREEN, edged=True)
+        write(surface, "ft", (right + 2.0 * big, middle), size, GREEN, edged=True)
         alpha = math.degrees(figures.alpha)
         rows = [
             (f"g   {flight.load:4.1f}", AMBER if abs(flight.load) > 7.0 else GREEN),
@@ -398,7 +398,9 @@ def draw_readouts(surface: pygame.Surface, readouts: Sequence[Readout]) -> None:
             pygame.draw.rect(surface, GREEN, area, 2)
             write(surface, one.number, area.center, big, GREEN, "centre")
             above = (x, y - 0.95 * big)
-            write(surface, f"{one.text} {one.unit}".strip(), above, size, GREEN, "centre", outlined)
+            write(
+                surface, f"{one.text} {one.unit}".strip(), above, size, GREEN, "centre", edged=True
+            )
         if len(some) < 2:
             continue
         at = (x - 2.2 * big, y + 0.8 * big)

@@ -6,7 +6,7 @@ Drawn texts are kept in memory, because drawing a text takes 0.1 ms.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import pygame
@@ -80,13 +80,13 @@ def write(
     size: int,
     colour: Colour,
     anchor: str = "left",
-    image_of: Callable[[str, int, Colour], pygame.Surface] = rendered,
+    edged: bool = False,
 ) -> pygame.Rect:
-    """Write ``text`` and return its rectangle. ``image_of=outlined`` gives letters a dark edge.
+    """Write ``text`` and return its rectangle. With ``edged``, the letters have a dark edge.
 
     ``at`` is the middle of the text's left or right end, or the centre, depending on the anchor.
     """
-    image = image_of(text, size, colour)
+    image = outlined(text, size, colour) if edged else rendered(text, size, colour)
     box = image.get_rect()
     place = (round(at[0]), round(at[1]))
     if anchor == "left":

@@ -21,7 +21,14 @@ from rtsim.gateway.shapes import Solid, solid_of
 from rtsim.pilot.scenes import gpu
 from rtsim.pilot.scenes.camera import Camera, Points, axes_of
 from rtsim.pilot.scenes.f16 import F16Scene
-from rtsim.pilot.scenes.gpu import Graphics, NoGraphics, graphics, light_of, remark
+from rtsim.pilot.scenes.gpu import (
+    Graphics,
+    NoGraphics,
+    draw_world,
+    graphics,
+    light_of,
+    remark,
+)
 from rtsim.pilot.scenes.world import (
     DrawnSolid,
     Placement,
@@ -276,7 +283,7 @@ def test_a_driver_on_the_cpu_is_used_only_if_the_user_chooses_it(
     monkeypatch.setenv("RTSIM_PICTURE", "opengl")
     assert isinstance(graphics(), Graphics)
     surface = pygame.Surface(SIZE)
-    final().draw(surface)
+    draw_world(surface, final())
     simple = pygame.Surface(SIZE)
     final().draw_in_software(simple)
     a, b = (pygame.surfarray.array3d(s).astype(np.int16) for s in (surface, simple))

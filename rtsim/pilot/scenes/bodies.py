@@ -17,7 +17,7 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
 from rtsim.gateway.shapes import BodyTrail, PlacedBody, Pose, World, solid_of, world_over
 from rtsim.pilot.scenes.camera import Camera, Points, axes_of
-from rtsim.pilot.scenes.gpu import remark
+from rtsim.pilot.scenes.gpu import draw_world, remark
 from rtsim.pilot.scenes.hud import AMBER, FlightScene, HeadUp, Readout, declared, draw_readouts
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SIGNALS, SceneMoment
 from rtsim.pilot.scenes.strips import StripScene
@@ -188,7 +188,7 @@ class BodyScene:
             if len(points) > 1:
                 ends = np.stack([points[:-1], points[1:]], axis=1)
                 picture.lines.append((ends, [(_ORANGE, 2)] * len(ends)))
-        picture.draw(surface)
+        draw_world(surface, picture)
         if moment.aside:
             return
         ladder = inside is not None and not followed.body.shape.solid.on_ground

@@ -17,7 +17,7 @@ import pygame
 from rtsim.core.signals import Vector
 from rtsim.gateway.shapes import solid_of
 from rtsim.pilot.scenes.camera import Camera, axes_of
-from rtsim.pilot.scenes.gpu import remark
+from rtsim.pilot.scenes.gpu import draw_world, remark
 from rtsim.pilot.scenes.hud import AMBER, FT, GREEN, SHADE, FlightScene, Ground, HeadUp, HudFigures
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
 from rtsim.pilot.scenes.text import no_picture, shade, stroke, write
@@ -267,7 +267,7 @@ class F16Scene:
             at = Placement(flight.place, flight.axes)
             picture.bodies.append((self._aircraft, at))
             picture.shadows.append((self._aircraft, at, self._ground_below(flight.place)))
-        picture.draw(surface)
+        draw_world(surface, picture)
         if not moment.aside:
             figures = self._figures(body, moment)
             self._display.draw(surface, camera, flight, figures)

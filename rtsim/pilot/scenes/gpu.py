@@ -69,6 +69,15 @@ def graphics() -> Graphics | str:
     return found
 
 
+def draw_world(surface: pygame.Surface, picture: WorldPicture) -> None:
+    """Draw ``picture`` by the graphics processor, or in software if none can be used."""
+    processor = graphics()
+    if isinstance(processor, Graphics):
+        processor.draw(surface, picture)
+    else:
+        picture.draw_in_software(surface)
+
+
 def remark() -> str:
     """Return why the picture is simple, or "" if OpenGL draws or the user chose otherwise."""
     found = graphics()

@@ -599,16 +599,6 @@ class WorldPicture:
             return -self.ground.height(*self.camera.position[:2].tolist())
         return self.ground.down
 
-    def draw(self, surface: pygame.Surface) -> None:
-        """Draw by the graphics processor if it can be used, otherwise in software."""
-        from rtsim.pilot.scenes.gpu import Graphics, graphics
-
-        processor = graphics()
-        if isinstance(processor, Graphics):
-            processor.draw(surface, self)
-        else:
-            self.draw_in_software(surface)
-
     def draw_in_software(self, surface: pygame.Surface) -> None:
         """Draw the parts with pygame, beginning with the farthest body."""
         camera = self.camera

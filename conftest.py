@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if not getattr(config.option, "numprocesses", None):  # a process that collects
         gc.disable()
+    os.environ.setdefault("RTSIM_PICTURE", "software")  # the same pictures on each machine
     os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_folder() / "zig"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

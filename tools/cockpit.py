@@ -16,7 +16,7 @@ from rtsim.scenario.standard_components import ExternalInputComponent
 from rtsim.testing.determinism import trace_of
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/cockpit.png"
-SIZE, SECONDS = (960, 540), 26
+SIZE, SECONDS = (1280, 720), 26
 SCRIPT = (
     (0.0, 0.0, 0.0), (2.0, -0.12, 0.0), (3.0, 0.0, 0.0), (14.0, -0.12, 0.0), (14.8, 0.0, 0.0),
     (20.0, 0.0, 0.25), (20.7, 0.04, 0.0), (22.0, 0.05, -0.25), (23.2, 0.03, 0.0),

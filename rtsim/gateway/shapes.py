@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ Corner = tuple[float, float, float]
 Panel = tuple[Colour, Sequence[Corner]]
 """A flat convex area: its colour, and its corners."""
 
-_LIGHT, _DARK, _CANOPY, _FLAME = (150, 156, 164), (112, 118, 126), (40, 52, 70), (255, 170, 70)
+_LIGHT, _DARK, _CANOPY, _FLAME, _NOZZLE = (
+    (150, 156, 164), (112, 118, 126), (40, 52, 70), (255, 170, 70), (70, 68, 66),
+)  # fmt: skip
 _PAINT, _GLASS, _TYRE, _LAMP, _REAR = (
     (190, 60, 50), (52, 68, 86), (40, 42, 46), (255, 240, 190), (150, 20, 24),
 )  # fmt: skip
@@ -132,19 +135,70 @@ def _wheel(x: float, y: float, radius: float, width: float) -> list[Panel]:
     return [*tread, (_TYRE, outer), (_LIGHT, hub)]
 
 
+Section = tuple[float, float, float, float]
+"""Ellipse across a body: x, half of its width, z of its middle, and half of its height."""
+
+
+def _loft(colour: Colour, sections: Sequence[Section], many: int = 14) -> list[Panel]:
+    """Return the panels between ellipses, and the two ends."""
+    turns = [math.tau * k / many for k in range(many)]
+    rings = [
+        [(x, wide * math.sin(t), middle - high * math.cos(t)) for t in turns]
+        for x, wide, middle, high in sections
+    ]
+    sides = [
+        (colour, [ahead[k - 1], ahead[k], behind[k], behind[k - 1]])
+        for ahead, behind in pairwise(rings)
+        for k in range(many)
+    ]
+    return [*sides, (colour, rings[0]), (colour, rings[-1])]
+
+
+def _wing(
+    colour: Colour, root: Sequence[Corner], tip: Sequence[Corner], thick: Corner
+) -> list[Panel]:
+    """Return a wing between leading and trailing edges (2 each) at its root and at its tip.
+
+    ``thick`` is the direction across the wing, as long as half of its thickness per unit of chord.
+    """
+    profile: list[list[Corner]] = []
+    for ahead, behind in (root, tip):
+        half = math.dist(ahead, behind) * np.array(thick)
+        crest = 0.6 * np.array(ahead) + 0.4 * np.array(behind)
+        up, down = (crest - half).tolist(), (crest + half).tolist()
+        profile.append([ahead, up, behind, down])
+    inner, outer = profile
+    faces = [(colour, [inner[k], inner[k - 1], outer[k - 1], outer[k]]) for k in range(4)]
+    return [*faces, (colour, outer)]
+
+
 _AIRCRAFT_LENGTH = 15.1
+_FUSELAGE: tuple[Section, ...] = (
+    (7.55, 0.01, 0.1, 0.01), (7.2, 0.14, 0.08, 0.13), (6.5, 0.32, 0.05, 0.3),
+    (5.6, 0.47, 0.02, 0.45), (4.5, 0.57, 0.0, 0.55), (3.0, 0.68, 0.02, 0.62),
+    (1.2, 0.9, 0.07, 0.68), (-1.2, 1.0, 0.08, 0.68), (-3.4, 0.94, 0.06, 0.64),
+    (-5.4, 0.78, 0.04, 0.58), (-6.6, 0.6, 0.03, 0.53),
+)  # fmt: skip
 _AIRCRAFT: list[Panel] = [
+    *_loft(_LIGHT, _FUSELAGE),
+    *_loft(_NOZZLE, ((-6.55, 0.6, 0.03, 0.53), (-7.1, 0.56, 0.03, 0.52), (-7.5, 0.42, 0.03, 0.42))),
+    (_FLAME, [(-7.51, 0.3 * math.sin(k * math.tau / 10), 0.03 - 0.3 * math.cos(k * math.tau / 10))
+              for k in range(10)]),
+    *_loft(_DARK, ((3.0, 0.44, 0.78, 0.34), (1.5, 0.5, 0.76, 0.36), (-1.5, 0.44, 0.6, 0.3))),
+    *_loft(_CANOPY, ((5.3, 0.02, -0.42, 0.02), (4.6, 0.27, -0.46, 0.27), (3.7, 0.4, -0.5, 0.48),
+                     (2.6, 0.4, -0.52, 0.5), (1.6, 0.26, -0.55, 0.32), (0.6, 0.03, -0.6, 0.04))),
     *_both([
-        (_LIGHT, ((1.5, 1.0, 0.0), (-2.8, 4.9, 0.0), (-4.0, 4.9, 0.0), (-4.0, 0.9, 0.0))),
-        (_LIGHT, ((-4.9, 0.8, 0.1), (-6.6, 2.8, 0.4), (-7.6, 2.8, 0.4), (-7.2, 0.8, 0.1))),
+        *_wing(_LIGHT, ((1.6, 0.85, 0.0), (-3.5, 0.85, 0.05)),
+               ((-2.2, 4.72, 0.0), (-3.4, 4.72, 0.03)), (0.0, 0.0, 0.022)),
+        *_wing(_LIGHT, ((4.3, 0.5, -0.08), (1.5, 0.5, -0.02)),
+               ((1.65, 0.98, 0.0), (0.6, 0.98, 0.0)), (0.0, 0.0, 0.02)),
+        *_wing(_LIGHT, ((-4.7, 0.7, 0.1), (-7.2, 0.7, 0.12)),
+               ((-6.6, 2.75, 0.42), (-7.5, 2.75, 0.43)), (0.0, -0.003, 0.02)),
+        *_wing(_DARK, ((-4.6, 0.55, 0.5), (-6.1, 0.55, 0.5)),
+               ((-5.2, 0.85, 1.15), (-6.0, 0.85, 1.15)), (0.0, 0.018, -0.006)),
     ]),
-    (_DARK, ((-3.2, 0.0, -0.7), (-6.6, 0.0, -3.4), (-7.8, 0.0, -3.4), (-7.0, 0.0, -0.5))),
-    (_DARK, ((7.5, 0.0, 0.1), (2.0, 0.9, 0.7), (-7.0, 0.7, 0.6), (-7.0, -0.7, 0.6),
-             (2.0, -0.9, 0.7))),
-    (_LIGHT, ((7.5, 0.0, 0.1), (2.5, 0.8, -0.3), (-7.0, 0.7, -0.5), (-7.0, -0.7, -0.5),
-              (2.5, -0.8, -0.3))),
-    (_CANOPY, ((4.6, 0.0, -0.5), (3.0, 0.5, -1.0), (0.6, 0.0, -1.1), (3.0, -0.5, -1.0))),
-    (_FLAME, ((-7.05, 0.5, 0.0), (-7.05, 0.0, -0.5), (-7.05, -0.5, 0.0), (-7.05, 0.0, 0.5))),
+    *_wing(_DARK, ((-3.0, 0.0, -0.5), (-7.0, 0.0, -0.45)), ((-5.9, 0.0, -3.3), (-7.5, 0.0, -3.3)),
+           (0.0, 0.022, 0.0)),
 ]  # fmt: skip
 _BOX = _block((-0.5, 0.5), (-0.2, 0.2), (-0.1, 0.1), _LIGHT)
 _BOX[2] = (_PAINT, _BOX[2][1])  # the front

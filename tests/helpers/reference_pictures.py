@@ -184,10 +184,12 @@ def drawn(name: str) -> pygame.Surface:
     """The picture of that name, as the code draws it now."""
     known = text.rendered
     text.rendered = lettered
+    text.outlined.cache_clear()
     try:
         return DRAWN[name]()
     finally:
         text.rendered = known
+        text.outlined.cache_clear()
 
 
 @cache

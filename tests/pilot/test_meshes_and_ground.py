@@ -191,7 +191,7 @@ def test_the_number_of_drawn_cells_hardly_depends_on_the_size_of_the_grid() -> N
         kind = np.zeros((many - 1, many - 1), np.uint8)
         relief = Relief(GroundGrid(axis, axis, np.zeros((many, many)), kind))
         camera = Camera(np.array([0.0, 0.0, -100.0]), np.eye(3), *SIZE)
-        corners, _ = relief._around(camera)
+        corners, _ = relief.around(camera)
         counts.append(len(corners))
         area = (np.ptp(corners[..., 0], axis=1) * np.ptp(corners[..., 1], axis=1)).sum()
         assert area == pytest.approx((50.0 * (many - 1)) ** 2), "each place is covered once"

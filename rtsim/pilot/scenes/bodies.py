@@ -17,11 +17,12 @@ from rtsim.core.errors import RtsimError
 from rtsim.core.signals import Vector
 from rtsim.gateway.shapes import BodyTrail, PlacedBody, Pose, World, solid_of, world_over
 from rtsim.pilot.scenes.camera import Camera, Points, axes_of
+from rtsim.pilot.scenes.gpu import draw_world, remark
 from rtsim.pilot.scenes.hud import AMBER, FlightScene, HeadUp, Readout, declared, draw_readouts
 from rtsim.pilot.scenes.scene import CHASE, COCKPIT, SIGNALS, SceneMoment
 from rtsim.pilot.scenes.strips import StripScene
 from rtsim.pilot.scenes.text import no_picture, write
-from rtsim.pilot.scenes.world import DrawnSolid, Placement, Relief, Terrain, draw_lines, draw_sky
+from rtsim.pilot.scenes.world import DrawnSolid, Placement, Relief, Terrain, WorldPicture
 from rtsim.scenario.body import Body, Ground
 from rtsim.scenario.shown import RIGHT, Hud
 
@@ -123,6 +124,10 @@ class BodyScene:
         for k, text in enumerate(self._missing):
             write(surface, text, (12.0, 14.0 + 20.0 * k), 20, AMBER)
 
+    @property
+    def remark(self) -> str:
+        return remark()
+
     def _bodies_of(self, moment: SceneMoment) -> list[_Drawn]:
         if self._drawn is None:
             self._drawn, units = [], {}
@@ -171,20 +176,19 @@ class BodyScene:
         self, surface: pygame.Surface, moment: SceneMoment, followed: _Seen, seen: list[_Seen]
     ) -> None:
         camera = self._camera(surface, moment, followed)
-        draw_sky(surface, camera)
-        if self._relief is not None:
-            self._relief.draw(surface, camera)
-        else:
-            self._terrain(camera, followed.body.length).draw(surface, camera)
+        ground = self._relief or self._terrain(camera, followed.body.length)
+        picture = WorldPicture(camera, ground)
         inside = followed if moment.view == COCKPIT else None
-        shown = [one for one in seen if one is not inside]
-        for one in shown:
-            one.body.shape.draw_shadow(surface, camera, one.at, -self._height(one.at.place))
         for one in seen:
-            self._track(surface, camera, one)
-        depth = [-float(camera.seen(one.at.place)[0]) for one in shown]
-        for k in np.argsort(depth).tolist():
-            shown[k].body.shape.draw(surface, camera, shown[k].at)
+            if one is not inside:
+                below = -self._height(one.at.place)
+                picture.bodies.append((one.body.shape, one.at))
+                picture.shadows.append((one.body.shape, one.at, below))
+            points: Points = np.array(one.body.trail.points(one.at.place))
+            if len(points) > 1:
+                ends = np.stack([points[:-1], points[1:]], axis=1)
+                picture.lines.append((ends, [(_ORANGE, 2)] * len(ends)))
+        draw_world(surface, picture)
         if moment.aside:
             return
         ladder = inside is not None and not followed.body.shape.solid.on_ground
@@ -210,12 +214,6 @@ class BodyScene:
         high = max(-float(camera.position[2]), length)
         cell = 5.0 * 10.0 ** math.floor(math.log10(min(high, 1e5)))
         return self._terrains.setdefault(cell, Terrain(cell))
-
-    def _track(self, surface: pygame.Surface, camera: Camera, one: _Seen) -> None:
-        points: Points = np.array(one.body.trail.points(one.at.place))
-        if len(points) > 1:
-            ends = np.stack([points[:-1], points[1:]], axis=1)
-            draw_lines(surface, camera, ends, [(_ORANGE, 2)] * len(ends))
 
     def _numbers(self, surface: pygame.Surface, followed: _Seen, values: Vector) -> None:
         name = followed.body.name if len(self._bodies) > 1 else ""

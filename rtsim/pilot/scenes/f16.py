@@ -17,9 +17,10 @@ import pygame
 from rtsim.core.signals import Vector
 from rtsim.gateway.shapes import solid_of
 from rtsim.pilot.scenes.camera import Camera, axes_of
+from rtsim.pilot.scenes.gpu import draw_world, remark
 from rtsim.pilot.scenes.hud import AMBER, FT, GREEN, SHADE, FlightScene, Ground, HeadUp, HudFigures
 from rtsim.pilot.scenes.scene import CHASE, SceneMoment, Shown
-from rtsim.pilot.scenes.text import no_picture, shade, write
+from rtsim.pilot.scenes.text import no_picture, shade, stroke, write
 from rtsim.pilot.scenes.world import (
     Course,
     DrawnSolid,
@@ -27,7 +28,7 @@ from rtsim.pilot.scenes.world import (
     Relief,
     Runway,
     Terrain,
-    draw_sky,
+    WorldPicture,
     on_ground,
 )
 from rtsim.scenario.body import Ground as Declared
@@ -131,7 +132,7 @@ def _roll_scale(surface: pygame.Surface, roll: float, size: int) -> None:
             angle = side * mark
             inner = _below(middle, radius, angle)
             outer = _below(middle, radius + (0.7 if long else 0.4) * size, angle)
-            pygame.draw.line(surface, GREEN, inner, outer, 2)
+            stroke(surface, GREEN, [inner, outer])
     angle = math.degrees(roll)
     beyond = abs(angle) > _MOST_ROLL
     shown = math.copysign(min(abs(angle), _MOST_ROLL), angle)
@@ -177,23 +178,17 @@ class TaskDrawing:
         self.course = Course.along(rows, heading, float(about.get("half", 45.0)))
         self._heading = heading
 
-    def draw(
-        self,
-        surface: pygame.Surface,
-        camera: Camera,
-        moment: SceneMoment,
-        aircraft: DrawnSolid,
-    ) -> None:
-        """Draw the gates or, in a formation task, the lead aircraft."""
+    def add(self, picture: WorldPicture, moment: SceneMoment, aircraft: DrawnSolid) -> None:
+        """Add the gates or, in a formation task, the lead aircraft to a picture."""
         task = moment.plants.get(_NAME)
         self._follow(task)
-        self.course.draw(surface, camera)
+        picture.lines.append(self.course.lines(picture.camera))
         if task is None or "lead_north" not in task.signals:
             return
         place = np.array([task[f"lead_{axis}"] for axis in ("north", "east", "down")])
         if np.isfinite(place).all():
             axes = axes_of(0.0, 0.0, self._heading)
-            aircraft.draw(surface, camera, Placement(place, axes))
+            picture.bodies.append((aircraft, Placement(place, axes)))
 
     def _follow(self, task: Shown | None) -> None:
         if task is None or "passed" not in task.signals:
@@ -243,6 +238,13 @@ class F16Scene:
         self._aids = FlightAids(self._task.course, on_ground(ends, math.radians(heading))[0])
         self._name = str(about.get("plant", "f16"))
 
+    @property
+    def remark(self) -> str:
+        return remark()
+
+    def _ground_below(self, place: Vector) -> float:
+        return 0.0 if self._relief is None else -self._relief.height(*place[:2].tolist())
+
     def _relief_of(self, plain: Mapping[str, Any]) -> Relief:
         declared = Declared.from_plain(plain)
         if declared.latitude is None or declared.longitude is None:
@@ -259,12 +261,13 @@ class F16Scene:
             no_picture(surface, f"the state of {self._name} is not finite, or not near the Earth")
             return
         camera = self.camera(flight, surface, moment.view, moment.look)
-        draw_sky(surface, camera)
-        (self._relief or self._terrain).draw(surface, camera)
-        self._runway.draw(surface, camera)
-        self._task.draw(surface, camera, moment, self._aircraft)
+        picture = WorldPicture(camera, self._relief or self._terrain, self._runway)
+        self._task.add(picture, moment, self._aircraft)
         if moment.view == CHASE:
-            self._aircraft.draw(surface, camera, Placement(flight.place, flight.axes))
+            at = Placement(flight.place, flight.axes)
+            picture.bodies.append((self._aircraft, at))
+            picture.shadows.append((self._aircraft, at, self._ground_below(flight.place)))
+        draw_world(surface, picture)
         if not moment.aside:
             figures = self._figures(body, moment)
             self._display.draw(surface, camera, flight, figures)

@@ -17,7 +17,7 @@ import pygame
 from rtsim.core.signals import Vector
 from rtsim.pilot.scenes.camera import Camera, Points
 from rtsim.pilot.scenes.scene import Shown
-from rtsim.pilot.scenes.text import Colour, shade, write
+from rtsim.pilot.scenes.text import EDGE, Colour, shade, stroke, write
 from rtsim.scenario.shown import LEFT, RIGHT, Hud
 
 # The pose of an aircraft in a flat world.
@@ -242,26 +242,21 @@ class HeadUp:
     ) -> None:
         (x, y), (u, v) = inner, outer
         if elevation >= 0:
-            pygame.draw.line(surface, GREEN, inner, outer, 2)
+            stroke(surface, GREEN, [inner, outer])
         else:
             for k in range(0, 5, 2):
                 a, b = k / 5.0, (k + 1) / 5.0
-                pygame.draw.line(
-                    surface,
-                    GREEN,
-                    (x + a * (u - x), y + a * (v - y)),
-                    (x + b * (u - x), y + b * (v - y)),
-                    2,
-                )
+                here, there = ((x + c * (u - x), y + c * (v - y)) for c in (a, b))
+                stroke(surface, GREEN, [here, there])
         if elevation:
             beyond = (u + 0.25 * (u - x), v + 0.25 * (v - y))
-            write(surface, str(elevation), beyond, size, GREEN, "centre")
+            write(surface, str(elevation), beyond, size, GREEN, "centre", edged=True)
 
     def _waterline(self, surface: pygame.Surface, size: int) -> None:
         x, y = surface.get_width() / 2, surface.get_height() / 2
         w = 0.5 * size
         points = [(-3, 0), (-1.6, 0), (-0.8, 1), (0, 0), (0.8, 1), (1.6, 0), (3, 0)]
-        pygame.draw.lines(surface, AMBER, False, [(x + w * a, y + w * b) for a, b in points], 2)
+        stroke(surface, AMBER, [(x + w * a, y + w * b) for a, b in points])
 
     def _flight_path(
         self, surface: pygame.Surface, camera: Camera, flight: FlightScene, size: int
@@ -270,13 +265,14 @@ class HeadUp:
             return
         r = 0.4 * size
         x, y, outside = pegged(camera, flight.velocity, surface.get_size(), 3.0 * r)
+        pygame.draw.circle(surface, EDGE, (x, y), r + 1, 4)
         pygame.draw.circle(surface, GREEN, (x, y), r, 2)
         if outside:
-            pygame.draw.line(surface, GREEN, (x - r, y - r), (x + r, y + r), 2)
-            pygame.draw.line(surface, GREEN, (x - r, y + r), (x + r, y - r), 2)
-        pygame.draw.line(surface, GREEN, (x - 2.4 * r, y), (x - r, y), 2)
-        pygame.draw.line(surface, GREEN, (x + r, y), (x + 2.4 * r, y), 2)
-        pygame.draw.line(surface, GREEN, (x, y - 2.2 * r), (x, y - r), 2)
+            stroke(surface, GREEN, [(x - r, y - r), (x + r, y + r)])
+            stroke(surface, GREEN, [(x - r, y + r), (x + r, y - r)])
+        stroke(surface, GREEN, [(x - 2.4 * r, y), (x - r, y)])
+        stroke(surface, GREEN, [(x + r, y), (x + 2.4 * r, y)])
+        stroke(surface, GREEN, [(x, y - 2.2 * r), (x, y - r)])
 
     def _heading(self, surface: pygame.Surface, flight: FlightScene, size: int) -> None:
         width = surface.get_width()
@@ -288,13 +284,21 @@ class HeadUp:
             if abs(x - width / 2) > 16.0 * per_degree:
                 continue
             long = degree % 10 == 0
-            pygame.draw.line(surface, GREEN, (x, y), (x, y - (8 if long else 4)), 2)
+            stroke(surface, GREEN, [(x, y), (x, y - (8 if long else 4))])
             if long:
-                write(surface, f"{degree % 360 // 10:02d}", (x, y - size), size, GREEN, "centre")
+                write(
+                    surface,
+                    f"{degree % 360 // 10:02d}",
+                    (x, y - size),
+                    size,
+                    GREEN,
+                    "centre",
+                    edged=True,
+                )
         mark = [(width / 2, y + 2), (width / 2 - 6, y + 11), (width / 2 + 6, y + 11)]
         pygame.draw.polygon(surface, AMBER, mark)
         text = f"{round(heading) % 360:03d}"
-        write(surface, text, (width / 2, y + 11 + 0.6 * size), size, GREEN, "centre")
+        write(surface, text, (width / 2, y + 11 + 0.6 * size), size, GREEN, "centre", edged=True)
 
     def _boxes(
         self, surface: pygame.Surface, flight: FlightScene, figures: HudFigures, size: int
@@ -304,8 +308,8 @@ class HeadUp:
         left, right, middle = 0.17 * width, 0.83 * width, 0.46 * height
         self._box(surface, f"{figures.airspeed / KT:.0f}", (left, middle), big)
         self._box(surface, f"{flight.height / FT:.0f}", (right, middle), big)
-        write(surface, "KEAS", (left + 2.0 * big, middle), size, GREEN)
-        write(surface, "ft", (right + 2.0 * big, middle), size, GREEN)
+        write(surface, "KEAS", (left + 2.0 * big, middle), size, GREEN, edged=True)
+        write(surface, "ft", (right + 2.0 * big, middle), size, GREEN, edged=True)
         alpha = math.degrees(figures.alpha)
         rows = [
             (f"g   {flight.load:4.1f}", AMBER if abs(flight.load) > 7.0 else GREEN),
@@ -394,7 +398,9 @@ def draw_readouts(surface: pygame.Surface, readouts: Sequence[Readout]) -> None:
             pygame.draw.rect(surface, GREEN, area, 2)
             write(surface, one.number, area.center, big, GREEN, "centre")
             above = (x, y - 0.95 * big)
-            write(surface, f"{one.text} {one.unit}".strip(), above, size, GREEN, "centre")
+            write(
+                surface, f"{one.text} {one.unit}".strip(), above, size, GREEN, "centre", edged=True
+            )
         if len(some) < 2:
             continue
         at = (x - 2.2 * big, y + 0.8 * big)

@@ -99,7 +99,10 @@ class SceneMoment:
 
 
 class Scene(Protocol):
-    """Interface of a scene, which draws on a surface of any size."""
+    """Interface of a scene, which draws on a surface of any size.
+
+    A scene may have the text ``remark``, which the window shows at first, and ``views``.
+    """
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...
 

@@ -30,6 +30,30 @@ def rendered(text: str, size: int, colour: Colour) -> pygame.Surface:
     return font(size).render(text, True, colour)
 
 
+EDGE: Colour = (6, 26, 14)
+"""Colour around the symbols and letters of a display over the world."""
+
+
+@lru_cache(maxsize=1024)
+def outlined(text: str, size: int, colour: Colour) -> pygame.Surface:
+    """Return the text with a dark edge, so that it can be read over any background."""
+    inner, edge = rendered(text, size, colour), rendered(text, size, EDGE)
+    wide, high = inner.get_size()
+    out = pygame.Surface((wide + 2, high + 2), pygame.SRCALPHA)
+    for x, y in ((0, 1), (2, 1), (1, 0), (1, 2), (0, 0), (2, 2), (0, 2), (2, 0)):
+        out.blit(edge, (x, y))
+    out.blit(inner, (1, 1))
+    return out
+
+
+def stroke(
+    surface: pygame.Surface, colour: Colour, points: Sequence[tuple[float, float]], thick: int = 2
+) -> None:
+    """Draw connected lines with a dark edge."""
+    pygame.draw.lines(surface, EDGE, False, points, thick + 2)
+    pygame.draw.lines(surface, colour, False, points, thick)
+
+
 @lru_cache(maxsize=64)
 def _pane(size: tuple[int, int], colour: tuple[int, int, int, int]) -> pygame.Surface:
     pane = pygame.Surface(size, pygame.SRCALPHA)
@@ -56,12 +80,13 @@ def write(
     size: int,
     colour: Colour,
     anchor: str = "left",
+    edged: bool = False,
 ) -> pygame.Rect:
-    """Write ``text`` and return its rectangle.
+    """Write ``text`` and return its rectangle. With ``edged``, the letters have a dark edge.
 
     ``at`` is the middle of the text's left or right end, or the centre, depending on the anchor.
     """
-    image = rendered(text, size, colour)
+    image = outlined(text, size, colour) if edged else rendered(text, size, colour)
     box = image.get_rect()
     place = (round(at[0]), round(at[1]))
     if anchor == "left":

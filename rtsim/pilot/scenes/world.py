@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,9 @@ GATE: Colour = (255, 168, 40)
 NEXT_GATE: Colour = (255, 64, 200)
 PASSED: Colour = (120, 150, 120)
 
+Stroke = tuple[Colour, int]
+"""Colour and thickness (pixels) of a line."""
+
 _CELL, _CELLS = 500.0, 16
 _WIDE, _WIDES = 4000.0, 6
 _FIELDS = 10
@@ -48,7 +51,7 @@ class Terrain:
     def __init__(self, cell: float = _CELL, down: float = 0.0) -> None:
         wide = _WIDE / _CELL * cell
         grids = ((COARSE, wide, _grid(wide, _WIDES)), (GRID, cell, _grid(cell, _CELLS)))
-        self._size, self._down = cell, down
+        self._size, self.down = cell, down
         self._lines = np.concatenate([lines for _, _, lines in grids])
         self._lines[..., 2] = down
         self._strokes = [(colour, 1) for colour, _, lines in grids for _ in lines]
@@ -58,7 +61,7 @@ class Terrain:
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
         """Draw the ground over a sky that :func:`draw_sky` has drawn."""
-        if camera.position[2] >= self._down - _LOWEST * self._size:
+        if camera.position[2] >= self.down - _LOWEST * self._size:
             return
         draw_areas(surface, camera, *self._fields_around(camera))
         moved = self._lines.copy()
@@ -78,7 +81,7 @@ class Terrain:
                     shade = drawn // 3
                     colours.append((78 + shade, 100 + shade, 54 + shade // 2))
         fields = np.zeros((len(corners), 4, 3))
-        fields[..., 2] = self._down
+        fields[..., 2] = self.down
         fields[..., :2] = self._size * np.array(corners, float).reshape(-1, 4, 2)
         self._cell, self._fields = (north, east), (fields, colours)
         return self._fields
@@ -107,12 +110,13 @@ class Runway:
             ((start, left), (start, right), (end, right), (end, left))
             for start, end, left, right in [(-half, half, -side, side), *painted]
         ]
-        self._corners = np.stack([on_ground(np.array(area), heading) for area in flat])
-        self._corners[..., 2] = down
-        self._colours = [ASPHALT] + [PAINT] * len(painted)
+        corners = np.stack([on_ground(np.array(area), heading) for area in flat])
+        corners[..., 2] = down
+        self.areas: tuple[Points, list[Colour]] = corners, [ASPHALT] + [PAINT] * len(painted)
+        """Corners (n, 4, 3), m, and colours of the runway and its markings."""
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        draw_areas(surface, camera, self._corners, self._colours)
+        draw_areas(surface, camera, *self.areas)
 
 
 @dataclass
@@ -162,17 +166,17 @@ class Course:
             gates.append(FlightGate(place, course + math.radians(turn), half))
         return cls(gates)
 
-    def draw(self, surface: pygame.Surface, camera: Camera) -> None:
-        """Draw each gate as a frame on a pole, beginning with the last gate."""
-        ends, strokes = [], []
+    def lines(self, camera: Camera) -> tuple[Points, list[Stroke]]:
+        """Return the lines (k, 2, 3) of the gates, beginning with the last gate."""
+        ends: list[Points] = [np.zeros((0, 2, 3))]
+        strokes: list[Stroke] = []
         for k, gate in reversed(list(enumerate(self.gates))):
             colour = PASSED if self.passed[k] else NEXT_GATE if k == self.next else GATE
             distance = math.dist(gate.place, camera.position)
             thick = max(2, min(14, round(3.0 * camera.focal / max(distance, 1.0))))
             ends.append(gate.lines)
             strokes += [(colour, thick)] * 4 + [(colour, 1)]
-        if ends:
-            draw_lines(surface, camera, np.concatenate(ends), strokes)
+        return np.concatenate(ends), strokes
 
 
 def on_ground(corners: Points, heading: float) -> Points:
@@ -193,7 +197,7 @@ def _grid(spacing: float, cells: int) -> Points:
 
 
 def draw_lines(
-    surface: pygame.Surface, camera: Camera, ends: Points, strokes: Sequence[tuple[Colour, int]]
+    surface: pygame.Surface, camera: Camera, ends: Points, strokes: Sequence[Stroke]
 ) -> None:
     """Draw world lines (k, 2, 3), each with its colour and thickness in pixels."""
     pixels, which = camera.lines(ends)
@@ -400,7 +404,7 @@ class Relief:
 
     def draw(self, surface: pygame.Surface, camera: Camera) -> None:
         """Draw the ground over a sky, with the farthest cells first."""
-        corners, colours = self._around(camera)
+        corners, colours = self.around(camera)
         ahead = (corners - camera.position) @ camera.axes[0]
         shown = np.flatnonzero(ahead.max(axis=1) > camera.near)
         corners, colours = corners[shown], colours[shown]
@@ -430,16 +434,20 @@ class Relief:
         for _, outline in camera.areas(corners):
             pygame.draw.polygon(surface, _TUFT, outline)
 
-    def _around(self, camera: Camera) -> tuple[Points, Points]:
-        grid = self._grid
+    def around(self, camera: Camera, finer: int = 1) -> tuple[Points, Points]:
+        """Return corners (n, 4, 3), m, and colours (n, 3) of the cells around the camera.
+
+        ``finer`` multiplies the number of cells along a side of each level.
+        """
+        grid, cells = self._grid, finer * _LEVELS
         here = camera.position - self._origin
         at = np.array([_cell(grid.north, here[0]), _cell(grid.east, here[1])])
         found, colours = [], []
         inner: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
         for level, part in enumerate(self._levels):
             step = 1 << level
-            low = (at // (2 * step)) * 2 * step - _LEVELS // 2 * step
-            high = low + _LEVELS * step
+            low = (at // (2 * step)) * 2 * step - cells // 2 * step
+            high = low + cells * step
             i, k = (
                 np.arange(max(0, low[n] // step), min(part.colours.shape[n], high[n] // step))
                 for n in (0, 1)
@@ -552,3 +560,57 @@ def is_closed(corners: Points) -> bool:
     once = len(forth) == len(edges)
     volume = np.einsum("ni,ni->n", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])).sum()
     return once and all((b, a) in forth for a, b in forth) and bool(volume > 0.0)
+
+
+# One picture: its camera and its parts, for either way of drawing.
+
+
+@dataclass
+class WorldPicture:
+    """The parts of a picture of the world.
+
+    Attributes:
+        camera: The camera.
+        ground: Flat ground or relief.
+        runway: The runway, if there is one.
+        bodies: Shapes with their placements.
+        shadows: Shapes, their placements, and the coordinates (m) of the ground below them.
+        lines: Lines (k, 2, 3) in world axes, each with its colours and thicknesses.
+        sun: Unit vector (3,) towards the sun.
+    """
+
+    camera: Camera
+    ground: Terrain | Relief
+    runway: Runway | None = None
+    bodies: list[tuple[DrawnSolid, Placement]] = field(default_factory=list)
+    shadows: list[tuple[DrawnSolid, Placement, float]] = field(default_factory=list)
+    lines: list[tuple[Points, Sequence[Stroke]]] = field(default_factory=list)
+    sun: Vector = field(default_factory=lambda: TOWARDS_SUN)
+
+    @property
+    def origin(self) -> Points:
+        """Position (2,) at which the pattern of the ground begins, m."""
+        return np.zeros(2)
+
+    @property
+    def ground_down(self) -> float:
+        """The coordinate of the ground below the camera, m."""
+        if isinstance(self.ground, Relief):
+            return -self.ground.height(*self.camera.position[:2].tolist())
+        return self.ground.down
+
+    def draw_in_software(self, surface: pygame.Surface) -> None:
+        """Draw the parts with pygame, beginning with the farthest body."""
+        camera = self.camera
+        draw_sky(surface, camera)
+        self.ground.draw(surface, camera)
+        if self.runway is not None:
+            self.runway.draw(surface, camera)
+        for shape, at, down in self.shadows:
+            shape.draw_shadow(surface, camera, at, down)
+        for ends, strokes in self.lines:
+            draw_lines(surface, camera, ends, strokes)
+        depth = [-float(camera.seen(at.place)[0]) for _, at in self.bodies]
+        for k in np.argsort(depth).tolist():
+            shape, at = self.bodies[k]
+            shape.draw(surface, camera, at)

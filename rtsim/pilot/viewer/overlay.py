@@ -270,6 +270,11 @@ class SceneWindow:
         elif event.type == pygame.VIDEORESIZE:
             self._surface = pygame.display.get_surface() or self._surface
 
+    @property
+    def remark(self) -> str:
+        """The text that the scene wants to be shown at first."""
+        return str(getattr(self._scene, "remark", ""))
+
     def note(self, text: str) -> None:
         if text:
             self._notes.append((self._clock() + _NOTE_NS, text))

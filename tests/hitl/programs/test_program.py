@@ -75,6 +75,18 @@ def test_awaited_answers(program: Make, compute: float) -> None:
     assert messages["twice"].tolist()[:6] == [0, 0, 6, 6, 6, 6]
 
 
+def test_each_answer_that_is_older_than_its_request_is_counted(program: Make) -> None:
+    messages = _ran(program("slow", "2000")).messages["node"]
+    assert messages["count"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert messages["unanswered"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_frame_before_the_request_is_no_awaited_answer(program: Make) -> None:
+    messages = _ran(program("again", "5000", answer="awaited")).messages["node"]
+    assert messages["count"].tolist() == [1, 3, 5, 7, 9, 11]
+    assert messages["unanswered"].tolist() == [0] * 6
+
+
 def test_a_late_answer_is_held(program: Make) -> None:
     recording = _ran(program("slow-once", "5000", answer="awaited"), late="hold")
     (late,) = events(recording, "Late")

@@ -459,6 +459,7 @@ class Program:
                 strike(activity, self._line, tag.ns, process)
         self._log.add(tag, inputs)
         self._asked_ns = self._program_ns(tag)
+        process.run_began_ns = self._program_ns(Tag(0))
         if self._answer == AWAITED:
             self._missing = set(self._from)
         for name in self._since:

@@ -145,7 +145,10 @@ def test_reasons_of_malformed_frames_are_limited_and_each_frame_is_counted(progr
 
 
 def test_a_program_that_dies(program: Make) -> None:
-    with pytest.raises(ControllerError, match=r"answers has ended with exit status 3, after 1\.02\d* s of its time \(0\.02"):
+    with pytest.raises(
+        ControllerError,
+        match=r"answers has ended with exit status 3, after 1\.02\d* s of its time \(0\.02",
+    ):
         _ran(program("dies", "2"))
     recording = _ran(program("dies", "2"), failure="hold")
     (failed,) = events(recording, "Failed")

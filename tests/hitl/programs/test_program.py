@@ -15,7 +15,9 @@ from hitl.programs import Program, ProgramPort
 from hitl.programs.library import ProgramError
 from hitl.programs.started import Datagram
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
+from rtsim.core.outcome import Outcome
 from rtsim.core.tag import Tag
+from rtsim.record import compare
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
@@ -156,6 +158,17 @@ def test_a_program_that_dies(program: Make) -> None:
     assert "its last output:\nmode dies" in failed
     assert recording.messages["node"]["count"].tolist() == [1, 2]
     assert len(events(recording, "Missed")) == 4
+
+
+def test_a_program_that_dies_fails_a_comparison(program: Make) -> None:
+    recorder = rt.MemoryRecorder()
+    with pytest.raises(ProgramError, match="its last output:\nmode dies"):
+        rt.simulate(loop_with(program("dies", "2")), recorder=recorder)
+    result = compare(_ran(program("plain")), recorder.recording())
+    assert result.outcome is Outcome.FAILED
+    (overlap,) = (one for one in result.results if one.name == "overlap")
+    assert "exit status 3, after 1.02" in overlap.reason
+    assert "its last output" not in overlap.reason
 
 
 def test_files_output_and_environment(program: Make, tmp_path: Path) -> None:

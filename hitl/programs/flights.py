@@ -6,7 +6,7 @@ import numpy as np
 
 import rtsim as rt
 from hitl.programs.betaflight import Betaflight
-from rtsim.models.body import drawn, initial_state
+from rtsim.models.body import body_states, drawn, initial_state
 from rtsim.models.quadcopter import STANDS, Quadcopter
 from rtsim.models.terrain import AIRFIELD
 from rtsim.models.units import DEG
@@ -75,11 +75,7 @@ def scenario(
     state = initial_state(
         latitude=latitude, longitude=longitude, altitude=STANDS, euler=(0.0, 0.0, course)
     )
-    loop.plant(
-        "quad",
-        Quadcopter(position=state[:3], velocity=state[3:6], attitude=state[6:10], rates=state[10:]),
-        step=period,
-    )
+    loop.plant("quad", Quadcopter(**body_states(state)), step=period)
     loop.source("radio", rt.Signals(rt.Signal("channels", "us", shape=(16,))))
     loop.at(0, "radio.channels", channels(arm=LOW))
     settings = (f"set p_roll = {int(p_roll)}", f"set d_roll = {int(d_roll)}")

@@ -320,7 +320,9 @@ class Program:
         self._arriving: list[Datagram] = []
         """What the program has sent and what has not arrived yet, by the time of its arrival."""
         self._since = dict.fromkeys(self._from, 0)
-        """Number of ticks since the latest arrival of each frame."""
+        """Number of requests since the latest arrival of each frame."""
+        self._asked_ns = 0
+        """Time of the latest request on the program's clock, ns."""
         self._missing: set[str] = set()
         self._arrived: set[str] = set()
         self._unanswered = 0
@@ -435,9 +437,12 @@ class Program:
             except FrameError as error:
                 reason = str(error)
                 continue
-            self._missing.discard(codec.name)
             self._arrived.add(codec.name)
-            self._since[codec.name] = 0
+            if datagram.at_ns < self._asked_ns:  # no answer to the latest request
+                self._since[codec.name] = 1
+            else:
+                self._since[codec.name] = 0
+                self._missing.discard(codec.name)
             self._callers[codec.name] = datagram.source
             return ""
         return reason
@@ -453,6 +458,8 @@ class Program:
             for activity in self._line.at(PROGRAM):
                 strike(activity, self._line, tag.ns, process)
         self._log.add(tag, inputs)
+        self._asked_ns = self._program_ns(tag)
+        process.run_began_ns = self._program_ns(Tag(0))
         if self._answer == AWAITED:
             self._missing = set(self._from)
         for name in self._since:
@@ -490,6 +497,8 @@ class Program:
     def _all_arrived(self, until_ns: int) -> bool:
         """Run until all awaited frames have arrived, at most until ``until_ns``."""
         process = self._live()
+        if self.paced:  # also after the time until which the answer is awaited
+            self._run(process.now_ns)
         while self._missing and process.now_ns < until_ns:
             next_ns = min((one.at_ns for one in self._arriving), default=until_ns)
             self._run(min(until_ns, max(next_ns, process.now_ns)), first=True)
@@ -585,7 +594,9 @@ class Program:
             wrong.append(
                 f"{self._unanswered} of {self._log.steps} answers were due before the program had "
                 "sent a frame after the request, so that they are older; give a longer compute "
-                "latency, or declare how often the program sends: ProgramPort(port, every=...)"
+                "latency, or declare how often the program sends: ProgramPort(port, every=...); "
+                "the period of a loop with usleep drifts, that of clock_nanosleep with "
+                "TIMER_ABSTIME does not"
             )
         return [*self._notes, *self.process.notes, *wrong]
 

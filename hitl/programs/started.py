@@ -68,6 +68,8 @@ class StartedProgram(ABC):
         """Declared ports that it has opened; empty without virtual time, where this is not seen."""
         self.threads = 1
         """Number of its threads; 0 after it has ended."""
+        self.run_began_ns: int | None = None
+        """Time of the program at which the run began, ns; None before the run and without a run."""
         self._patience = patience
         self._path = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -167,10 +169,13 @@ class StartedProgram(ABC):
         return self._error("was stopped (SIGSTOP, or a debugger)", ProgramStopped)
 
     def _error(self, what: str, kind: type[E]) -> E:
-        at = f"{self.now_ns / NS_PER_S:.9g} s of its time"
+        now_ns = self.now_ns
+        after = f"{now_ns / NS_PER_S:.9g} s of its time"
+        if self.run_began_ns is not None:
+            after += f" ({(now_ns - self.run_began_ns) / NS_PER_S:.9g} s of the run)"
         tail = self.output().strip()
         lines = f"\nits last output:\n{tail[-_TAIL:]}" if tail else ""
-        return kind(f"the program {self.name} {what}, at {at}{lines}")
+        return kind(f"the program {self.name} {what}, after {after}{lines}")
 
     @property
     def exit_status(self) -> int | None:

@@ -39,6 +39,7 @@ from rtsim.models.body import (
     LOWEST_AIRSPEED,
     STILL_AIR,
     acceleration_over_earth,
+    body_states,
     initial_state,
 )
 from rtsim.models.vehicle import Loads, Vehicle
@@ -217,7 +218,7 @@ class SteadyFlight:
             velocity_ned=(flat * math.cos(self.course), flat * math.sin(self.course), down),
             euler=(roll, pitch, self.course), parameters=self.parameters,
         )  # fmt: skip
-        return {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
+        return body_states(x)
 
     def trim(self) -> Trim:
         """Find roll, pitch, throttle and surface angles; raise ``ModelError`` if impossible."""

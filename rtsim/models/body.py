@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -425,6 +425,15 @@ def initial_state(
         rates = body_from_ned @ frame
     attitude = quaternion_of(body_from_ned @ eci_from_ned.T)
     return np.concatenate((position, velocity, attitude, np.asarray(rates, dtype=float)))
+
+
+def body_states(x: Vector) -> dict[str, Any]:
+    """Return the states in ``x`` (13,) by their names, as arguments of a :class:`RigidBody`.
+
+    Example:
+        Quadcopter(**body_states(initial_state(latitude=0.6, longitude=-1.3, altitude=STANDS)))
+    """
+    return {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
 
 
 def acceleration_over_earth(x: Vector, dx: Vector, earth_rate: float) -> Vector:

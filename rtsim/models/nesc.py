@@ -19,8 +19,8 @@ from rtsim.equations.earth import EARTH_RATE
 from rtsim.models.atmosphere import standard_atmosphere
 from rtsim.models.body import (
     BODY_ASSUMPTIONS,
-    BODY_STATES,
     RigidBody,
+    body_states,
     drawn,
     initial_state,
 )
@@ -212,7 +212,7 @@ def scenario(case: str = "1", step: Duration = 0.005, until: Duration = 0) -> rt
         "body",
         chosen.model,
         step=step,
-        states={s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES},
+        states=body_states(chosen.state),
         inputs=dict(chosen.inputs),
         parameters=dict(chosen.parameters),
     )

@@ -84,8 +84,9 @@ class Quadcopter(Vehicle):
     """A quadcopter of 0.7 kg whose inputs are the throttles of its four motors.
 
     A throttle sets a motor's speed as a fraction of the largest speed at the present battery
-    voltage. The state of a vehicle at rest is ``initial_state(altitude=STANDS, ...)`` of
-    :mod:`rtsim.models.body`.
+    voltage. Without initial states, the vehicle is 3 km high and fast. At rest on the ground, it is
+    ``Quadcopter(**body_states(initial_state(latitude=..., longitude=..., altitude=STANDS)))``,
+    with the functions of :mod:`rtsim.models.body`.
     """
 
     mass = rt.parameter("kg", 0.68 + 4 * 0.009, low=1e-9)

@@ -10,7 +10,7 @@ import rtsim as rt
 from rtsim.core.signals import Signal, Signals
 from rtsim.core.tag import Duration
 from rtsim.equations.compiling import compiled
-from rtsim.models.body import BODY_STATES, drawn, initial_state
+from rtsim.models.body import body_states, drawn, initial_state
 from rtsim.models.piloting.task import Untouched
 from rtsim.models.quadcopter import STANDS, Quadcopter
 from rtsim.models.sampling import sampled
@@ -95,8 +95,7 @@ def add_quadcopter(out: rt.Scenario, step: Duration, above: float) -> None:
     x = initial_state(
         latitude=latitude, longitude=longitude, altitude=STANDS + above, euler=(0.0, 0.0, course)
     )
-    states = {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
-    out.plant("quadcopter", Quadcopter(**states), step=step)
+    out.plant("quadcopter", Quadcopter(**body_states(x)), step=step)
     sensors = {"imu": sampled(Imu, PERIOD), "barometer": sampled(Barometer, 0.02)}
     for name, sensor in {**sensors, "gps": sampled(Gps, 0.2)}.items():
         out.plant(name, sensor(), step=0.01 if name == "gps" else step)

@@ -210,10 +210,10 @@ def compare(
     enough = ours.complete if until_ns is None else ours.reached_ns >= until_ns
     undecided = []
     if not enough or any(pair.lacking[0] for pair in pairs):
-        undecided.append(f"the baseline {ours}; later values are not known")
+        undecided.append(f"the baseline {ours.in_one_line}; later values are not known")
     if other_end < end or any(pair.lacking[1] for pair in pairs):
         if theirs.stopped:
-            undecided.append(f"the candidate {theirs}, but it must reach {Tag(end)}")
+            undecided.append(f"the candidate {theirs.in_one_line}, but it must reach {Tag(end)}")
         else:
             results.insert(0, SignalResult("overlap", "s", reason=_short(other_end, end, theirs)))
     if all(result.empty for result in results):
@@ -224,7 +224,7 @@ def compare(
 def _short(other_end: int, end: int, theirs: RunEnding) -> str:
     if theirs.complete:
         return f"the candidate ends at {Tag(other_end)}, but it must reach {Tag(end)}"
-    return f"the candidate {theirs}, but it must reach {Tag(end)}"
+    return f"the candidate {theirs.in_one_line}, but it must reach {Tag(end)}"
 
 
 def _covered(pairs: Iterable[Paired]) -> ComparedRows:

@@ -301,6 +301,11 @@ class RunEnding:
         return f"{self.in_brief}: {self.error}" if self.error else self.in_brief
 
     @property
+    def in_one_line(self) -> str:
+        """Return the text without further lines of the error, such as the output of a program."""
+        return str(self).partition("\n")[0]
+
+    @property
     def failed(self) -> bool:
         """Return whether the run ended with an error or a declared failure."""
         return self.reason == ERROR or (self.reason == "terminal" and bool(self.error))

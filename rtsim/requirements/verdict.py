@@ -354,7 +354,7 @@ def _why_open(recording: Recorded) -> tuple[str, int | None]:
     early = ending.asked_ns is not None and ending.reached_ns < ending.asked_ns
     stopped = ending.reason == "end" and early  # as a replay of a part is
     ended = (ending.complete and not stopped) or ending.reason == "quit"
-    return ("" if ended else f"the run {ending}"), None
+    return ("" if ended else f"the run {ending.in_one_line}"), None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import rtsim as rt
 from rtsim.core.signals import Vector
 from rtsim.equations.compiling import plainly
 from rtsim.equations.earth import EQUATORIAL_RADIUS, GRAVITATIONAL_PARAMETER
-from rtsim.models.body import BODY_STATES, direction_cosines, euler_matrix, initial_state
+from rtsim.models.body import body_states, direction_cosines, euler_matrix, initial_state
 from rtsim.models.quadcopter import STANDS, Quadcopter
 from rtsim.models.quadcopter_by_hand import scenario as by_hand
 from rtsim.runs.simulation import simulate
@@ -30,7 +30,7 @@ def placed(**at: Any) -> dict[str, Any]:
     """States on a sphere at rest, above the flat ground near the equator's plane of the model."""
     given_ = {"latitude": math.radians(36.0176), "longitude": math.radians(-75.6713), **at}
     x = initial_state(parameters=SPHERE, **given_)
-    return {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
+    return body_states(x)
 
 
 def flight(until: float = 4.0, step: float = 0.0025, **values: Any) -> rt.Scenario:

@@ -17,7 +17,7 @@ import rtsim as rt
 from rtsim.core.errors import ScenarioError
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration
-from rtsim.models.body import BODY_STATES, drawn
+from rtsim.models.body import body_states, drawn
 from rtsim.models.f16.controller import LAW_OUTPUTS, ControlLaw, Course
 from rtsim.models.f16.plant import F16
 from rtsim.models.f16.scenario import COURSE, SENSED, case
@@ -96,7 +96,7 @@ def scenario(
         "f16",
         F16,
         step=step,
-        states={s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES},
+        states=body_states(chosen.state),
         inputs=dict(chosen.inputs),
     )
     course = chosen.law_inputs["course_command"]

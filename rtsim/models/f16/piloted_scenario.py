@@ -15,7 +15,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
 from rtsim.equations.compiling import plainly
 from rtsim.models.atmosphere import standard_atmosphere
-from rtsim.models.body import BODY_STATES, drawn, initial_state
+from rtsim.models.body import body_states, drawn, initial_state
 from rtsim.models.f16.aerodynamics import AREA, thrust_lbf
 from rtsim.models.f16.aircraft import (
     GEAR_DRAG,
@@ -162,7 +162,7 @@ def _in_flight(
         power = _more_power(power, drag, altitude, speed / sound)
     controls = np.array([found.inputs["elevator"], 0.0, 0.0, power])
     states = {
-        **{s.name: found.state[BODY_STATES.slice(s.name)] for s in BODY_STATES},
+        **body_states(found.state),
         "elevator_angle": found.inputs["elevator"],
         "engine_power": power,
         "gear_extension": 1.0 if gear else 0.0,
@@ -188,7 +188,7 @@ def _on_the_runway() -> Beginning:
         latitude=latitude, longitude=longitude, altitude=height,
         velocity_ned=(0.0, 0.0, 0.0), euler=(0.0, pitch, course), parameters=p,
     )  # fmt: skip
-    states: dict[str, Any] = {s.name: x[BODY_STATES.slice(s.name)] for s in BODY_STATES}
+    states = body_states(x)
     return Beginning({**states, "gear_extension": 1.0}, np.zeros(4), 0.0, 1.0)
 
 

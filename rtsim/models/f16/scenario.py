@@ -16,7 +16,7 @@ import rtsim as rt
 from rtsim.core.errors import UnknownName
 from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration, Period, exact_seconds
-from rtsim.models.body import BODY_STATES, drawn
+from rtsim.models.body import body_states, drawn
 from rtsim.models.f16.controller import (
     LAW_INPUTS,
     LAW_OUTPUTS,
@@ -234,7 +234,7 @@ def scenario(
         "f16",
         F16 if turbulence == 0.0 else in_moving_air(F16),
         step=step,
-        states={s.name: chosen.state[BODY_STATES.slice(s.name)] for s in BODY_STATES},
+        states=body_states(chosen.state),
         inputs={} if augmented else dict(chosen.inputs),
         parameters=dict(chosen.parameters),
     )

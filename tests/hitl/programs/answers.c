@@ -43,5 +43,8 @@ int main(int count, char **given) {
         if (!strcmp(mode, "slow-once") && reply.count == 3) usleep((useconds_t)number);
         if (!strcmp(mode, "short")) sendto(files[0].fd, "abc", 3, 0, (struct sockaddr *)&there, sizeof there);
         sendto(files[0].fd, &reply, sizeof reply, 0, (struct sockaddr *)&there, sizeof there);
+        if (strcmp(mode, "again")) continue;
+        usleep((useconds_t)number), reply.count++;
+        sendto(files[0].fd, &reply, sizeof reply, 0, (struct sockaddr *)&there, sizeof there);
     }
 }

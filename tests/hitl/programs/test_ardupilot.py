@@ -18,7 +18,7 @@ from hitl.programs.axes import rotors
 from hitl.programs.library import ProgramError
 from rtsim.components.frames import FrameError
 from rtsim.core.errors import ScenarioError, UnknownName
-from rtsim.models.body import initial_state
+from rtsim.models.body import body_states, initial_state
 from rtsim.models.quadcopter import STANDS, Quadcopter
 
 HOME = 36.0176, -75.6713, 0.0, 0.0
@@ -150,9 +150,7 @@ def _take_off() -> rt.Scenario:
 
     loop = rt.Scenario("flight", until=12)
     state = initial_state(latitude=HOME[0] * DEG, longitude=HOME[1] * DEG, altitude=STANDS)
-    names = ("position", "velocity", "attitude", "rates")
-    parts = np.split(state, [3, 6, 10])
-    loop.plant("quad", Quadcopter(**dict(zip(names, parts, strict=True))), step=0.0025)
+    loop.plant("quad", Quadcopter(**body_states(state)), step=0.0025)
     loop.source("radio", rt.Signals(rt.Signal("channels", "us", shape=(16,))))
     sticks = channels(arm=1000), channels(), channels(throttle=1600), channels(1700, 1550)
     for at, moved in zip((0, 6, 8, 11), sticks, strict=True):

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import lzma
+import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -79,6 +81,32 @@ def test_the_quadcopter_flies(tmp_path: Path) -> None:
     step = rt.simulate(scenario(seconds=6))
     assert 10 < np.degrees(step["quad.roll"].max()) < 13
     assert step.warnings == []
+
+
+def _command(begin: re.Match[str]) -> str:
+    return {"": "", "python": sys.executable, "rtsim": f"{sys.executable} -m rtsim"}[begin[1]]
+
+
+@pytest.mark.long
+@pytest.mark.system("betaflight")
+def test_the_commands_of_the_page(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "autopilots.md").read_text(encoding="utf-8")
+    printed = []
+    for label, block in re.findall(r"^```([^\n]*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        if " file=" in label:
+            (tmp_path / label.partition("=")[2]).write_text(block, encoding="utf-8")
+        if label:
+            continue
+        script = re.sub(r"^\$ (rtsim\b|python\b|)", _command, block, flags=re.MULTILINE)
+        done = subprocess.run(
+            ["sh", "-ec", script.replace("--runs 1000", "--runs 2")],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, script + done.stderr
+        printed.append(done.stdout)
+    assert any("2 of 2 equal" in one for one in printed)
+    assert any("rows equal bit for bit" in one for one in printed)
+    assert Recording.open(tmp_path / "late.mcap")["quad.height"].max() > 0.5
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_a_script_that_starts_the_program(compiled_program: Compile, tmp_path: P
     script.write_text(f"#!/bin/sh\nexec {compiled_program('posix.c')} sleeps\n")
     script.chmod(0o755)
     ended = run_to_end(script)
-    assert "exit status 0, at 3600.2" in ended.error, ended.error
+    assert "exit status 0, after 3600.2" in ended.error, ended.error
 
 
 def test_programs_that_cannot_load_the_library(
@@ -114,8 +114,8 @@ def test_a_file_that_may_not_be_run(tmp_path: Path, compiled_program: Compile) -
 @pytest.mark.parametrize(
     ("subject", "said"),
     [
-        ("exit", "the program named has ended with exit status 7, at 0 s of its time"),
-        ("abort", "was ended by SIGABRT, at 0 s of its time\nits last output:\nlast words"),
+        ("exit", "the program named has ended with exit status 7, after 0 s of its time"),
+        ("abort", "was ended by SIGABRT, after 0 s of its time\nits last output:\nlast words"),
         ("crash", "was ended by SIGSEGV"),
         ("handler", "was ended by SIGSEGV"),
         ("orphan", "has ended with exit status 4"),
@@ -130,7 +130,7 @@ def test_a_killed_program(compiled_program: Compile) -> None:
     process = VirtualProcess([compiled_program("sockets.c"), "fills"], [4000])
     process.run(MS)
     os.kill(process._running.pid, 9)
-    with pytest.raises(ProgramError, match=r"was ended by SIGKILL, at 0.001 s of its time"):
+    with pytest.raises(ProgramError, match=r"was ended by SIGKILL, after 0.001 s of its time"):
         process.run(2 * MS)
     process.close()
     process.close()
@@ -146,7 +146,7 @@ def test_a_program_that_does_not_use_its_time(compiled_program: Compile) -> None
 def test_a_program_that_is_replaced_after_its_time_has_begun(compiled_program: Compile) -> None:
     ended = run_to_end(compiled_program("named.c"), "exec-late", step=lambda: MS)
     assert "named has started another program in its place (exec)" in ended.error
-    assert "give the other program as the command, at 0.00" in ended.error
+    assert "give the other program as the command, after 0.00" in ended.error
 
 
 def test_a_closed_connection(compiled_program: Compile) -> None:

@@ -168,7 +168,9 @@ def test_a_signal_from_outside_stops_the_program(program: Make) -> None:
         assert controller.process is not None
         os.kill(controller.process._running.pid, signal.SIGSTOP)
         controller.send(Tag(0, 0), np.array([1.0, 1.0]))
-        with pytest.raises(ProgramStopped, match=r"was stopped \(SIGSTOP, or a debugger\), at 1 s"):
+        with pytest.raises(
+            ProgramStopped, match=r"was stopped \(SIGSTOP, or a debugger\), after 1 s"
+        ):
             controller.receive(Tag(0, 0), 0.001)
     finally:
         controller.close()

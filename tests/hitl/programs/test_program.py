@@ -15,7 +15,9 @@ from hitl.programs import Program, ProgramPort
 from hitl.programs.library import ProgramError
 from hitl.programs.started import Datagram
 from rtsim.core.errors import ControllerError, ScenarioError, UnknownName
+from rtsim.core.outcome import Outcome
 from rtsim.core.tag import Tag
+from rtsim.record import compare
 from rtsim.record.file import FileRecorder
 from rtsim.record.reading import Recording
 from rtsim.record.replay_comparison import compare_exact
@@ -73,6 +75,18 @@ def test_awaited_answers(program: Make, compute: float) -> None:
     controller = program("slow", "700", answer="awaited")
     messages = _ran(controller, compute).messages["node"]
     assert messages["twice"].tolist()[:6] == [0, 0, 6, 6, 6, 6]
+
+
+def test_each_answer_that_is_older_than_its_request_is_counted(program: Make) -> None:
+    messages = _ran(program("slow", "2000")).messages["node"]
+    assert messages["count"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert messages["unanswered"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_frame_before_the_request_is_no_awaited_answer(program: Make) -> None:
+    messages = _ran(program("again", "5000", answer="awaited")).messages["node"]
+    assert messages["count"].tolist() == [1, 3, 5, 7, 9, 11]
+    assert messages["unanswered"].tolist() == [0] * 6
 
 
 def test_a_late_answer_is_held(program: Make) -> None:
@@ -133,7 +147,10 @@ def test_reasons_of_malformed_frames_are_limited_and_each_frame_is_counted(progr
 
 
 def test_a_program_that_dies(program: Make) -> None:
-    with pytest.raises(ControllerError, match=r"answers has ended with exit status 3, at 1\.02"):
+    with pytest.raises(
+        ControllerError,
+        match=r"answers has ended with exit status 3, after 1\.02\d* s of its time \(0\.02",
+    ):
         _ran(program("dies", "2"))
     recording = _ran(program("dies", "2"), failure="hold")
     (failed,) = events(recording, "Failed")
@@ -141,6 +158,17 @@ def test_a_program_that_dies(program: Make) -> None:
     assert "its last output:\nmode dies" in failed
     assert recording.messages["node"]["count"].tolist() == [1, 2]
     assert len(events(recording, "Missed")) == 4
+
+
+def test_a_program_that_dies_fails_a_comparison(program: Make) -> None:
+    recorder = rt.MemoryRecorder()
+    with pytest.raises(ProgramError, match="its last output:\nmode dies"):
+        rt.simulate(loop_with(program("dies", "2")), recorder=recorder)
+    result = compare(_ran(program("plain")), recorder.recording())
+    assert result.outcome is Outcome.FAILED
+    (overlap,) = (one for one in result.results if one.name == "overlap")
+    assert "exit status 3, after 1.02" in overlap.reason
+    assert "its last output" not in overlap.reason
 
 
 def test_files_output_and_environment(program: Make, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ import rtsim as rt
 from hitl.programs import ProgramError
 from hitl.programs.real_process import RealProcess
 from rtsim.core.errors import ControllerError, ScenarioError
+from rtsim.core.tag import Tag
 from rtsim.record.replay_comparison import compare_exact
 from rtsim.runs.replay import rerun
 
@@ -28,6 +30,20 @@ def test_the_same_program_paced(program: Make, answer: str) -> None:
     assert np.all(np.diff(messages["count"]) >= 0)
     assert messages["count"][-1] >= 3
     assert compare_exact(result.recording(), rerun(result.recording(), loop)) is None
+
+
+def test_an_answer_that_has_arrived_is_taken_without_a_wait(program: Make) -> None:
+    controller = program("plain", clock="real", boot=1.0, answer="awaited").fresh()
+    try:
+        controller.send(Tag(0), np.array([3.0, 1.0]))
+        process = controller.process
+        assert isinstance(process, RealProcess)
+        assert select.select(process._ports, [], [], 60.0)[0]
+        answer = controller.receive(Tag(0), 0.0)
+        assert answer is not None
+        assert answer[0] == 6.0
+    finally:
+        controller.close()
 
 
 def test_a_run_without_a_pace(program: Make) -> None:

@@ -20,7 +20,7 @@ from hitl.programs.mavlink import MavlinkHil
 from hitl.programs.wiring import OK, OPEN, WRONG, Movement, Movements, Wiring, check_wiring
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.models.aerosonde import Aerosonde, SteadyFlight
-from rtsim.models.body import drawn, initial_state
+from rtsim.models.body import body_states, drawn, initial_state
 from rtsim.models.quadcopter import STANDS, Quadcopter
 
 CHANNELS = {"channels": [1500.0] * 16}
@@ -30,11 +30,7 @@ def quad(controller: Any, wires: dict[str, str] | None = None) -> rt.Scenario:
     """A quadcopter on the ground, heading north-east, with an autopilot."""
     loop = rt.Scenario("quad", until=10)
     state = initial_state(latitude=0.6286, longitude=-1.3207, altitude=STANDS, euler=(0, 0, 0.7))
-    loop.plant(
-        "quad",
-        Quadcopter(position=state[:3], velocity=state[3:6], attitude=state[6:10], rates=state[10:]),
-        step=0.0025,
-    )
+    loop.plant("quad", Quadcopter(**body_states(state)), step=0.0025)
     given: dict[str, Any] = dict(CHANNELS) if "channels" in controller.inputs else {}
     if wires is not None:
         names = [name for name in controller.inputs.names if name not in given]

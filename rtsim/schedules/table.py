@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rtsim.components.controller import FedController
 from rtsim.components.processor import Processor
 from rtsim.components.processor_tasks import TaskTiming
 from rtsim.core.errors import RecordingError, RtsimError, ScenarioError, UnknownName
@@ -214,7 +215,9 @@ def schedule_table(
     if recording is not None:
         read, source = Recording.open(recording), str(recording)
         _check_same(scenario, read, source)
-    elif simulated:
+    elif not simulated:
+        check_wired(scenario, seed)
+    else:
         recorder = MemoryRecorder()
         result = simulate(scenario, recorder=recorder, until=until, seed=seed)
         read, source = recorder.recording(), f"a run of {result.ended.seconds:g} s, seed {seed}"
@@ -229,6 +232,19 @@ def schedule_table(
     made = ScheduleTable(tables, source, tuple(message_rows(scenario, read)), chains)
     _check_bounds(made)
     return made
+
+
+def check_wired(scenario: Scenario, seed: int = 0) -> None:
+    """Raise :class:`ScenarioError` if a run of ``scenario`` could not start.
+
+    No controller in another process or on a board is started.
+    """
+    outside = {
+        name: FedController(one.controller.inputs, one.controller.outputs, {})
+        for name, one in scenario.of(ControllerComponent).items()
+        if one.outside
+    }
+    scenario.build(seed, compile=False, controllers=outside).close()
 
 
 def processors_of(scenario: Scenario, seed: int = 0) -> list[Processor]:

@@ -91,3 +91,15 @@ def test_a_bus_that_cannot_carry_its_messages_fails(tmp_path: Path) -> None:
     found = rtsim("schedule", file, "--no-run", "--set", "period=0.0005")
     assert found.exit_code == 1, found.output
     assert "FAILED: can overloaded" in found.output
+
+
+@pytest.mark.parametrize("run", [["--no-run"], []])
+def test_a_misspelt_topic_is_an_error_without_a_run_too(tasks: Path, run: list[str]) -> None:
+    text = SCENARIO.replace(
+        "    return", '    loop.task("on", "mcu", on="fats", deadline=1, execution=1e-5)\n    return'
+    )
+    tasks.write_text(text)
+    found = rtsim("schedule", tasks, *run)
+    assert found.exit_code == 2
+    assert "unknown topic 'fats'" in found.stderr
+    assert "on= of on" in found.stderr

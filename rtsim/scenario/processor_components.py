@@ -395,6 +395,12 @@ class ProcessorComponent(Component):
             )
         if task.server is not None:
             task.server.check(self.policy, task.name)
+            if task.interrupt and not self.policy.fixed_priority:
+                raise ScenarioError(
+                    f"{task.name} is an interrupt handler, which runs before all deadlines, so its "
+                    f"{type(task.server).__name__} server has no effect; leave out server= or "
+                    "interrupt=True"
+                )
         if self.locks == "ceiling" and task.locks and not self.policy.fixed_priority:
             raise ScenarioError(
                 f"locks='ceiling' of {name} needs a policy with fixed priorities, such as 'rm', "

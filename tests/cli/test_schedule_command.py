@@ -96,7 +96,8 @@ def test_a_bus_that_cannot_carry_its_messages_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize("run", [["--no-run"], []])
 def test_a_misspelt_topic_is_an_error_without_a_run_too(tasks: Path, run: list[str]) -> None:
     text = SCENARIO.replace(
-        "    return", '    loop.task("on", "mcu", on="fats", deadline=1, execution=1e-5)\n    return'
+        "    return",
+        '    loop.task("on", "mcu", on="fats", deadline=1, execution=1e-5)\n    return',
     )
     tasks.write_text(text)
     found = rtsim("schedule", tasks, *run)

@@ -66,7 +66,8 @@ def test_a_chart_has_a_bar_for_each_piece_of_a_job() -> None:
     runs, waits = "#1f5fbf", "#8a94a6"
     assert bars(html) == [(runs, 5), (runs, 1), (waits, 1), (runs, 4), (waits, 3)]
     assert html.count("<circle") == 1, "slow misses its deadline at 6 ms"
-    assert 'cx="283.0"' in html, "6 ms of 20 ms, between 130 and 640"
+    left = 36  # a label of 4 letters
+    assert f'cx="{left + 0.3 * (640 - left):.1f}"' in html, "6 ms of 20 ms"
     assert "mcu, policy fixed" in html
     before = chart_html(history, 5 * MS, 0.005)
     assert "<circle" not in before, "the chart ends at the present time"

@@ -33,7 +33,7 @@ from rtsim.gateway.web.controls import (
 )
 from rtsim.gateway.web.guard import Guard
 from rtsim.gateway.web.scene import PageScene
-from rtsim.gateway.web.schedule import Schedules
+from rtsim.gateway.web.schedule import NARROW, WIDE, Schedules
 from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, About, Look, Past, Source
 from rtsim.record.views import Published, View, with_unit
 
@@ -348,7 +348,8 @@ class Page:
         self._schedules: Schedules | None = None
         if self._about.processors:
             with self._panel.add_tab("Schedule"):
-                self._schedules = Schedules(gui, self._about.processors)
+                width = NARROW if self.scene.placed else WIDE
+                self._schedules = Schedules(gui, self._about.processors, width)
         with self._panel.add_tab("Messages"):
             self._messages: Any = gui.add_html("")
         self._sought.on_update(lambda _: self._ask("search", self._search))

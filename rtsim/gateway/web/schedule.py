@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import viser
+from numpy.typing import NDArray
 
+from rtsim.core.signals import Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.web.controls import note_html
 from rtsim.record.jobs import BLOCKED, WAITING, Integers, Pieces, ProcessorHistory
@@ -22,8 +24,10 @@ BARS_IN_VIEW = 150
 """Number of bars that the span "auto" shows at most."""
 SPANS = {"5 s": 5.0, "2 s": 2.0, "0.5 s": 0.5, "0.1 s": 0.1, "20 ms": 0.02, "5 ms": 0.005}
 AUTO = "auto"
-_WIDTH, _LABEL, _ROW, _BAR, _AXIS = 640, 130, 20, 13, 22
-_LONGEST_LABEL = 20
+WIDE, NARROW = 640, 400
+"""Widths of a chart, in units of its text size of 11."""
+_ROW, _BAR, _AXIS = 20, 13, 22
+_LONGEST_LABEL, _LETTER = 18, 6.5
 _COLOURS = {1: "#1f5fbf", WAITING: "#8a94a6", BLOCKED: "#d97706"}
 _MISSED = "#c62828"
 _LEGEND = (
@@ -35,8 +39,10 @@ _LEGEND = (
 class Schedules:
     """A chart for each of the ``processors``, which are plain data with the names of the tasks."""
 
-    def __init__(self, gui: viser.GuiApi, processors: Sequence[Mapping[str, Any]]) -> None:
-        self.chosen = AUTO
+    def __init__(
+        self, gui: viser.GuiApi, processors: Sequence[Mapping[str, Any]], width: int = WIDE
+    ) -> None:
+        self.chosen, self._width = AUTO, width
         shown = processors[:MOST_PROCESSORS]
         span: Any = gui.add_dropdown("Time span", (AUTO, *SPANS), initial_value=AUTO)
         span.on_update(lambda event: self._choose(str(event.target.value)))
@@ -51,12 +57,14 @@ class Schedules:
         """Draw the time before ``ns``."""
         for one in histories:
             if (chart := self._charts.get(one.name)) is not None:
-                drawn = chart_html(one, ns, SPANS.get(self.chosen))
+                drawn = chart_html(one, ns, SPANS.get(self.chosen), self._width)
                 if chart.content != drawn:
                     chart.content = drawn
 
 
-def chart_html(processor: ProcessorHistory, end_ns: int, span_s: float | None) -> str:
+def chart_html(
+    processor: ProcessorHistory, end_ns: int, span_s: float | None, width: int = WIDE
+) -> str:
     """Return the last ``span_s`` s before ``end_ns`` as HTML, with a row for each task.
 
     With ``None``, the span is the longest one of :data:`SPANS` with few bars.
@@ -77,28 +85,28 @@ def chart_html(processor: ProcessorHistory, end_ns: int, span_s: float | None) -
     if len(processor.tasks) > len(tasks):
         note += f"{'; ' * bool(note)}{len(processor.tasks) - len(tasks)} more tasks are not shown"
     height = _ROW * len(tasks) + _AXIS
-    scale = (_WIDTH - _LABEL) / max(1, end_ns - begin_ns)
-    parts = [_axis(begin_ns, end_ns, scale, height)]
-    for row, task in enumerate(tasks):
+    labels = [_shortened(task.name) for task in tasks]
+    left = 10 + round(_LETTER * max(map(len, labels), default=0))
+    place = _Place(left, width, begin_ns, end_ns)
+    parts = [_axis(place, height)]
+    for row, (task, label) in enumerate(zip(tasks, labels, strict=True)):
         y = row * _ROW + (_ROW - _BAR) / 2
-        label = task.name[: _LONGEST_LABEL - 1] + "…" * (len(task.name) >= _LONGEST_LABEL)
         parts.append(
-            f'<text x="{_LABEL - 6}" y="{y + _BAR - 3}" text-anchor="end"><title>'
+            f'<text x="{left - 6}" y="{y + _BAR - 3}" text-anchor="end"><title>'
             f"{escape(task.name)}</title>{escape(label)}</text>"
         )
-        parts += _bars(task.pieces.within(begin_ns, end_ns), begin_ns, scale, y)
+        parts += _bars(task.pieces.within(begin_ns, end_ns), place, y)
         inside = task.missed[(task.missed > begin_ns) & (task.missed <= end_ns)]
-        at = _LABEL + (inside[-MOST_BARS:] - begin_ns) * scale
         parts += [
             f'<circle cx="{x:.1f}" cy="{y + _BAR / 2}" r="3.5" fill="{_MISSED}"/>'
-            for x in at.tolist()
+            for x in place.x(inside[-MOST_BARS:]).tolist()
         ]
     cores = f", {processor.cores} cores" if processor.cores > 1 else ""
     title = f"{processor.name}, policy {processor.policy}{cores}"
     legend = " ".join(f'<span style="color:{c}">&#9632;</span> {text}' for c, text in _LEGEND)
     return (
         f'<div style="padding:0 0.6em 0.6em"><b>{escape(title)}</b>'
-        f'<svg viewBox="0 0 {_WIDTH} {height}" style="width:100%" font-size="11" '
+        f'<svg viewBox="0 0 {width} {height}" style="width:100%" font-size="11" '
         f'fill="currentColor" font-family="sans-serif">{"".join(parts)}</svg>'
         f'<div style="font-size:0.75em">{legend}</div>'
         + (f'<div style="font-size:0.75em">{escape(note)}</div>' if note else "")
@@ -106,41 +114,60 @@ def chart_html(processor: ProcessorHistory, end_ns: int, span_s: float | None) -
     )
 
 
+class _Place(NamedTuple):
+    """Place of the times of a chart."""
+
+    left: int
+    width: int
+    begin_ns: int
+    end_ns: int
+
+    @property
+    def scale(self) -> float:
+        return (self.width - self.left) / max(1, self.end_ns - self.begin_ns)
+
+    def x(self, ns: NDArray[Any]) -> Vector:
+        return np.asarray(self.left + (ns - self.begin_ns) * self.scale, dtype=float)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+
+
 def _count(begins: Integers, end_ns: int, span_s: float) -> int:
     first = int(np.searchsorted(begins, end_ns - round(span_s * NS_PER_S)))
     return len(begins) - first
 
 
-def _bars(pieces: Pieces, begin_ns: int, scale: float, y: float) -> list[str]:
+def _bars(pieces: Pieces, place: _Place, y: float) -> list[str]:
     """Return a path for each state: bars, which are lower while a job waits."""
     found = []
     for state, colour in _COLOURS.items():
         chosen = pieces.state > 0 if state > 0 else pieces.state == state
-        x = _LABEL + (pieces.begin[chosen] - begin_ns) * scale
-        width = np.maximum((pieces.end - pieces.begin)[chosen] * scale, 0.5)
+        x = place.x(pieces.begin[chosen])
+        width = np.maximum((pieces.end - pieces.begin)[chosen] * place.scale, 0.5)
         top, high = (y, _BAR) if state > 0 else (y + _BAR / 2, _BAR / 2)
         if len(x):
             rows = zip(x.tolist(), width.tolist(), strict=True)
-            path = "".join(f"M{a:.1f} {top}h{w:.1f}v{high}h-{w:.1f}z" for a, w in rows)
+            path = "".join(f"M{a:.2f} {top}h{w:.2f}v{high}h-{w:.2f}z" for a, w in rows)
             found.append(f'<path d="{path}" fill="{colour}"/>')
     return found
 
 
-def _axis(begin_ns: int, end_ns: int, scale: float, height: int) -> str:
+def _axis(place: _Place, height: int) -> str:
     """Return the time axis with at most five labels, s."""
-    span = max(1, end_ns - begin_ns) / NS_PER_S
+    span = max(1, place.end_ns - place.begin_ns) / NS_PER_S
     power = 10.0 ** math.floor(math.log10(span / 4))
     step = next(power * k for k in (1, 2, 5, 10) if power * k >= span / 4)
     places = max(0, -math.floor(math.log10(step) + 1e-9))
-    first = math.ceil(max(0, begin_ns) / NS_PER_S / step - 1e-9)
-    last = math.floor(end_ns / NS_PER_S / step + 1e-9)
+    first = math.ceil(max(0, place.begin_ns) / NS_PER_S / step - 1e-9)
+    last = math.floor(place.end_ns / NS_PER_S / step + 1e-9)
+    times = np.arange(first, last + 1) * step
     parts = []
-    for k in range(first, last + 1):
-        x = _LABEL + (k * step * NS_PER_S - begin_ns) * scale
-        anchor = "end" if x > _WIDTH - 30 else "middle"
+    for s, x in zip(times.tolist(), place.x(times * NS_PER_S).tolist(), strict=True):
+        anchor = "end" if x > place.width - 30 else "middle"
         parts.append(
             f'<path d="M{x:.1f} 0V{height - _AXIS + 4}" stroke="#8884"/>'
-            f'<text x="{x:.1f}" y="{height - 5}" text-anchor="{anchor}">'
-            f"{k * step:.{places}f} s</text>"
+            f'<text x="{x:.1f}" y="{height - 5}" text-anchor="{anchor}">{s:.{places}f} s</text>'
         )
     return "".join(parts)

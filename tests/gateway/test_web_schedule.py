@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from gateway_parts import live
 from web_parts import Made, handles, served
 
 import rtsim as rt
-from rtsim.gateway.client import connect
+from rtsim.gateway.client import Glance, connect
+from rtsim.gateway.publishing import StateTable
 from rtsim.gateway.web.page import Page
 from rtsim.gateway.web.process import LiveRun
 from rtsim.gateway.web.schedule import (
@@ -29,6 +31,7 @@ from rtsim.gateway.web.source import RecordedRun
 from rtsim.record.file import FileRecorder
 from rtsim.record.jobs import Pieces, ProcessorHistory, TaskHistory, processors_of
 from rtsim.record.reading import Recording
+from rtsim.record.recent_jobs import RecentJobs
 from rtsim.scenario.scenario import Scenario
 from rtsim.testing.determinism import trace_of
 
@@ -144,6 +147,46 @@ def test_the_page_of_a_recording_follows_its_time(tmp_path: Path) -> None:
         page.update()
         assert sum(count for _, count in bars(schedules._charts["mcu"].content)) < counts[2][0]
         assert "Time span" in handles(page)
+
+
+class Restored:
+    """A client of a run that goes back to an earlier time."""
+
+    scenario, pid, gone = "line", 1, False
+
+    def __init__(self) -> None:
+        self.leg, self.asked = 1, list[int | None]()
+        self.jobs = RecentJobs(["a"])
+        self.jobs.add(9 * MS, [(0, (1,)), (5 * MS, (0,))])
+
+    @property
+    def about(self) -> dict[str, Any]:
+        one = {"name": "mcu", "policy": "rm", "cores": 1, "tasks": ["a"]}
+        none: dict[str, Any] = {"topics": {}, "faults": {}, "left_out": {}}
+        return {"leg": self.leg, "signals": (), "parameters": (), "processors": [one], **none}
+
+    def glance(self, *names: str, jobs_after: int | None = None) -> Glance:  # noqa: ARG002
+        self.asked.append(jobs_after)
+        state = StateTable(self.jobs.until_ns, leg=self.leg)
+        return Glance(state, {}, {}, jobs={"mcu": self.jobs.after(jobs_after or -1)})
+
+
+def test_after_a_restore_the_schedule_begins_again() -> None:
+    run = Restored()
+    source = LiveRun(run)  # type: ignore[arg-type]
+
+    def begins() -> list[int]:
+        source.look(())
+        begins: list[int] = source.schedules()[0].tasks[0].pieces.begin.tolist()
+        return begins
+
+    assert begins() == [0]
+    run.jobs = RecentJobs(["a"])
+    run.jobs.add(2 * MS, [(1 * MS, (1,))])
+    run.leg = 2
+    assert begins() == []
+    assert begins() == [1 * MS]
+    assert run.asked == [-1, 9 * MS, -1]
 
 
 @pytest.mark.live

@@ -115,6 +115,9 @@ def test_an_interrupt_delays_edf_tasks_by_hand() -> None:
     assert {name: one.longest_ns / MS for name, one in run.processor.counts.items()} == {
         "a": 3, "b": 7, "irq": 1,
     }  # fmt: skip
+    late = Uniform(0, 0.002)  # two interrupts can be 2 ms apart
+    tasks[0] = task("irq", 4, 1, interrupt=True, jitter=late)
+    assert responses(EarliestDeadlineFirst(), tasks) == {"a": 4, "b": 8, "irq": 3}
 
 
 @pytest.mark.sample(2)

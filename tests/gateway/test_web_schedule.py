@@ -101,6 +101,12 @@ def test_names_are_text_and_no_markup() -> None:
     assert "&lt;img" in html
 
 
+def test_long_names_with_the_same_beginning_have_different_labels() -> None:
+    html = chart_html(made(2, "a_task_with_a_long_name_", tasks=2), 4 * MS, None)
+    assert re.findall(r"</title>([^<]*)<", html) == ["a_task_w…ng_name_0", "a_task_w…ng_name_1"]
+    assert "<title>a_task_with_a_long_name_1</title>" in html
+
+
 def test_a_page_is_bounded() -> None:
     names = [f"p{k}" for k in range(MOST_PROCESSORS + 2)]
     source = Made(["a.x"], processors=[{"name": name} for name in names])

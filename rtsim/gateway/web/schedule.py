@@ -131,7 +131,9 @@ class _Place(NamedTuple):
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…"
+    """Return a label with the beginning and the end of a long name, which often differ."""
+    half = _LONGEST_LABEL // 2
+    return name if len(name) <= _LONGEST_LABEL else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _count(begins: Integers, end_ns: int, span_s: float) -> int:

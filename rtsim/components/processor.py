@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -94,6 +94,8 @@ class _State:
     """Task that holds each lock."""
     shown: tuple[int, ...] = ()
     """State of each task in the last row."""
+    waiting: list[int] = field(default_factory=list)
+    """State of each task, as if no core ran a job: :data:`IDLE` or :data:`WAITING`."""
 
     def copy(self) -> _State:
         queues = [[queue[0].fresh(), *queue[1:]] if queue else [] for queue in self.queues]
@@ -102,6 +104,7 @@ class _State:
             [s and s.fresh() for s in self.servers], [row[:] for row in self.counts],
             self.now, self.turn,
             self.releases[:], self.deadlines[:], self.answers[:], dict(self.holders), self.shown,
+            self.waiting[:],
         )  # fmt: skip
 
 
@@ -170,8 +173,9 @@ class Processor:
             for t in self.tasks
         ]
         self._clear()
-        for i in range(len(self.tasks)):
-            self._expect(i)
+        for i, task in enumerate(self.tasks):
+            if task.period is not None:
+                heappush(self._state.releases, self._coming(i))
         self._base = self._state.copy()
 
     def _clear(self) -> None:
@@ -180,7 +184,7 @@ class Processor:
         servers = [task.server and task.server.fresh() for task in self.tasks]
         self._state = _State(
             [[] for _ in range(n)], [0] * n, [-1] * self.cores, [(-1, -1)] * self.cores, servers,
-            [[0] * len(Counts._fields) for _ in range(n)], shown=(IDLE,) * n,
+            [[0] * len(Counts._fields) for _ in range(n)], shown=(IDLE,) * n, waiting=[IDLE] * n,
         )  # fmt: skip
         self._drawn: dict[tuple[int, int], tuple[int, list[int]]] = {}
         """Jitter and execution times of jobs by task and number; they survive a step back."""
@@ -343,6 +347,7 @@ class Processor:
             [(a, b, c, d) for a, b, c, d in saved["releases"]],
             [(a, b, c) for a, b, c in saved["deadlines"]], [(a, b) for a, b in saved["answers"]],
             dict(saved["holders"]), tuple(saved["shown"]),
+            [WAITING if queue else IDLE for queue in saved["queues"]],
         )  # fmt: skip
         self._drawn = {(i, k): (jitter, list(times)) for i, k, jitter, times in saved["drawn"]}
         self._draws = list(saved["draws"])
@@ -399,11 +404,11 @@ class Processor:
         for i in state.running:
             if i < 0:
                 continue
-            job, server = state.queues[i][0], state.servers[i]
+            job = state.queues[i][0]
             left = job.left_ns
             if job.slice_ns and job.slice_ns < left:
                 left = job.slice_ns
-            if server is not None and server.left_ns < left:
+            if self._served and (server := state.servers[i]) is not None and server.left_ns < left:
                 left = server.left_ns
             if (end := state.now + job.switch_ns + left) < ns:
                 ns = end
@@ -425,10 +430,11 @@ class Processor:
         for core, i in enumerate(state.running):
             if i >= 0:
                 self._run(core, i, before, ns)
-        while state.answers and state.answers[0][0] <= ns:
-            self._answering.append(heappop(state.answers)[1])
-        while state.deadlines and state.deadlines[0][0] <= ns:
-            _, i, number = heappop(state.deadlines)
+        answers, deadlines, releases = state.answers, state.deadlines, state.releases
+        while answers and answers[0][0] <= ns:
+            self._answering.append(heappop(answers)[1])
+        while deadlines and deadlines[0][0] <= ns:
+            _, i, number = heappop(deadlines)
             if not self._is_over(i, number):
                 self._miss(i, number)
         for i in self._served:
@@ -439,15 +445,17 @@ class Processor:
                     head = state.queues[i][0]
                     head.deadline_ns = server.deadline_ns(head.limit_ns)
                     self._place(state.queues[i])
-        self._release_due(ns)
+        if releases and releases[0][0] <= ns:
+            self._release_due(ns)
 
     def _run(self, core: int, i: int, before: int, ns: int) -> None:
         """Let the job of task ``i`` run on ``core`` from ``before`` to ``ns``."""
         state = self._state
-        job, server = state.queues[i][0], state.servers[i]
-        switched = min(job.switch_ns, ns - before)
-        ran = ns - before - switched
-        job.switch_ns -= switched
+        job, server, ran = state.queues[i][0], state.servers[i], ns - before
+        if job.switch_ns:
+            switched = min(job.switch_ns, ran)
+            job.switch_ns -= switched
+            ran -= switched
         job.left_ns -= ran
         job.executed_ns += ran
         if server is not None and ran:
@@ -460,11 +468,11 @@ class Processor:
                 self._place(state.queues[i])
         if job.left_ns or job.switch_ns:
             return
-        segments = self.tasks[i].segments
-        segment = segments[job.segment]
-        job.segment += 1
-        over = job.segment == len(segments)
-        if segment.lock and (over or segments[job.segment].lock != segment.lock):
+        segments, at = self.tasks[i].segments, job.segment + 1
+        segment = segments[at - 1]
+        job.segment = at
+        over = at == len(segments)
+        if segment.lock and (over or segments[at].lock != segment.lock):
             del state.holders[segment.lock]
         if segment.writes and self._controllers[i] is not None:
             if self.policy.logical and job.limit_ns > ns:
@@ -475,7 +483,7 @@ class Processor:
             state.running[core] = -1
             self._end(i, job, ns, aborted=False)
         else:
-            job.left_ns = job.durations[job.segment]
+            job.left_ns = job.durations[at]
 
     def _end(self, i: int, job: Job, ns: int, aborted: bool) -> None:
         state = self._state
@@ -484,6 +492,8 @@ class Processor:
         if queue:
             queue[0] = queue[0].fresh()  # a saved state has the same job
             self._place(queue)
+        else:
+            state.waiting[i] = IDLE
         counts, response = state.counts[i], ns - job.arrival_ns
         counts[_ABORTED if aborted else _FINISHED] += 1
         if response > counts[_LONGEST] and not aborted:
@@ -496,7 +506,7 @@ class Processor:
                 )
             )  # fmt: skip
         server = state.servers[i]
-        if server is not None and not state.queues[i]:
+        if server is not None and not queue:
             server.rests()
         if not aborted:
             for other in self._after[i]:
@@ -522,29 +532,34 @@ class Processor:
 
     # -- releases
 
-    def _expect(self, i: int) -> None:
-        """Schedule the next release of a periodic task."""
-        task, number = self.tasks[i], self._state.numbers[i]
-        if task.period is not None:
-            self._arrive(i, task.period.tick(number, task.offset_ns))
+    def _coming(self, i: int) -> tuple[int, int, int, int]:
+        """Return the next release of a periodic task."""
+        task, numbers = self.tasks[i], self._state.numbers
+        assert task.period is not None
+        number = numbers[i]
+        numbers[i] = number + 1
+        ns = task.period.tick(number, task.offset_ns)
+        return ns + (self._constant[i] or self._draw(i, number))[0], i, number, ns
 
     def _arrive(self, i: int, ns: int) -> None:
         """Schedule the release of the next job of task ``i``, which arrives at ``ns``."""
         state = self._state
         number = state.numbers[i]
         state.numbers[i] += 1
-        due = ns + self._draw(i, number)[0]
-        if self.tasks[i].period is None:  # jobs are released in the order of their arrival
-            due = max([due, *(coming for coming, task, _, _ in state.releases if task == i)])
+        due = ns + self._draw(i, number)[0]  # jobs are released in the order of their arrival
+        due = max([due, *(coming for coming, task, _, _ in state.releases if task == i)])
         heappush(state.releases, (due, i, number, ns))
 
     def _release_due(self, ns: int) -> None:
         state = self._state
-        while state.releases and state.releases[0][0] <= ns:
-            _, i, number, arrival = heappop(state.releases)
+        releases = state.releases
+        while releases and releases[0][0] <= ns:
+            _, i, number, arrival = releases[0]
             task, queue = self.tasks[i], state.queues[i]
-            if task.period is not None:
-                self._expect(i)
+            if task.period is None:
+                heappop(releases)
+            else:
+                heapreplace(releases, self._coming(i))
             if queue and queue[0].missed and task.missed == SKIP:
                 state.counts[i][_SKIPPED] += 1
                 self._events.append((SKIPPED, i, number))
@@ -555,15 +570,16 @@ class Processor:
                     "overloaded; give missed='abort' or 'skip', longer periods, or a higher speed"
                 )
             limit = arrival + task.deadline_ns
-            durations = self._draw(i, number)[1]
-            server = state.servers[i]
+            durations = (self._constant[i] or self._draw(i, number))[1]
             job = Job(
                 i, number, arrival, ns, limit, limit, durations, state.turn, durations[0],
-                self._controllers[i] is None, slice_ns=self.policy.quantum_ns,
+                self._controllers[i] is None, 0, 0, self.policy.quantum_ns,
             )  # fmt: skip
             state.turn += 1
             queue.append(job)
             if len(queue) == 1:
+                state.waiting[i] = WAITING
+                server = state.servers[i]
                 if server is not None:
                     server.ready(ns)
                     job.deadline_ns = server.deadline_ns(limit)
@@ -643,7 +659,8 @@ class Processor:
         else:
             ready = [queue[0] for queue in state.queues if queue]
         if self._first_runs:
-            return [min(ready, key=_order).task if ready else -1], []
+            first = ready[0] if len(ready) == 1 else min(ready, key=_order, default=None)
+            return [-1 if first is None else first.task], []
         orders = {job.task: job.order for job in ready}
         if not self.policy.preemptive:
             for i in state.running:
@@ -716,7 +733,10 @@ class Processor:
         """
         state = self._state
         chosen, waiting = self._choice or self._choose()
-        for core, (before, i) in enumerate(zip(state.running, chosen, strict=True)):
+        for core, i in enumerate(chosen):
+            before = state.running[core]
+            if before == i and not self._locking:
+                continue  # no task, or the same job goes on
             if before >= 0 and before not in chosen:
                 state.queues[before][0].preempted += 1
             if i < 0:
@@ -729,7 +749,7 @@ class Processor:
             if state.last[core] != (i, job.number):
                 job.switch_ns = self.context_switch_ns
                 state.last[core] = (i, job.number)
-            if self.tasks[i].locks and (lock := self._wanted_lock(i)):
+            if self._locking and (lock := self._wanted_lock(i)):
                 state.holders[lock] = i
         sampling = self._sampling(chosen) if self._controlling else ()
         state.running, self._open = chosen, False
@@ -763,7 +783,7 @@ class Processor:
     def _show(self, waiting: list[int]) -> None:
         """Add a row with the state of each task, if a state has changed."""
         state = self._state
-        shown = [WAITING if queue else IDLE for queue in state.queues]
+        shown = state.waiting[:]
         for i in waiting:
             shown[i] = BLOCKED
         for core, i in enumerate(state.running):

@@ -23,7 +23,7 @@ from rtsim.core.random_streams import RandomStreams
 from rtsim.core.signals import Signals, Vector
 from rtsim.engine.faults.schedule import Schedule
 
-_MOST_EVENTS = 10_000
+_MOST_EVENTS = 1_000
 """Number of events of a processor between two tags of a run without plants."""
 
 

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from rtsim.components.bus import LOST, STAMPS, Message
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import SignalPort
+from rtsim.components.processor import MISSED
 from rtsim.components.processor_tasks import JOB_COLUMNS
 from rtsim.components.protocols import Stamped
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import Tag
 from rtsim.engine.system import Change, System
 from rtsim.record.events import CHANGE, Value, overrun_event
+from rtsim.record.recent_jobs import AT_DEADLINE, ENDED, RecentJobs
 from rtsim.record.recorders import Recorder
 from rtsim.record.track import Track
 from rtsim.timing.frames import FRAME_COLUMNS, Tally
@@ -57,6 +59,8 @@ class Trace:
         """Number of recorded events."""
         self.tally: Tally | None = None
         """Statistics of latencies for clients; None without clients."""
+        self.recent: dict[str, RecentJobs] = {}
+        """Latest jobs of each processor, for clients; empty without clients."""
         self._plants = {
             p.name: recorder.track(p.name, ("step", "side"), p.signals) for p in system.plants
         }
@@ -109,6 +113,10 @@ class Trace:
         values: Mapping[str, Value] | None = None,
     ) -> None:
         self.events += 1
+        if kind == MISSED:
+            for recent in self.recent.values():
+                if source in recent.tasks:
+                    recent.mark(tag.ns, recent.tasks.index(source), AT_DEADLINE)
         self._recorder.event(tag, kind, source, text, values)
 
     def links(self) -> list[str]:
@@ -208,6 +216,10 @@ class Trace:
                 track.append_many(np.array(times), (0,), np.array(states, dtype=float))
             for job in ended:
                 jobs[job.task].append(job.ns, job[2:])
+            if (recent := self.recent.get(processor.name)) is not None:
+                recent.add(ns, rows)
+                for job in ended:
+                    recent.mark(job.ns, job.task, ENDED)
 
     def stamps(self, name: str, tag: Tag, stamps: tuple[int, int, int]) -> None:
         """Record when an external input was read, decoded and used (ns)."""

@@ -51,6 +51,8 @@ class ClientRequest:
     rate_hz: float = 0.0
     command: Mapping[str, Any] = field(default_factory=dict)
     initiated_ns: int = 0
+    jobs_after: int | None = None
+    """Time, ns: the answer contains the later states of the tasks of processors. None for none."""
 
 
 def read_request(data: bytes) -> ClientRequest:
@@ -87,7 +89,10 @@ def read_request(data: bytes) -> ClientRequest:
     initiated = said.get("initiated", 0)
     if isinstance(initiated, bool) or not isinstance(initiated, int) or abs(initiated) >= 2**63:
         raise RequestError("the time 'initiated' must be an integer, in ns", number)
-    return ClientRequest(number, str(do), tuple(names), float(rate), command, initiated)
+    after = said.get("jobs_after")
+    if after is not None and (type(after) is not int or abs(after) >= 2**63):
+        raise RequestError("the time 'jobs_after' must be an integer, in ns", number)
+    return ClientRequest(number, str(do), tuple(names), float(rate), command, initiated, after)
 
 
 # Results of requests, which a notebook shows as tables.
@@ -150,6 +155,8 @@ class Glance:
     stamps: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     watched: Sequence[Mapping[str, Any]] = ()
     """The bounds of requirements that are evaluated during the run, as plain data."""
+    jobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The states of the tasks of each processor, for ``RecentJobs.join``."""
 
     def _repr_html_(self) -> str:
         return f"{escape(str(self.state))}{_values(self.values)}"
@@ -272,15 +279,21 @@ class Run:
         values = [float(v) for v in self._asked("get", names=list(names))["values"]]
         return values[0] if len(names) == 1 else values
 
-    def glance(self, *names: str) -> Glance:
-        """Return the state of the run, values of signals, and latencies by link."""
-        said = self._asked("get", names=list(names))
+    def glance(self, *names: str, jobs_after: int | None = None) -> Glance:
+        """Return the state of the run, values of signals, and latencies by link.
+
+        With the time ``jobs_after``, ns, the result also contains the later states of the tasks of
+        processors.
+        """
+        wanted = {} if jobs_after is None else {"jobs_after": jobs_after}
+        said = self._asked("get", names=list(names), **wanted)
         values = dict(zip(names, map(float, said["values"]), strict=True))
         links = self._run["links"]
         latency = dict(zip(links, said["latency"], strict=True))
         rows = zip(links, map(tuple, said["stamps"]), strict=True)
         stamps = {link: row for link, row in rows if row[0] >= 0}
-        return Glance(self._state(said), values, latency, stamps, said.get("watched", ()))
+        watched, jobs = said.get("watched", ()), said.get("jobs", {})
+        return Glance(self._state(said), values, latency, stamps, watched, jobs)
 
     def watch(self, *names: str, rate: float = 10.0) -> Iterator[Sample]:
         """Yield samples of ``names``, ``rate`` per second, until the run ends.

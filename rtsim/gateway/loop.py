@@ -27,6 +27,7 @@ from rtsim.gateway.publishing import (
     without_signals,
 )
 from rtsim.gateway.shapes import placed_bodies
+from rtsim.record.recent_jobs import RecentJobs
 from rtsim.scenario.body import Body
 from rtsim.timing.frames import Tally
 from rtsim.timing.pacing import Pacer
@@ -58,6 +59,8 @@ class PipedInbox(Inbox):
     def attach(self, system: System, pacer: Pacer, trace: Trace) -> None:
         super().attach(system, pacer, trace)
         trace.tally = Tally(trace.links())
+        trace.recent = {p.name: RecentJobs([t.name for t in p.tasks]) for p in system.processors}
+        self._recent, self._sent_ns = trace.recent, -1
         self._leg += 1
         self._look = Sampler(system, trace.tally)
         more = {
@@ -135,9 +138,16 @@ class PipedInbox(Inbox):
             if self._pipe.busy:
                 self.lost += 1
                 return
+        self._send_jobs()
         state = self.state(ns, now, standing)
         state["leg"] = self._leg
         self.lost += not self._pipe.send({"look": self._look.take(state)})
+
+    def _send_jobs(self) -> None:
+        new = {name: recent.after(self._sent_ns) for name, recent in self._recent.items()}
+        until = max((recent.until_ns for recent in self._recent.values()), default=-1)
+        if until > self._sent_ns and self._pipe.send({"jobs": new}):
+            self._sent_ns = until
 
     def wait(self, seconds: float) -> None:
         if self._pipe.gone:  # no client can resume the run any more

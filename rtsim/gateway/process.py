@@ -34,6 +34,7 @@ from rtsim.gateway.publishing import (
     decode_sample,
 )
 from rtsim.gateway.registry import RegisteredRun, enter, open_folder
+from rtsim.record.recent_jobs import RecentJobs
 from rtsim.timing.background import OffTheLoop, step_back
 
 LEASE_NS = 5 * NS_PER_S
@@ -82,6 +83,7 @@ class GatewayProcess:
         self._unrecorded = ""
         self._watched: dict[str, dict[str, Any]] = {}
         """The latest bounds of each requirement."""
+        self._jobs: dict[str, RecentJobs] = {}
         self.on_run: list[Any] = []
         self.off: OffTheLoop | None = None
 
@@ -110,12 +112,18 @@ class GatewayProcess:
     def _from_loop(self, message: dict[str, Any]) -> None:
         if "run" in message:
             self._run, self._unrecorded, self._watched = message["run"], "", {}
+            processors = self._run.get("processors", ())
+            self._jobs = {one["name"]: RecentJobs(one["tasks"]) for one in processors}
             self._index = {row["name"]: k for k, row in enumerate(self._run["signals"])}
             self._publisher.begin(self._run)
             for action in self.on_run:
                 action(self._run)
         elif "look" in message:
             self._on_sample(decode_sample(message["look"], len(self._run["links"])))
+        elif "jobs" in message:
+            for name, new in message["jobs"].items():
+                if name in self._jobs:
+                    self._jobs[name].join(new)
         elif "answer" in message:
             place, who, theirs = self._asked.pop(message["answer"], (0, b"", -1))
             if message["wrong"]:
@@ -145,6 +153,7 @@ class GatewayProcess:
                 "values": found, "state": asdict(state), "latency": latency,
                 "stamps": stamps, "telemetry": self._publisher.counts,
                 **({"watched": list(self._watched.values())} if self._watched else {}),
+                **({"jobs": self._jobs_after(request.jobs_after)} if self._jobs else {}),
                 **({"unrecorded": self._unrecorded} if self._unrecorded else {}),
             }  # fmt: skip
             self._reply(place, who, request.number, **what)
@@ -156,6 +165,9 @@ class GatewayProcess:
                         "values": [float(values[k]) for k in client.indices]}  # fmt: skip
                 if not self._listeners[place].send(who, pack({"sample": what})):
                     client.lost += 1
+
+    def _jobs_after(self, ns: int | None) -> dict[str, Any]:
+        return {} if ns is None else {name: one.after(ns) for name, one in self._jobs.items()}
 
     def _request_samples(self) -> None:
         now = stopwatch()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.components.processor import Processor
 from rtsim.core.clock import stopwatch
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.net.messagepack import pack
@@ -78,6 +79,7 @@ def catalogue(system: System) -> dict[str, Any]:
         "topics": {name: columns for name, columns in carried.items() if columns is not None},
         "faults": {f.name: f"{f.kind.name} at {f.where}" for f in faults},
         "tasks": sorted(t.name for t in system.tasks if t.period is not None),
+        "processors": [_processor(one) for one in system.processors],
         "left_out": {**topics.left_out, **parameters.left_out, **room.left_out},
     }
 
@@ -85,7 +87,18 @@ def catalogue(system: System) -> dict[str, Any]:
 def without_signals(run: dict[str, Any]) -> dict[str, Any]:
     """Return a short description of a run with too many signals for one message."""
     none: dict[str, Any] = {"signals": [], "parameters": [], "topics": {}, "faults": {}}
-    return {**run, **none, "tasks": [], "left_out": {"all of it": len(run["signals"])}}
+    return {
+        **run,
+        **none,
+        "tasks": [],
+        "processors": [],
+        "left_out": {"all of it": len(run["signals"])},
+    }
+
+
+def _processor(one: Processor) -> dict[str, Any]:
+    tasks = [task.name for task in one.tasks]
+    return {"name": one.name, "policy": one.policy.name, "cores": one.cores, "tasks": tasks}
 
 
 def _parameter(item: Changeable) -> dict[str, Any]:

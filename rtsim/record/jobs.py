@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rtsim.core.signals import Vector
 from rtsim.record.markup import mapping
 from rtsim.record.reading import Recording, TrackData
+from rtsim.record.recent_jobs import AT_DEADLINE, ENDED, RecentJobs
 
 Integers = NDArray[np.int64]
 
@@ -85,6 +86,8 @@ class ProcessorHistory:
     policy: str
     cores: int
     tasks: tuple[TaskHistory, ...]
+    since_ns: int = 0
+    """Time from which on the states are known, ns."""
 
     @property
     def first_missed_ns(self) -> int | None:
@@ -108,6 +111,17 @@ def processors_of(recording: Recording) -> list[ProcessorHistory]:
     return found
 
 
+def recent_history(name: str, policy: str, cores: int, recent: RecentJobs) -> ProcessorHistory:
+    """Return the latest states of a processor of a run in progress."""
+    rows = recent.states()
+    tasks = []
+    for k, task in enumerate(recent.tasks):
+        ended, missed = recent.marks(k, ENDED), recent.marks(k, AT_DEADLINE)
+        pieces = _pieces(rows[:, 0], rows[:, 1 + k], ended, recent.until_ns)
+        tasks.append(TaskHistory(task, pieces, None, missed, 0))
+    return ProcessorHistory(name, policy, cores, tuple(tasks), max(0, recent.since_ns))
+
+
 def _task(recording: Recording, track: TrackData, name: str, end_ns: int) -> TaskHistory:
     jobs = recording.tracks.get(f"{JOBS}{name}")
     ended = np.zeros(0, np.int64) if jobs is None else np.asarray(jobs.ns)
@@ -117,7 +131,7 @@ def _task(recording: Recording, track: TrackData, name: str, end_ns: int) -> Tas
     return TaskHistory(name, pieces, jobs, missed, len(events) - len(missed))
 
 
-def _pieces(ns: Integers, states: Vector, ended: Integers, end_ns: int) -> Pieces:
+def _pieces(ns: Integers, states: Vector | Integers, ended: Integers, end_ns: int) -> Pieces:
     """Return the pieces of a task whose ``states`` (n,) hold from the times ``ns`` (n,) on."""
     if not len(ns):
         none = np.zeros(0, np.int64)

@@ -157,6 +157,16 @@ def measured_times(components: Mapping[str, Component]) -> dict[str, dict[str, l
     return {"executions": found} if found else {}
 
 
+def check_offset(name: str, offset: Duration, triggered: bool) -> int:
+    """Return ``offset`` in ns; a task that is ``triggered`` must not have one."""
+    ns = declared_ns(offset, f"offset of {name}")
+    if triggered and ns:
+        raise ScenarioError(
+            f"{name} has no period, so offset= has no effect; give period=, or leave out offset="
+        )
+    return ns
+
+
 def check_without_processor(name: str, **given: bool) -> None:
     """Raise :class:`ScenarioError` if a controller has no processor, but one of its options."""
     if any(given.values()):
@@ -358,6 +368,11 @@ class ProcessorComponent(Component):
                     f"no job of {task.name} is ever released, because after= forms a cycle: "
                     f"{', '.join(chain)}; give one of these tasks period= or on="
                 )
+            if self.migration and task.core:
+                raise ScenarioError(
+                    f"jobs migrate between the cores of {name}, so core={task.core + 1} of "
+                    f"{task.name} has no effect; leave out core= or migration=True"
+                )
             self._check(name, task, {one.name for one in tasks}, task.name in controllers)
         (speed,) = _SPEED.initial(self.values)
         made = Processor(
@@ -380,6 +395,12 @@ class ProcessorComponent(Component):
             )
         if task.server is not None:
             task.server.check(self.policy, task.name)
+            if task.interrupt and not self.policy.fixed_priority:
+                raise ScenarioError(
+                    f"{task.name} is an interrupt handler, which runs before all deadlines, so its "
+                    f"{type(task.server).__name__} server has no effect; leave out server= or "
+                    "interrupt=True"
+                )
         if self.locks == "ceiling" and task.locks and not self.policy.fixed_priority:
             raise ScenarioError(
                 f"locks='ceiling' of {name} needs a policy with fixed priorities, such as 'rm', "
@@ -515,8 +536,8 @@ class Processors(ABC):
             after=str(after), interrupt=interrupt,
         )  # fmt: skip
         component = TaskComponent(
-            options, None if period is None else Period.of(period), declared_ns(offset), priority,
-            needs, topics,  # type: ignore[arg-type]
+            options, None if period is None else Period.of(period),
+            check_offset(name, offset, period is None), priority, needs, topics,  # type: ignore[arg-type]
         )  # fmt: skip
         self.add(name, component)
         return self._handle(name)

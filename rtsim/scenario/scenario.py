@@ -53,6 +53,7 @@ from rtsim.scenario.named_components import NamedComponents
 from rtsim.scenario.processor_components import (
     Execution,
     Processors,
+    check_offset,
     check_without_processor,
     measured_times,
     task_options,
@@ -459,7 +460,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
             ControllerComponent(
                 controller,
                 None if period is None else Period.of(period),
-                declared_ns(offset),
+                check_offset(name, offset, period is None),
                 priority,
                 sources_of(inputs),
                 latency_model(compute, f"compute of {name}"),

@@ -500,7 +500,7 @@ class ControllerComponent(Component):
     def build(self, name: str, site: Site) -> Built:
         after, options, timing = site.successors(name), self.options, None
         if options is not None:  # before a board starts
-            check_on_processor(name, self.controller, self.compute, bool(after))
+            check_on_processor(name, self.controller, self.compute, self.late, bool(after))
         controller = site.controller(name, self.controller)
         inputs = controller.inputs
         outputs = controller.outputs.beginning_with(self.initial_outputs)
@@ -546,13 +546,19 @@ class ControllerComponent(Component):
 
 
 def check_on_processor(
-    name: str, controller: ControllerProtocol, compute: LatencyModel, ordered: bool
+    name: str, controller: ControllerProtocol, compute: LatencyModel, late: str, ordered: bool
 ) -> None:
     """Raise :class:`ScenarioError` if ``controller`` cannot compute on a simulated processor."""
     if compute != ZERO:
         raise ScenarioError(
             f"{name} runs on a processor, which determines when its answer is ready; give "
             "execution= instead of compute= or --latency"
+        )
+    if late != "hold":
+        raise ScenarioError(
+            f"{name} runs on a processor, which has no late answers, so late={late!r} has no "
+            "effect; give deadline= and missed='finish', 'abort', 'skip' or 'end' instead of late= "
+            "or --late"
         )
     if ordered:
         raise ScenarioError(

@@ -14,6 +14,8 @@ Sources:
     239-272.
     Processor demand: S. Baruah, L. Rosier and R. Howell, Real-Time Systems 2 (1990), pp. 301-324.
     Responses under EDF: M. Spuri, INRIA report 2772 (1996).
+    Interrupts under EDF: K. Jeffay and D. Stone, Proc. 14th IEEE Real-Time Systems Symposium
+    (1993), pp. 212-221.
 """
 
 from __future__ import annotations
@@ -125,6 +127,11 @@ class _Task:
     j: int
     """Longest release jitter."""
     index: int
+
+    @property
+    def handler(self) -> bool:
+        """True for an interrupt handler."""
+        return self.rank[0] == 0
 
 
 def analyse(processor: Processor) -> list[TaskAnalysis]:
@@ -249,7 +256,11 @@ def _why_not(task: TaskTiming, one: TaskAnalysis) -> str:
     if task.server is not None:
         return "a server limits the task"
     if one.period is None:
-        return "the shortest time between two releases is not known"
+        released = "after=" if task.after else "on="
+        return (
+            "the shortest time between two releases is not known; for the analysis, give it as "
+            f"period= instead of {released}"
+        )
     if one.execution.longest is None:
         return "the execution time has no limit"
     if _bounds(task.jitter)[1] is None:
@@ -393,7 +404,7 @@ class _Cooperative:
     """Scheduling by fixed priorities without preemption."""
 
     def why_not(self, own: _Task, tasks: Sequence[_Task], unlimited: dict[str, str]) -> str:
-        if any(one.rank[0] == 0 for one in tasks):
+        if any(one.handler for one in tasks):
             return "no analysis of interrupts that preempt cooperative tasks"
         return _unknown([one for one in tasks if one is not own], unlimited)
 
@@ -438,24 +449,27 @@ class _Logical(_Fixed):
 
 
 class _EarliestDeadline:
-    """Earliest deadline first, preemptive, without locks."""
+    """Earliest deadline first, preemptive, without locks; interrupt handlers run before tasks."""
 
     def why_not(self, own: _Task, tasks: Sequence[_Task], unlimited: dict[str, str]) -> str:
-        if any(one.rank[0] == 0 for one in tasks):
-            return "no analysis of interrupts under earliest deadline first"
-        if any(one.j for one in tasks):
+        if own.handler:
+            return _unknown(_first(own, tasks), unlimited)
+        if any(one.j for one in tasks if not one.handler):
             return "no analysis of release jitter under earliest deadline first"
         return _unknown([one for one in tasks if one is not own], unlimited)
 
-    def response(self, own: _Task, tasks: Sequence[_Task], blocking: int) -> int | None:  # noqa: ARG002
+    def response(self, own: _Task, tasks: Sequence[_Task], blocking: int) -> int | None:
+        if own.handler:
+            return _Fixed().response(own, tasks, blocking)
         if _load(tasks) > 1:
             return None
         steps = _Steps()
         longest_busy = self._busy_period(tasks, steps)
-        steps.take(sum(_ceil(longest_busy, one.t) + 1 for one in tasks))
+        competing = [one for one in tasks if not one.handler]
+        steps.take(sum(_ceil(longest_busy, one.t) + 1 for one in competing))
         starts = {
             k * one.t + one.d - own.d
-            for one in tasks
+            for one in competing
             for k in range(_ceil(longest_busy, one.t) + 1)
         }
         candidates = sorted(a for a in starts if 0 <= a < longest_busy)
@@ -464,7 +478,7 @@ class _EarliestDeadline:
     @staticmethod
     def _busy_period(tasks: Sequence[_Task], steps: _Steps) -> int:
         def demand(t: int) -> int:
-            return sum(_ceil(t, one.t) * one.c for one in tasks)
+            return sum(_ceil(t + one.j, one.t) * one.c for one in tasks)
 
         return steps.settled(demand, sum(one.c for one in tasks))
 
@@ -472,14 +486,17 @@ class _EarliestDeadline:
     def _at(a: int, own: _Task, tasks: Sequence[_Task], steps: _Steps) -> int:
         """Return the response of a job that is released at ``a`` in a deadline busy period."""
         before = (1 + a // own.t) * own.c
-        others = [one for one in tasks if one is not own and one.d <= a + own.d]
+        handlers = [one for one in tasks if one.handler]
+        others = [one for one in tasks if one is not own and not one.handler and one.d <= a + own.d]
 
         def demand(t: int) -> int:
-            return before + sum(
+            competing = sum(
                 min(_ceil(t, one.t), 1 + (a + own.d - one.d) // one.t) * one.c for one in others
             )
+            return before + competing + sum(_ceil(t + h.j, h.t) * h.c for h in handlers)
 
-        return max(own.c, steps.settled(demand, before + sum(one.c for one in others)) - a)
+        first = before + sum(one.c for one in (*others, *handlers))
+        return max(own.c, steps.settled(demand, first) - a)
 
 
 def meets_demand(tasks: Sequence[tuple[int, int, int]]) -> bool:

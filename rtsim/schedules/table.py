@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rtsim.components.controller import FedController
 from rtsim.components.processor import Processor
 from rtsim.components.processor_tasks import TaskTiming
-from rtsim.core.errors import RecordingError, RtsimError, ScenarioError, UnknownName
+from rtsim.core.errors import DeadlineError, RecordingError, RtsimError, ScenarioError, UnknownName
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.random_streams import RandomStreams
 from rtsim.core.tag import NS_PER_S, Duration
@@ -129,6 +130,8 @@ class ScheduleTable(Judged):
     """Messages on media."""
     chains: tuple[ChainRow, ...] = ()
     """The declared chains."""
+    stopped: str = ""
+    """Why a missed deadline or an overload ended the run early; empty otherwise."""
 
     @property
     def misses(self) -> list[str]:
@@ -153,7 +156,7 @@ class ScheduleTable(Judged):
 
     def _judge(self) -> Outcome:
         """Return whether all tasks meet their deadlines, and all media carry their loads."""
-        if self.misses or self.late or self.overloaded:
+        if self.stopped or self.misses or self.late or self.overloaded:
             return Outcome.FAILED
         return Outcome.UNDECIDED if self.undecided else Outcome.PASSED
 
@@ -168,6 +171,7 @@ class ScheduleTable(Judged):
         late = [name for name in self.late if name not in self.misses]
         found += [f"{', '.join(late)} can miss deadlines"] if late else []
         found += [f"{', '.join(self.overloaded)} overloaded"] if self.overloaded else []
+        found += [self.stopped] if self.stopped else []
         found += [f"{', '.join(self.undecided)} not analysed"] if self.undecided else []
         return "; ".join(found)
 
@@ -210,14 +214,21 @@ def schedule_table(
             "a processor with scenario.processor(...), or a chain with scenario.chain(...)"
         )
     read: Recording | None = None
-    source = "no run"
+    source, stopped = "no run", ""
     if recording is not None:
         read, source = Recording.open(recording), str(recording)
         _check_same(scenario, read, source)
-    elif simulated:
+    elif not simulated:
+        check_wired(scenario, seed)
+    else:
         recorder = MemoryRecorder()
-        result = simulate(scenario, recorder=recorder, until=until, seed=seed)
-        read, source = recorder.recording(), f"a run of {result.ended.seconds:g} s, seed {seed}"
+        try:
+            result = simulate(scenario, recorder=recorder, until=until, seed=seed)
+            source = f"a run of {result.ended.seconds:g} s, seed {seed}"
+        except DeadlineError as error:
+            stopped = str(error)
+            source = f"a run that a missed deadline ended, seed {seed}"
+        read = recorder.recording()
     tables = tuple(_table(one, read) for one in processors)
     chains = tuple(
         ChainRow(
@@ -226,9 +237,22 @@ def schedule_table(
         )
         for chain in scenario.chains
     )
-    made = ScheduleTable(tables, source, tuple(message_rows(scenario, read)), chains)
+    made = ScheduleTable(tables, source, tuple(message_rows(scenario, read)), chains, stopped)
     _check_bounds(made)
     return made
+
+
+def check_wired(scenario: Scenario, seed: int = 0) -> None:
+    """Raise :class:`ScenarioError` if a run of ``scenario`` could not start.
+
+    No controller in another process or on a board is started.
+    """
+    outside = {
+        name: FedController(one.controller.inputs, one.controller.outputs, {})
+        for name, one in scenario.of(ControllerComponent).items()
+        if one.outside
+    }
+    scenario.build(seed, compile=False, controllers=outside).close()
 
 
 def processors_of(scenario: Scenario, seed: int = 0) -> list[Processor]:

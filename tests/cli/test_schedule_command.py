@@ -91,3 +91,33 @@ def test_a_bus_that_cannot_carry_its_messages_fails(tmp_path: Path) -> None:
     found = rtsim("schedule", file, "--no-run", "--set", "period=0.0005")
     assert found.exit_code == 1, found.output
     assert "FAILED: can overloaded" in found.output
+
+
+@pytest.mark.parametrize("run", [["--no-run"], []])
+def test_a_misspelt_topic_is_an_error_without_a_run_too(tasks: Path, run: list[str]) -> None:
+    text = SCENARIO.replace(
+        "    return",
+        '    loop.task("on", "mcu", on="fats", deadline=1, execution=1e-5)\n    return',
+    )
+    tasks.write_text(text)
+    found = rtsim("schedule", tasks, *run)
+    assert found.exit_code == 2
+    assert "unknown topic 'fats'" in found.stderr
+    assert "on= of on" in found.stderr
+
+
+def test_a_run_that_a_missed_deadline_ends_has_a_table_and_fails(tasks: Path) -> None:
+    tasks.write_text(SCENARIO.replace("offset=offset)", 'offset=offset, missed="end")'))
+    found = rtsim("schedule", tasks, "--set", "execution=0.003")
+    assert found.exit_code == 1, found.output
+    assert "no: 1 missed in the run" in found.output
+    assert "FAILED: slow missed deadlines; job 0 of slow on mcu: unfinished" in found.output
+
+
+def test_a_run_that_an_overload_ends_fails(tasks: Path) -> None:
+    """The deadlines are so long that no job misses one before too many jobs wait."""
+    text = SCENARIO.replace("period=0.01,", "period=1e-6, deadline=9,")
+    tasks.write_text(text.replace("until=0.1", "until=0.5").replace("0.006", "9"))
+    found = rtsim("schedule", tasks)
+    assert found.exit_code == 1, found.output
+    assert "10000 jobs of fast wait for processor mcu" in found.output

@@ -13,6 +13,7 @@ import pytest
 
 import rtsim as rt
 from rtsim.components.processor_tasks import Segment
+from rtsim.components.scheduling import ConstantBandwidth
 from rtsim.core.errors import LatencyError, ScenarioError
 from rtsim.engine.checkpoint.file import Ring
 from rtsim.engine.checkpoint.schedule import CheckpointSchedule
@@ -158,6 +159,31 @@ def test_inputs_are_sampled_when_the_job_starts_and_the_answer_leaves_when_it_en
     height = 0.1 - 9.81 / 2 * 0.003**2
     sampled = recorded(run).track("messages/lift.inputs").column("height")
     assert sampled[0] == pytest.approx(height, abs=1e-12)
+
+
+@pytest.mark.rule("context-switch")
+def test_a_job_samples_before_the_context_switch_to_it() -> None:
+    """The core changes to the logger until 1 ms, and to the controller from 4 to 5 ms.
+
+    At 6 ms, the alarm preempts the controller; the core returns to it from 8 to 9 ms.
+    """
+    loop = Scenario("line", until=0.02)
+    loop.processor("mcu", context_switch=0.001)
+    ball = loop.plant(Ball(), step=0.02)
+    lift = loop.controller(Lift(), period=0.02, processor="mcu", execution=0.002, priority=2)
+    loop.task("logger", "mcu", period=0.02, execution=0.003, priority=1)
+    loop.task("alarm", "mcu", period=0.02, offset=0.006, execution=0.001)
+    loop.connect(ball, lift)
+    run = simulate(loop)
+    track = recorded(run).track("messages/lift")
+    assert [track.integer(name)[0] for name in ("initiated", "completed")] == [4 * MS, 10 * MS]
+    sampled = recorded(run).track("messages/lift.inputs")
+    assert sampled.ns.tolist() == [4 * MS], "a job that is preempted does not sample again"
+    height = 0.1 - 9.81 / 2 * 0.004**2
+    assert sampled.column("height")[0] == pytest.approx(height, abs=1e-12)
+    assert run.system.processors[0].counts["lift"].longest_ns == 10 * MS
+    (executed,) = recorded(run).track("jobs/lift").integer("executed")
+    assert executed == 2 * MS, "context switches are no execution time"
 
 
 def test_with_logical_execution_time_inputs_and_answers_do_not_depend_on_other_tasks() -> None:
@@ -370,6 +396,51 @@ def test_a_model_that_loses_or_copies_gives_no_jitter_and_no_execution_time(
                 "c", Lift(), inputs=STILL, period=1, processor="mcu", execution=0.1, compute=0.1
             ),
             "give execution= instead of compute=",
+        ),
+        *(
+            (
+                lambda s, late=late: s.controller(
+                    "c", Lift(), inputs=STILL, period=1, processor="mcu", execution=0.1, late=late
+                ),
+                f"late={late!r} has no effect; give deadline= and missed='finish', 'abort'",
+            )
+            for late in ("fail", "stretch")
+        ),
+        (
+            lambda s: s.replace_controller("lift", Lift(), late="stretch"),
+            "late='stretch' has no effect; give deadline= and missed=",
+        ),
+        (
+            lambda s: s.controller(
+                "c", Lift(), inputs=STILL, on="lift", offset=0.1, deadline=1, processor="mcu",
+                execution=0.1,
+            ),
+            "c has no period, so offset= has no effect",
+        ),
+        (
+            lambda s: s.task("t", "mcu", on="lift", offset=0.1, deadline=1, execution=0.1),
+            "t has no period, so offset= has no effect",
+        ),
+        (
+            lambda s: s.task("t", "mcu", after="rx", offset=0.1, deadline=1, execution=0.1),
+            "t has no period, so offset= has no effect",
+        ),
+        (
+            lambda s: (
+                s.processor("two", cores=2, migration=True),
+                s.task("t", "two", period=1, execution=0.1, core=2),
+            ),
+            "core=2 of t has no effect; leave out core= or migration=True",
+        ),
+        (
+            lambda s: (
+                s.processor("edf", policy="edf"),
+                s.task(
+                    "t", "edf", period=1, execution=0.1, interrupt=True,
+                    server=ConstantBandwidth(0.1, 1),
+                ),
+            ),
+            "t is an interrupt handler, which runs before all deadlines",
         ),
         (
             lambda s: s.controller(

@@ -330,6 +330,7 @@ BAD: list[object] = [
     {"id": 1, "v": np.ones(2)}, {"id": 1, "v": VERSION, "do": np.ones(2)}, {"id": np.ones(2)},
     {"id": 1, "v": True}, {"id": 1, "v": VERSION, "do": b"get"},
     {"id": 2**63, "v": VERSION}, {"id": 1, "v": VERSION, "do": "get", "names": ["x" * 300]},
+    *({"id": 1, "v": VERSION, "do": "get", "jobs_after": x} for x in ("x", True, 1.5, [1])),
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from rtsim.gateway.addresses import PageAddress, open_port
 from rtsim.gateway.publishing import StateTable
 from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.source import About, Look, Past
+from rtsim.record.jobs import ProcessorHistory
 
 ANGLES = ("p.r", "p.p", "p.y")
 
@@ -30,6 +31,7 @@ class Made:
         self.asked: Sequence[str] = ()
         self.refused = ""
         self.watched: Sequence[Mapping[str, Any]] = ()
+        self.histories: Sequence[ProcessorHistory] = ()
 
     def look(self, names: Sequence[str]) -> Look | None:
         self.asked = names
@@ -42,6 +44,9 @@ class Made:
         seconds = np.linspace(0.0, span_s, 600)
         values = np.where(seconds < span_s / 2, self.value, 1.0)
         return Past(seconds, dict.fromkeys(names, values))
+
+    def schedules(self) -> Sequence[ProcessorHistory]:
+        return self.histories
 
     def tell(self, kind: str, **arguments: Any) -> str:
         if self.refused:

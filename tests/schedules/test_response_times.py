@@ -105,6 +105,72 @@ def test_bounds_of_edf_hold_and_the_demand_decides(first: int) -> None:
     assert min(decided.values()) > 0
 
 
+def test_an_interrupt_delays_edf_tasks_by_hand() -> None:
+    """The handler takes 1 of each 4 ms: a ends at 1 + 2 = 3, b at 1 + 2 + 3 + 1 (of 4 ms) = 7."""
+    tasks = [
+        task("irq", 4, 1, interrupt=True), task("a", 10, 2, deadline=5), task("b", 20, 3),
+    ]  # fmt: skip
+    assert responses(EarliestDeadlineFirst(), tasks) == {"a": 3, "b": 7, "irq": 1}
+    run = Run(EarliestDeadlineFirst(), tasks, 20)
+    assert {name: one.longest_ns / MS for name, one in run.processor.counts.items()} == {
+        "a": 3, "b": 7, "irq": 1,
+    }  # fmt: skip
+    late = Uniform(0, 0.002)  # two interrupts can be 2 ms apart
+    tasks[0] = task("irq", 4, 1, interrupt=True, jitter=late)
+    assert responses(EarliestDeadlineFirst(), tasks) == {"a": 4, "b": 8, "irq": 3}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("first", range(0, 1000, SETS))
+def test_bounds_of_edf_with_interrupts_hold_and_are_reached(first: int) -> None:
+    """One or two handlers preempt the tasks; the first task is the one that can reach its bound."""
+    tight = bounded = 0
+    for seed in range(first, first + SETS):
+        rng = random.Random(seed)
+        tasks = random_tasks(seed)
+        for k in range(rng.choice([1, 2])):
+            period = rng.randint(5, 60)
+            cost = max(1, round(period * rng.uniform(0.02, 0.15)))
+            tasks.append(
+                TaskTiming(
+                    f"irq{k}", Period(Fraction(period * UNIT)), period * UNIT,
+                    (Segment(exactly(cost * UNIT)),), interrupt=True, priority=k,
+                    jitter=exactly(rng.randint(0, 3) * UNIT) if k else ZERO,
+                )
+            )  # fmt: skip
+        run = Run(EarliestDeadlineFirst(), tasks, 4_000 * UNIT / MS)
+        for one in analyse(run.processor):
+            if one.response is None:
+                assert "load" in one.reason, one
+                continue
+            longest = run.processor.counts[one.name].longest_ns
+            assert longest <= one.response, (seed, one)
+            bounded += 1
+            tight += longest == one.response
+    assert tight > 0.5 * bounded > SETS
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_of_edf_hold_for_each_phase_of_jittering_interrupts(seed: int) -> None:
+    rng = random.Random(seed)
+    tasks = [
+        task(f"t{i}", period := rng.choice([7, 11, 16, 30]), rng.uniform(0.05, 0.2) * period,
+             deadline=rng.uniform(0.6, 1.3) * period, offset=rng.uniform(0, 9))
+        for i in range(4)
+    ]  # fmt: skip
+    for k in range(2):
+        jitter = Uniform(0, rng.uniform(0.0001, 0.002))
+        tasks.append(
+            task(f"irq{k}", rng.choice([3, 5]), 0.2, interrupt=True, priority=k, jitter=jitter,
+                 offset=rng.uniform(0, 3))
+        )  # fmt: skip
+    run = Run(EarliestDeadlineFirst(), tasks, 3000, context_switch_ns=20_000)
+    for one in analyse(run.processor):
+        if sum(other.load or 0 for other in analyse(run.processor)) < 0.9:
+            assert one.response is not None, one.reason
+        assert one.response is None or run.processor.counts[one.name].longest_ns <= one.response
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_bounds_hold_with_jitter_offsets_locks_and_context_switches(seed: int) -> None:
     rng = random.Random(seed)
@@ -223,7 +289,11 @@ def test_where_an_assumption_fails_there_is_a_reason_and_no_figure() -> None:
     low = task("low", 20, 1, priority=9)
     assert "has no limit" in str(responses(fixed, [task("g", 10, Gamma(2, 1e-4)), low])["low"])
     sporadic = responses(fixed, [task("s", None, 1, deadline=5), low])
-    assert sporadic["s"] == "the shortest time between two releases is not known"
+    assert "two releases is not known; for the analysis, give it as period= instead of on=" in str(
+        sporadic["s"]
+    )
+    chained = task("n", None, 1, deadline=5, after="a")
+    assert "instead of after=" in str(responses(fixed, [a, chained])["n"])
     assert sporadic["low"] == f"s can delay the task: {sporadic['s']}"
     assert "'round_robin'" in str(responses(RoundRobin(), [a])["a"])
     assert "migrate" in str(responses(fixed, [a], cores=2, migration=True)["a"])

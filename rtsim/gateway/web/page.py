@@ -33,6 +33,7 @@ from rtsim.gateway.web.controls import (
 )
 from rtsim.gateway.web.guard import Guard
 from rtsim.gateway.web.scene import PageScene
+from rtsim.gateway.web.schedule import NARROW, WIDE, Schedules
 from rtsim.gateway.web.source import MOST_NAMES, MOST_POINTS, About, Look, Past, Source
 from rtsim.record.views import Published, View, with_unit
 
@@ -344,6 +345,11 @@ class Page:
             add: Any = gui.add_button("Plot this signal")
             add.on_click(lambda _: self._ask("add", self._add))
             self._values: Any = gui.add_html("")
+        self._schedules: Schedules | None = None
+        if self._about.processors:
+            with self._panel.add_tab("Schedule"):
+                width = NARROW if self.scene.placed else WIDE
+                self._schedules = Schedules(gui, self._about.processors, width)
         with self._panel.add_tab("Messages"):
             self._messages: Any = gui.add_html("")
         self._sought.on_update(lambda _: self._ask("search", self._search))
@@ -452,6 +458,8 @@ class Page:
             )
             if self._required is not None:
                 self._required.content = requirements_html(self._about, look)
+            if self._schedules is not None:
+                self._schedules.show(self._source.schedules(), state.ns)
             self._messages.content = messages_html(self._about, look)
             listed = {n: look.values[n] for n in self._listed if n in look.values}
             self._values.content = values_html(self._about, listed)

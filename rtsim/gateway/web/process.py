@@ -23,7 +23,9 @@ from rtsim.gateway.pipe import Pipe
 from rtsim.gateway.web.guard import Guard, guarded_server
 from rtsim.gateway.web.page import Page
 from rtsim.gateway.web.source import About, History, Look, Past, RecordedRun, Source
+from rtsim.record.jobs import ProcessorHistory, recent_history
 from rtsim.record.reading import Recording
+from rtsim.record.recent_jobs import RecentJobs
 from rtsim.timing.background import OffTheLoop, step_back
 
 # The source for a run in progress: a client of its gateway.
@@ -48,13 +50,15 @@ class LiveRun:
         """Time of the first unanswered request; 0 if the last request was answered."""
         self._wanted: tuple[tuple[str, ...], float] = ((), 1.0)
         self.about = _about(run)
+        self._jobs = _recent(self.about)
         self._off = off
 
     def look(self, names: Sequence[str]) -> Look | None:
         if self._off is not None:
             self._off.look()
         try:
-            glance = self._run.glance(*names)
+            after = min((jobs.until_ns for jobs in self._jobs.values()), default=None)
+            glance = self._run.glance(*names, jobs_after=after)
         except ControlError:
             self._silent_ns = self._silent_ns or stopwatch()
             if self._run.gone or stopwatch() - self._silent_ns > _SILENT_NS:
@@ -64,6 +68,11 @@ class LiveRun:
         state = glance.state
         if state.leg != self._leg:
             self._leg, self.about = state.leg, _about(self._run)
+            self._jobs = _recent(self.about)
+        else:
+            for name, jobs in self._jobs.items():
+                if name in glance.jobs:
+                    jobs.join(glance.jobs[name])
         self._history.add(state.ns, glance.values)
         return Look(state, glance.values, glance.stamps, glance.watched)
 
@@ -73,11 +82,21 @@ class LiveRun:
             self._history = self._history.moved_to(*self._wanted)
         return self._history.past(span_s)
 
+    def schedules(self) -> Sequence[ProcessorHistory]:
+        return [
+            recent_history(one["name"], one["policy"], one["cores"], self._jobs[one["name"]])
+            for one in self.about.processors
+        ]
+
     def tell(self, kind: str, **arguments: Any) -> str:
         return str(self._run.tell(kind, **arguments))
 
     def close(self) -> None:
         self._run.close()
+
+
+def _recent(about: About) -> dict[str, RecentJobs]:
+    return {one["name"]: RecentJobs(one["tasks"]) for one in about.processors}
 
 
 def _about(run: Run) -> About:
@@ -94,6 +113,7 @@ def _about(run: Run) -> About:
         shown=about.get("shown", {}),
         left_out=about["left_out"],
         requirements=about.get("requirements", ()),
+        processors=about.get("processors", ()),
     )
 
 

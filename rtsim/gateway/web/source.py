@@ -17,6 +17,7 @@ from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.gateway.publishing import MOST_VIEWS, StateTable
 from rtsim.record.component_values import MESSAGES
+from rtsim.record.jobs import ProcessorHistory, processors_of
 from rtsim.record.reading import Recording, TrackData
 from rtsim.record.views import Place, places, views_of
 from rtsim.timing.frames import NO_SAMPLE
@@ -67,6 +68,8 @@ class About:
     left_out: Mapping[str, int] = field(default_factory=dict)
     requirements: Sequence[Mapping[str, Any]] = ()
     """The requirements of a run in progress, as plain data."""
+    processors: Sequence[Mapping[str, Any]] = ()
+    """The simulated processors as plain data: ``name``, ``policy``, ``cores`` and ``tasks``."""
     ends: tuple[int, int] | None = None
     """Start and end of a recording, ns; ``None`` for a run in progress."""
 
@@ -85,6 +88,10 @@ class Source(Protocol):
 
     def past(self, names: Sequence[str], span_s: float) -> Past:
         """Return the values of the last ``span_s`` s, as at most ``MOST_POINTS`` points."""
+        ...
+
+    def schedules(self) -> Sequence[ProcessorHistory]:
+        """Return the processors with the states of their tasks, at least up to the present time."""
         ...
 
     def tell(self, kind: str, **arguments: Any) -> str:
@@ -184,6 +191,7 @@ class RecordedRun:
             kind: np.array([e.tag.ns for e in recording.events if e.kind == kind], np.int64)
             for kind in ("Overrun", "Late", "Missed")
         }
+        self._processors = processors_of(recording)
         self._begin = min(int(ns[0]) for ns in self._times.values())
         self._end = recording.end_ns
         self._rate, self._standing = 1.0, False
@@ -207,6 +215,7 @@ class RecordedRun:
             views=[view.to_dict() for view in views_of(self._recording)[:MOST_VIEWS]],
             bodies=shown.get("bodies") or header.get("bodies") or (),
             shown=shown,
+            processors=[{"name": one.name} for one in self._processors],
             ends=(self._begin, self._end),
         )
 
@@ -316,6 +325,9 @@ class RecordedRun:
         rows = np.searchsorted(since, times, "right") - 1
         out[rows >= 0] = values[rows[rows >= 0]]
         return out
+
+    def schedules(self) -> Sequence[ProcessorHistory]:
+        return self._processors
 
     def tell(self, kind: str, **arguments: Any) -> str:
         here = self.ns

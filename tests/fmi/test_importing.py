@@ -403,3 +403,45 @@ def test_a_binary_that_does_not_load_leaves_the_working_folder() -> None:
 def test_a_value_that_is_no_number_or_out_of_bounds_is_named(value: object) -> None:
     with pytest.raises(ScenarioError, match="k"):
         plain(Fmu(tank(2), parameters={"k": value})).build()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"solver": "dp54"}, 'has its own solver; omit solver=, or choose kind="model-exchange"'),
+        ({"priority": 1}, "has no events of its own; omit priority="),
+        ({"states": {"level": 2.0}}, "keeps its states itself; give start values as parameters="),
+        ({"discrete": {"count": 2.0}}, "keeps its discrete states itself"),
+        ({"algebraic": {"y": 2.0}}, "solves its equations itself; omit algebraic="),
+        ({"update_period": 0.1}, "has no update function; omit update_period="),
+        ({"update_offset": 0.1}, "has no update function; omit update_offset="),
+    ],
+)
+def test_an_option_without_effect_on_a_co_simulation_is_an_error(
+    option: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        plain(Fmu(tank(2)), **option)
+    assert said in str(raised.value)
+    if set(option) & {"solver", "priority", "states"}:
+        plain(Fmu(tank(2), kind=ME), **option)
+
+
+def test_an_argument_of_an_fmu_without_effect_is_an_error() -> None:
+    with pytest.raises(ScenarioError, match="patience= has no effect with in_process=True"):
+        Fmu(tank(2), patience=3, in_process=True)
+    with pytest.raises(ScenarioError, match="k is a parameter, .* omit k from observe="):
+        Fmu(tank(2), observe=["k"])
+    with pytest.raises(ScenarioError, match=r"observe is the text .* \['level'\]"):
+        Fmu(tank(2), observe="level")
+    with pytest.raises(ScenarioError, match="give a mapping"):
+        Fmu(tank(2), parameters="k=1")  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match=r"level .* states=\{'level': "):
+        Fmu(tank(2), kind=ME, parameters={"level": 2})
+    with pytest.raises(ScenarioError, match=r"inflow .* inputs=\{'inflow': "):
+        Fmu(tank(2), parameters={"inflow": 2})
+    for kind in (CS, ME):
+        outputs = Fmu(tank(2), kind=kind, observe=["inflow", "out.y", "level", "level"]).interface
+        assert outputs.outputs.names.count("level") == (kind == CS)
+        assert outputs.outputs.names.count("out_y") == 1
+        assert "inflow" not in outputs.outputs

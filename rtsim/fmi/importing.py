@@ -73,8 +73,8 @@ class Fmu(ForeignModel):
             return ""
         if found.type == "String":
             return (
-                f"it is a text; give Fmu(..., parameters={{{found.name!r}: ...}}), or on the command "
-                f"line --set parameters={found.name}=TEXT"
+                f"it is a text; give Fmu(..., parameters={{{found.name!r}: ...}}), or on the "
+                f"command line --set parameters={found.name}=TEXT"
             )
         if found.signal.name != name:
             return f"the variable {name} is called {found.signal.name} here"

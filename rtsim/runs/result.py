@@ -48,7 +48,8 @@ class RunResult(SignalsByName, Judged):
     """Time and reason of the end.
 
     The reason is ``end``, ``terminal`` (a guard), ``plant ended`` (an FMU that ended its
-    simulation), ``quit`` or ``restored`` (a command), ``interrupted``, ``recording lost``, ``requirement violated`` or ``error``.
+    simulation), ``quit`` or ``restored`` (a command), ``interrupted``, ``recording lost``,
+    ``requirement violated`` or ``error``.
     """
     wall_ns: int
     certificate: Certificate

@@ -81,7 +81,7 @@ N = TypeVar("N", bound=Controller)
 class PlantOptions(TypedDict, total=False):
     """Types of the options of ``Scenario.plant``, for type checkers."""
 
-    solver: str | Solver
+    solver: str | Solver | None
     inputs: Mapping[str, SignalName] | None
     update_period: Duration | Period | None
     update_offset: Duration

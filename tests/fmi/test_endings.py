@@ -75,12 +75,13 @@ def test_a_provisional_step_that_ends_the_simulation_is_undone(inside: bool) -> 
         plant.propagate(10**12)
         plant.commit()
     plant.propagate(10**12)
-    assert not plant.ended, "the step is provisional"
+    before = plant.ended
+    assert before == "", "the step is provisional"
     plant.discard()
     plant.propagate(465_000_000)
     plant.commit()
     assert plant.ended == "the FMU ended its simulation at 0.465 s"
-    with pytest.raises(ModelError, match="ended its simulation at 0.465 s; end the run"):
+    with pytest.raises(ModelError, match=r"ended its simulation at 0\.465 s; end the run"):
         plant.propagate(10**12)
     system.close()
 
@@ -96,8 +97,8 @@ def test_a_model_exchange_ends_the_run_at_its_event(fmi: int) -> None:
 
 def test_a_model_exchange_ends_the_run_after_a_solver_step() -> None:
     text = description(2).replace(' completedIntegratorStepNotNeeded="true"', "")
-    library = binary(2, "ENDS_STEP").read_bytes()
-    files = {"modelDescription.xml": text, f"binaries/{HERE2}/tank.so": library}
+    library, inner = binary(2, "ENDS_STEP").read_bytes(), f"binaries/{HERE2}/tank.so"
+    files: dict[str, str | bytes] = {"modelDescription.xml": text, inner: library}
     run = simulate(plain(Fmu(packed("step.fmu", files), kind=ME), solver="dp54"))
     assert (run.reason, run.ended.seconds) == ("plant ended", 0.46)
     assert np.isfinite(run["tank.out_y"]).all()

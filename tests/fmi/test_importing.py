@@ -430,7 +430,7 @@ def test_an_option_without_effect_on_a_co_simulation_is_an_error(
 def test_an_argument_of_an_fmu_without_effect_is_an_error() -> None:
     with pytest.raises(ScenarioError, match="patience= has no effect with in_process=True"):
         Fmu(tank(2), patience=3, in_process=True)
-    with pytest.raises(ScenarioError, match="k is a parameter, .* omit k from observe="):
+    with pytest.raises(ScenarioError, match=r"k is a parameter, .* omit k from observe="):
         Fmu(tank(2), observe=["k"])
     with pytest.raises(ScenarioError, match=r"observe is the text .* \['level'\]"):
         Fmu(tank(2), observe="level")

@@ -195,6 +195,8 @@ def check_plant(
     if not isinstance(model, Model):
         ready = callable(getattr(model, "model", None)) and not isinstance(model, type)
         remedy = "give its .model()" if ready else "give a Model"
+        if isinstance(model, str) and model.endswith(".fmu"):
+            remedy = f"give rtsim.fmi.Fmu({model!r})"
         raise ScenarioError(f"plant {name} is a {type(model).__name__}; {remedy}")
     if model.update is not None and update_period is None:
         raise ScenarioError(

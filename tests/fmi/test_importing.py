@@ -20,6 +20,7 @@ from rtsim.core.errors import CheckpointError, ModelError, ScenarioError, Unknow
 from rtsim.fmi import Fmu
 from rtsim.fmi.instance import FmuInstance
 from rtsim.fmi.reading import Description
+from rtsim.linear import linearise
 from rtsim.runs import prepare
 from rtsim.testing import trace_of
 
@@ -382,6 +383,24 @@ def test_files_that_are_no_fmu_say_why(tmp_path: Path) -> None:
     before("broken.fmu", {"modelDescription.xml": "<a>"}, "is not XML")
     with pytest.raises(ScenarioError, match=r"modelDescription\.xml is not valid"):
         Fmu(packed("wrong.fmu", {"modelDescription.xml": description(2).replace("guid", "gid")}))
+    library = {f"binaries/{HERE2}/tank.so": binary(2).read_bytes()}
+    for good, bad, said in (
+        (
+            'modelIdentifier="tank"',
+            'modelIdentifier="tnak"',
+            r"contains tank\.so, .* needs tnak\.so",
+        ),
+        ('index="4"', 'index="40"', "ModelStructure is greater than the number of variables"),
+        (
+            'derivative="1"',
+            'derivative="7"',
+            r"derivative of valve, .* no state \(Boolean, input\)",
+        ),
+        ('derivative="1"', 'derivative="5"', r"derivative of k, .* no state \(Real, parameter\)"),
+    ):
+        text = description(2).replace(good, bad)
+        with pytest.raises(ScenarioError, match=said):
+            Fmu(packed("bad.fmu", {"modelDescription.xml": text, **library}), kind=ME)
     with pytest.raises(ScenarioError, match=r"no binary for this computer.*built for win64"):
         Fmu(tank(2, system="win64"))
     with pytest.raises(UnknownName, match="unknown kind"):
@@ -445,3 +464,14 @@ def test_an_argument_of_an_fmu_without_effect_is_an_error() -> None:
         assert outputs.outputs.names.count("level") == (kind == CS)
         assert outputs.outputs.names.count("out_y") == 1
         assert "inflow" not in outputs.outputs
+
+
+@pytest.mark.parametrize("kind", [CS, ME])
+def test_an_fmu_has_no_linear_model(kind: str) -> None:
+    with pytest.raises(ScenarioError, match="the equations of tank are in another program"):
+        linearise(plain(Fmu(tank(2), kind=kind)))
+
+
+def test_the_name_of_a_file_is_no_plant() -> None:
+    with pytest.raises(ScenarioError, match=r"is a str; give rtsim\.fmi\.Fmu\('tank\.fmu'\)"):
+        rt.Scenario("loop", until=1).plant("tank", "tank.fmu", step=0.1)  # type: ignore[call-overload]

@@ -153,8 +153,8 @@ class Description:
             found = sorted(p.name for p in (self.folder / "binaries" / here[0]).glob("*"))
             raise ScenarioError(
                 f"{self.path}: binaries/{here[0]} contains {', '.join(found) or 'no file'}, but "
-                f"the modelIdentifier needs {identifier + fmpy.sharedLibraryExtension}; the file and "
-                "the modelIdentifier must have the same name"
+                f"the modelIdentifier needs {identifier + fmpy.sharedLibraryExtension}; the file "
+                "and the modelIdentifier must have the same name"
             )
         if not there and not (self.folder / "sources").is_dir():
             raise ScenarioError(

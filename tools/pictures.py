@@ -42,6 +42,7 @@ from tools.equations import draw_bridge, draw_drift
 from tools.f16_processor_picture import draw_f16_processor
 from tools.federation_picture import draw_federation
 from tools.fit_picture import draw_fit
+from tools.fmi_picture import draw_fmi
 from tools.gallery import draw_gallery
 from tools.linear_pictures import (
     draw_bode_nichols,
@@ -295,6 +296,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "wind.svg": lambda path: draw_wind(path, save),
     "federation.svg": lambda path: draw_federation(path, save),
     "fit.svg": lambda path: draw_fit(path, save),
+    "fmi.svg": lambda path: draw_fmi(path, save),
     "bode-nichols.svg": lambda path: draw_bode_nichols(path, save),
     "betaflight-roll.svg": lambda path: draw_roll_step(path, save),
     "delay-margin.svg": lambda path: draw_delay_margin(path, save),

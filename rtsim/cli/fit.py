@@ -31,6 +31,18 @@ def _ranges(texts: tuple[str, ...]) -> dict[str, str]:
     return out
 
 
+def _titles(texts: tuple[str, ...]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for text in texts:
+        name, equals, title = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--column {text} has no title; write --column NAME=TITLE")
+        if name.strip() in out:
+            raise click.UsageError(f"--column {name} is given twice; leave one of them out")
+        out[name.strip()] = title.strip()
+    return out
+
+
 @click.command()
 @click.argument("scenario")
 @click.option(
@@ -65,6 +77,14 @@ def _ranges(texts: tuple[str, ...]) -> dict[str, str]:
     metavar="NAME",
     help="Value of a source that follows the measurement of the same name; repeatable.",
 )
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=TITLE[,scale=A][,offset=B]",
+    help="Column of the CSV file for the signal NAME, or for the times (NAME is time); the values "
+    "are A * value + B; repeatable.",
+)
 @option(
     "--set",
     help="Set an argument of the scenario or a value of a component in all runs; repeatable.",
@@ -85,6 +105,7 @@ def fit(
     vary: tuple[str, ...],
     signals: tuple[str, ...],
     inputs: tuple[str, ...],
+    columns: tuple[str, ...],
     settings: tuple[str, ...],
     until: str | None,
     seed: int,
@@ -103,9 +124,10 @@ def fit(
     Examples:
       rtsim fit motor.py --to bench.csv --vary motor.friction --vary motor.gain=range:1,10
       rtsim fit motor.py --to bench.csv --vary motor.gain --input drive.voltage -o fit.html
+      rtsim fit motor.py --to rig.csv --vary motor.gain --column motor.speed=rpm,scale=0.1047
 
     Exit status: 0 if the data determine all values, 1 if some values remain undetermined, 2 if the
-        fit did not converge.
+    fit did not converge.
     """
     if path is not None:
         if path.suffix != ".html":
@@ -116,6 +138,7 @@ def fit(
     with sigterm_interrupts():
         found = search(
             scenario, source, _ranges(vary), signals=signals, inputs=inputs,
+            columns=_titles(columns),
             settings={name: value_of(text) for name, text in parse_settings(settings).items()},
             until=until, seed=seed,
         )  # fmt: skip

@@ -10,6 +10,7 @@ import click
 from rtsim.cli.common import FAILED, NO, json_option, reports_errors, show_result
 from rtsim.cli.terminal import Column, console, print_long_table
 from rtsim.core.errors import RtsimError
+from rtsim.record.events import PLANT_ENDED
 
 if TYPE_CHECKING:
     from rtsim.fmi.reading import Description, Variable
@@ -155,8 +156,13 @@ def _checked(path: Path, kind: str, left: list[str]) -> list[dict[str, Any]]:
     scenario = maker(path)(kind=kind, until=until, step=until / _CHECK_STEPS)
     try:
         prepared = prepare(scenario)
-        first = prepared.run().recording()
-        note("runs", True, more=f"{_CHECK_STEPS} steps, to {until:g} s")
+        run = prepared.run()
+        first = run.recording()
+        more = f"{_CHECK_STEPS} steps, to {until:g} s"
+        if run.reason == PLANT_ENDED:
+            until = run.ended.seconds
+            more = f"the FMU ended its simulation at {until:g} s"
+        note("runs", True, more=more)
     except RtsimError as error:
         note("runs", False, str(error))
         return out

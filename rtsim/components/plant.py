@@ -39,6 +39,8 @@ class RunningPlant:
 
     outside = False
     """True if a part of the state is outside of the vectors of the plant."""
+    ended = ""
+    """Why the plant has ended its simulation; empty if it has not."""
 
     def __init__(
         self,

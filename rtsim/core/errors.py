@@ -9,6 +9,7 @@ Errors that rtsim raises; each message states the problem and what to type.
     │   ├── UnknownName      a signal, component or parameter does not exist, or is not recorded
     │   └── ShapeError       a vector and its Signals have different lengths
     ├── ModelError           a model broke its contract (NaN, wrong shape, exception)
+    │   └── Ended            the program of a plant, such as an FMU, ended its simulation
     ├── ControllerError      a controller stopped, did not answer or answered wrongly
     ├── LatencyError         a latency model returned an impossible delay
     ├── ZenoError            events repeat at one instant without end
@@ -22,7 +23,8 @@ Errors that rtsim raises; each message states the problem and what to type.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 
 class RtsimError(Exception):
@@ -39,12 +41,18 @@ class ScenarioError(RtsimError):
 class UnknownName(ScenarioError):
     """A name does not exist.  The message suggests similar names."""
 
+    MOST_LISTED = 40
+    """Limit of the number of names in the message."""
+
     def __init__(self, what: str, name: str, known: Iterable[str], where: str = "") -> None:
         choices = list(known)
         near = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
-        hint = (
-            f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(choices) or 'none'}"
-        )
+        folded = name.casefold()
+        near = near or [one for one in choices if one.casefold() == folded][:3]
+        listed = ", ".join(choices[: self.MOST_LISTED]) or "none"
+        left = len(choices) - self.MOST_LISTED
+        more = f", and {left} more" if left > 0 else ""
+        hint = f"did you mean {', '.join(near)}?" if near else f"known: {listed}{more}"
         place = f" in {where}" if where else ""
         super().__init__(f"unknown {what} {name!r}{place}; {hint}")
 
@@ -75,6 +83,22 @@ class ShapeError(ScenarioError):
 
 class ModelError(RtsimError):
     """A model broke its contract while running."""
+
+
+class Ended(ModelError):
+    """A program ended the simulation of its plant at ``time`` (s).
+
+    ``answer`` is the answer of the operation that ended the simulation, if the operation has one.
+    ``who`` names the program in the message.
+    """
+
+    def __init__(self, who: str, time: float, answer: Sequence[float] = ()) -> None:
+        super().__init__(f"{who} ended its simulation at {time:g} s")
+        self.who, self.time, self.answer = who, time, answer
+
+    def at(self, time: float) -> Ended:
+        """Return the error, with ``time`` (s) if the program did not say its time."""
+        return self if math.isfinite(self.time) else Ended(self.who, time, self.answer)
 
 
 class ControllerError(RtsimError):

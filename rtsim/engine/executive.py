@@ -115,6 +115,7 @@ class Executive:
         for plant in system.plants:
             plant.begin_run(self.interrupt_check, pacer.clock.paced)
         self._guarded = any(plant.watch is not None for plant in system.plants)
+        self._outside = any(plant.outside for plant in system.plants)
         self._coupled = any(p.reads_plants for p in system.plants)
         self._looks = bool(system.external_inputs) or self._asked
         """True if inputs from outside can act at each tag."""
@@ -257,6 +258,8 @@ class Executive:
             self._run_instant(ns, ns == discrete)
         elif self._coupled or self._instant.behind:
             self._sample(ns)
+        if self._outside:
+            self._instant.end_of_plants(ns, ns < self.until_ns)
         paced = self._clock.paced  # a command can change the pacing
         if paced:
             trace.frame(system.ns, pacer.log.last)
@@ -280,12 +283,17 @@ class Executive:
 
     @property
     def ended_by(self) -> str:
-        """Name of the terminal guard that ended the run, or ""."""
+        """Name of the terminal guard or of the plant that ended the run, or ""."""
         return self._instant.ended_by
 
     @property
+    def plant_ended(self) -> bool:
+        """True if a plant ended its simulation, and therefore the run, before its end."""
+        return self._instant.plant_ended
+
+    @property
     def failure(self) -> str:
-        """Name and text of the guard that declared a failure, or empty."""
+        """Name and text of the guard or the plant that declared a failure, or empty."""
         return f"{self.ended_by}: {self._instant.failure}" if self._instant.failure else ""
 
     @property
@@ -376,6 +384,8 @@ class Executive:
             if self.handler is not None:
                 self.handler.frozen(0)
         self._run_instant(0, True)
+        if self._outside:
+            self._instant.end_of_plants(0, self.until_ns > 0)
         self._trace.schedules(0)
         self._after_first()
         return True

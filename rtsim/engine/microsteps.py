@@ -21,6 +21,8 @@ from rtsim.engine.trace import INSERTED, Trace
 from rtsim.equations.delays import Guard
 from rtsim.record.events import Event
 
+ENDED = "Ended"
+"""Kind of the event of a plant that ended its simulation."""
 MAX_MICROSTEPS = 1000
 MOST_REPORTED = 1000
 """Limit of the number of microsteps at one time; more raise a Zeno error."""
@@ -92,9 +94,11 @@ class Microsteps:
             for port in plant.sources:
                 self._readers.setdefault(port, []).append(plant)
         self.ended_by = ""
-        """Name of the terminal guard that fired."""
+        """Name of the terminal guard that fired, or of the plant that ended its simulation."""
+        self.plant_ended = False
+        """True if a plant ended its simulation before the end of the run."""
         self.failure = ""
-        """Reason why the run counts as failed, from the terminal guard."""
+        """Reason why the run counts as failed, from the terminal guard or the plant."""
         self.reported: list[Event] = []
         """Events with values that guards reported, at most :data:`MOST_REPORTED`."""
         self.behind = True
@@ -192,6 +196,15 @@ class Microsteps:
     def _ended(self, plant: RunningPlant, guard: Guard | None) -> None:
         if guard is not None and not self.ended_by:
             self.ended_by, self.failure = f"{plant.name}.{guard.name}", guard.failure
+
+    def end_of_plants(self, ns: int, early: bool) -> None:
+        """Record each plant that has ended its simulation; with ``early``, the run ends too."""
+        for plant in self._system.plants:
+            if not plant.ended:
+                continue
+            self._trace.event(Tag(ns), ENDED, plant.name, plant.ended, {})
+            if early and not self.ended_by:
+                self.ended_by, self.failure, self.plant_ended = plant.name, plant.ended, True
 
     def _tell(self) -> None:
         for name, payload in self._happened:

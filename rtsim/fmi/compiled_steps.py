@@ -537,6 +537,7 @@ class CompiledSteps:
         f = self._f
         self.forget()
         f["at"], f["holds"], f["pending"], f["taken"] = f["before"], 0, 0, 0
+        f["failed"] = 0
 
     def restored(self, ns: int) -> None:
         """Note that the FMU is in a saved state at ``ns``."""

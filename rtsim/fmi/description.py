@@ -88,7 +88,8 @@ def fmi2(model: Description) -> bytes:
     common = {"modelIdentifier": model.identifier, "canGetAndSetFMUstate": "true",
               "canSerializeFMUstate": "true"}  # fmt: skip
     if model.exchange:
-        ET.SubElement(root, "ModelExchange", common)
+        steps = {} if model.of(Kind.INDICATOR) else {"completedIntegratorStepNotNeeded": "true"}
+        ET.SubElement(root, "ModelExchange", common | steps)
     ET.SubElement(root, "CoSimulation", common | _COMMUNICATION)
     _units(root, model)
     _categories(root)
@@ -130,7 +131,9 @@ def fmi3(model: Description) -> bytes:
     common = {"modelIdentifier": model.identifier, "canGetAndSetFMUState": "true",
               "canSerializeFMUState": "true"}  # fmt: skip
     if model.exchange:
-        ET.SubElement(root, "ModelExchange", common)
+        # After each step of the importer, the kernel notes the signs of the event indicators.
+        steps = {"needsCompletedIntegratorStep": "true"} if model.of(Kind.INDICATOR) else {}
+        ET.SubElement(root, "ModelExchange", common | steps)
     step = {"fixedInternalStepSize": _number(model.step)}
     ET.SubElement(root, "CoSimulation", common | _COMMUNICATION | step)
     _units(root, model)

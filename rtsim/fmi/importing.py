@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,9 @@ from typing import Any
 from rtsim.core.errors import ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Signals
 from rtsim.fmi.plant import ForeignModel
-from rtsim.fmi.process import check_patience
+from rtsim.fmi.process import checked_patience
 from rtsim.fmi.program import Interface, identifier
-from rtsim.fmi.reading import CO_SIMULATION, Description, Variable
-
-PATIENCE_S = 10.0
+from rtsim.fmi.reading import CO_SIMULATION, MODEL_EXCHANGE, Description, Variable
 
 
 class Fmu(ForeignModel):
@@ -30,10 +28,11 @@ class Fmu(ForeignModel):
             solver integrates the states).  The default is co-simulation, if the FMU supports it.
         parameters: Start values by name: numbers, texts for variables of type String, and names of
             items for enumerations.
-        observe: Further variables of the FMU that are recorded as outputs, by name.
+        observe: Further variables of the FMU that are recorded as outputs, by name. Inputs and
+            outputs are always recorded.
         in_process: True runs the FMU in the process of the simulation, which is faster.  A crash of
             the FMU then ends the simulation.
-        patience: Timeout of one operation of the FMU, s of the wall clock.
+        patience: Timeout of one operation of the FMU, s of the wall clock. The default is 10 s.
 
     Raises:
         ScenarioError: The file is not an FMU, has no binary for this computer, or lacks the
@@ -49,12 +48,37 @@ class Fmu(ForeignModel):
         parameters: Mapping[str, object] | None = None,
         observe: Sequence[str] = (),
         in_process: bool = False,
-        patience: float = PATIENCE_S,
+        patience: float | None = None,
     ) -> None:
-        check_patience(patience)
+        self.in_process, self.patience = in_process, checked_patience(patience, in_process)
         self.description = Description(path)
-        self.in_process, self.patience = in_process, patience
-        self.interface = _interface(self.description, kind, dict(parameters or {}), observe)
+        self.interface = _interface(self.description, kind, parameters or {}, observe)
+
+    def _why_unused(self, option: str) -> str:
+        why = super()._why_unused(option)
+        if option == "solver" and MODEL_EXCHANGE in self.description.kinds:
+            return (
+                f'{why}, or choose kind="{MODEL_EXCHANGE}", for which rtsim integrates the states'
+            )
+        return why
+
+    def number(self, name: str, text: str) -> object:
+        found = self.description.variables.get(name.removeprefix("start_"))
+        return text if found is None or not found.items else found.value(text)
+
+    def not_settable(self, name: str) -> str:
+        known = self.description
+        found = known.variables.get(name) or known.by_name.get(name)
+        if found is None:
+            return ""
+        if found.type == "String":
+            return (
+                f"it is a text; give Fmu(..., parameters={{{found.name!r}: ...}}), or on the "
+                f"command line --set parameters={found.name}=TEXT"
+            )
+        if found.signal.name != name:
+            return f"the variable {name} is called {found.signal.name} here"
+        return f"the FMU gives it no start value that can be set ({found.causality})"
 
 
 def _interface(
@@ -73,14 +97,15 @@ def _interface(
     numbers = [v for v in description.variables.values() if v.type != "String"]
     inputs = [v for v in numbers if v.causality == "input"]
     outputs = [v for v in numbers if v.causality == "output" and v.signal.name not in named]
-    outputs += [v for v in _observed(description, observe) if v not in outputs and v not in states]
+    recorded = {v.name for v in (*inputs, *outputs, *states)}
+    outputs += [v for v in _observed(description, observe) if v.name not in recorded]
     starts = [
         v
         for v in numbers
         if v.settable and v.causality != "input" and v.start is not None
         and v.signal.name not in named
     ]  # fmt: skip
-    texts, values = _given(description, given, starts)
+    texts, values = _given(description, given, starts, named)
     outs = {v.signal.name for v in outputs}
     parameters = [_start_signal(v, values, outs) for v in starts]
     keeps = bool(part.canGetAndSetFMUstate)
@@ -144,21 +169,34 @@ def _first(variable: Variable) -> Sequence[float]:
 
 
 def _observed(description: Description, names: Sequence[str]) -> list[Variable]:
-    out = []
+    """Return the variables with these names that a recording does not contain anyway."""
+    if isinstance(names, str):
+        raise ScenarioError(f"observe is the text {names!r}; give a list of names: [{names!r}]")
+    out: dict[str, Variable] = {}
     for name in names:
         found = description.by_name.get(name) or description.variables.get(name)
         if found is None:
             raise UnknownName("variable", name, description.by_name, str(description.path))
         if found.type == "String":
             raise ScenarioError(f"{name} is a text, and only numbers can be observed")
-        out.append(found)
-    return out
+        if found.causality == "parameter":
+            raise ScenarioError(
+                f"{name} is a parameter, whose value each recording contains; omit {name} from "
+                "observe="
+            )
+        out[found.name] = found
+    return list(out.values())
 
 
 def _given(
-    description: Description, given: Mapping[str, object], starts: Sequence[Variable]
+    description: Description,
+    given: Mapping[str, object],
+    starts: Sequence[Variable],
+    states: Container[str],
 ) -> tuple[list[tuple[int, str]], dict[str, Any]]:
     """Return the texts, as pairs of a reference and a text, and the other values by name."""
+    if not isinstance(given, Mapping):
+        raise ScenarioError(f"parameters is {given!r}; give a mapping, such as {{'k': 1.0}}")
     texts: list[tuple[int, str]] = []
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -170,8 +208,14 @@ def _given(
         elif found in starts:
             values[found.signal.name] = _within(found, found.value(value))
         else:
+            kind = "inputs" if found.causality == "input" else "states"
+            elsewhere = kind == "inputs" or found.signal.name in states
+            signal = found.signal.name
             raise ScenarioError(
-                f"{name} of {description.path} has no start value that can be set "
+                f"{name} of {description.path} is one of the {kind} of the plant; give it to the "
+                f"scenario: plant(..., {kind}={{{signal!r}: ...}})"
+                if elsewhere
+                else f"{name} of {description.path} has no start value that can be set "
                 f"({found.causality}, {found.variability})"
             )
     return texts, values

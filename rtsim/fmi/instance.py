@@ -12,12 +12,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtsim.core.errors import ModelError
+from rtsim.core.errors import Ended, ModelError
 from rtsim.core.extras import needs
 from rtsim.core.signals import Vector
 from rtsim.fmi.program import LocalProgram
@@ -29,7 +29,7 @@ _LABELS = ("OK", "Warning", "Discard", "Error", "Fatal", "Pending")
 DISCARD = 2
 _LAST_TIME, _TERMINATED = 2, 3
 """Kinds of status of FMI 2.0 (fmi2StatusKind)."""
-_UNTIL = "; end the run earlier (until=)"
+_WHO = "the FMU"
 _NUMPY = {
     "Real": np.float64, "Float64": np.float64, "Float32": np.float32, "Integer": np.int32,
     "Int8": np.int8, "Int16": np.int16, "Int32": np.int32, "Int64": np.int64,
@@ -67,6 +67,8 @@ class FmuInstance(LocalProgram):
         self._u_set = b""
         self._kept = ctypes.c_void_p()
         self._begun = False
+        self._over = False
+        """True if the FMU has ended its simulation, after which its values can only be read."""
         self._flags, self._last = np.zeros(3, np.bool_), np.zeros(1)
         """Results of fmi3DoStep."""
         self._names: dict[int, str] = {}
@@ -157,17 +159,25 @@ class FmuInstance(LocalProgram):
         raise ModelError(f"{function} returned {label}{self._words()}{hint}")
 
     def _after_discard(self) -> str:
-        """Return a text that says how far a discarded step came."""
+        """Return a text that says how far a discarded step came.
+
+        Raises :class:`Ended` if the FMU has ended its simulation in this step.
+        """
         if self._two:
             ended, last = ctypes.c_int(), ctypes.c_double()
             dll, component = self._fmu.dll, self._fmu.component
+            reached = dll.fmi2GetRealStatus(component, _LAST_TIME, ctypes.byref(last)) <= 1
             found = dll.fmi2GetBooleanStatus(component, _TERMINATED, ctypes.byref(ended))
             if found <= 1 and ended.value:
-                return f"; the FMU ended its simulation{_UNTIL}"
-            found = dll.fmi2GetRealStatus(component, _LAST_TIME, ctypes.byref(last))
-            if found <= 1:
+                self._end(last.value if reached else math.nan)
+            if reached:
                 return f"; the step was correct up to {last.value:g} s; try a shorter step="
         return "; try a shorter step="
+
+    def _end(self, time: float, answer: Vector | None = None) -> NoReturn:
+        """Raise :class:`Ended` with the ``answer`` of the operation that ended the simulation."""
+        self._over = True
+        raise Ended(_WHO, time, () if answer is None else answer.tolist())
 
     def _bind(self) -> None:
         double = ctypes.POINTER(ctypes.c_double)
@@ -203,7 +213,7 @@ class FmuInstance(LocalProgram):
         """Raise an error if fmi3DoStep ended the simulation, or returned before ``t + h`` (s)."""
         (_, ended, early), last = self._flags, float(self._last[0])
         if ended:
-            raise ModelError(f"the FMU ended its simulation at {last:g} s{_UNTIL}")
+            self._end(last)
         if early and last < t + h * (1 - 1e-9):
             raise ModelError(
                 f"fmi3DoStep returned early, at {last:g} s instead of {t + h:g} s, "
@@ -250,12 +260,11 @@ class FmuInstance(LocalProgram):
         p, x, u = np.split(numbers[1:], self._ends[:2])
         if self._begun:
             self.function("Reset")()
-        self._begun, self._u_set = True, b""
+        self._begun, self._over, self._u_set = True, False, b""
         self._initialise(t, p, x, u)
         if not self._exchange:
             return np.array([math.inf])
-        next_event = self._iterate()
-        return np.concatenate(((next_event,), self._read_x()))
+        return self._iterate(t)
 
     def _initialise(self, t: float, p: Vector, x: Vector, u: Vector) -> None:
         fmu = self._fmu
@@ -290,6 +299,8 @@ class FmuInstance(LocalProgram):
 
     def _at(self, numbers: Vector) -> None:
         """Set time, states and continuous inputs."""
+        if self._over:
+            return
         nx = self._x.size
         if self._exchange:
             self._set_time(float(numbers[0]))
@@ -319,8 +330,7 @@ class FmuInstance(LocalProgram):
         self._at(numbers)
         self.function("EnterEventMode")()
         self._inputs.put(numbers[1 + self._x.size :])
-        next_event = self._iterate()
-        return np.concatenate(((next_event,), self._read_x()))
+        return self._iterate(float(numbers[0]))
 
     def completed(self, numbers: Vector) -> Vector:
         self._at(numbers)
@@ -329,7 +339,7 @@ class FmuInstance(LocalProgram):
         true = 1 if self._two else ctypes.c_bool(True)
         self.function("CompletedIntegratorStep")(true, ctypes.byref(asks), ctypes.byref(ends))
         if ends.value:
-            raise ModelError(f"the FMU ended its simulation at {numbers[0]:g} s{_UNTIL}")
+            self._end(float(numbers[0]))
         return np.array([float(bool(asks.value))])
 
     def _read_x(self) -> Vector:
@@ -337,16 +347,19 @@ class FmuInstance(LocalProgram):
             self._get_x(self._x_at, self._x.size)
         return self._x.copy()
 
-    def _iterate(self) -> float:
-        """Iterate the discrete states; return the time of the next event, s."""
+    def _iterate(self, t: float) -> Vector:
+        """Iterate the discrete states at ``t`` (s).
+
+        Returns the time of the next event (s) and the states, shape (1 + n,).
+        """
         for _ in range(_MOST_ITERATIONS):
             more, ends, defined, at = self._new_discrete_states()
             if ends:
-                raise ModelError(f"the FMU ended its simulation in an event{_UNTIL}")
+                self._end(t, np.concatenate(((math.inf,), self._read_x())))
             if not more:
                 self.function("EnterContinuousTimeMode")()
                 self._u_set = b""
-                return at if defined else math.inf
+                return np.concatenate(((at if defined else math.inf,), self._read_x()))
         raise ModelError(
             f"the discrete states of the FMU did not settle in {_MOST_ITERATIONS} iterations"
         )
@@ -377,7 +390,7 @@ class FmuInstance(LocalProgram):
 
     def back(self, _: Vector) -> None:
         self.function(f"Set{self._state_name}")(self._kept)
-        self._u_set = b""
+        self._u_set, self._over = b"", False
 
     def save(self, given: bytes) -> bytes:
         state = self._kept if given == b"kept" else ctypes.c_void_p()
@@ -401,7 +414,7 @@ class FmuInstance(LocalProgram):
         self.function(function)(source, len(data), ctypes.byref(state))
         self.function(f"Set{name}")(state)
         self.function(f"Free{name}")(ctypes.byref(state))
-        self._u_set = b""
+        self._u_set, self._over = b"", False
 
     def _bytes_type(self, *names: str) -> Any:
         """Return the declared type of the pointer to the bytes of a state."""
@@ -417,7 +430,7 @@ class FmuInstance(LocalProgram):
             self.function("EnterEventMode")()
         self._parameters.put(p, tunable)
         if self._exchange:
-            self._iterate()
+            self._iterate(math.nan)
 
     def close(self) -> None:
         if self._open:

@@ -242,12 +242,12 @@ def _cross(t: Any, model: Any, plant: Any, time: float, late: float) -> bool:
         returns = slopes[i] * now < 0.0 or (slopes[i] == 0.0 and signs[i] == 0.0)
         if leaves and returns and abs(found[i]) <= abs(slopes[i]) * NEAR:
             leaves, here[LEFT_AT, i] = False, g[i]
-        reaches = now == 0.0 and signs[i] != 0.0 and level == 0.0 and way in (0.0, -side)
+        reaches = now == 0.0 and signs[i] != 0.0 and way in (0.0, -side)
         fired[i] = 1.0 if leaves or reaches else 0.0
         here[SIGN, i], here[LATE, i], here[CAME_TO, i] = sign(g[i]), late, 0.0
         if g[i] != 0.0:
             here[SIDE_BEFORE, i] = sign(g[i])
-        if reaches:
+        if reaches and level == 0.0:
             here[CAME_TO, i] = -side
         if here[LEFT_AT, i] * g[i] <= 0.0 and fired[i] == 0.0:
             here[LEFT_AT, i] = 0.0

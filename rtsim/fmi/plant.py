@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ import numpy as np
 from rtsim.components.plant import RunningPlant
 from rtsim.components.ports import Wiring
 from rtsim.components.tasks import Environment
-from rtsim.core.errors import CheckpointError, ModelError, ScenarioError
+from rtsim.core.errors import CheckpointError, Ended, ModelError, ScenarioError
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.core.tag import NEVER, NS_PER_S, Period, Tag
 from rtsim.equations.addresses import EQUATION, RESET, AddressBlock
@@ -76,6 +77,8 @@ class Evaluations:
         """States after the start, shape (n,)."""
         self.after: Vector | None = None
         """States after the events of the present microstep, or ``None`` without an event."""
+        self.ended: Ended | None = None
+        """Present after the last step or event, if it ended the simulation of the program."""
         self._request = np.zeros(2 + interface.inputs.size)
         self._begun: tuple[bytes, ...] = ()
         self._known: tuple[bytes, Vector] | None = None
@@ -88,7 +91,7 @@ class Evaluations:
         given = (p.tobytes(), u.tobytes())
         if given == self._begun[:2] and x.tobytes() in self._begun[2:]:
             return
-        self._known = None
+        self._known = self.ended = None
         found, _ = self.program.call(START, np.concatenate(((0.0,), p, x, u)))
         self.next_event, self.x = float(found[0]), found[1:].copy()
         self._begun = (*given, x.tobytes(), self.x.tobytes())
@@ -97,13 +100,13 @@ class Evaluations:
 
     def again(self) -> None:
         """Return to the state before the first step."""
-        self.moved, self._begun = False, ()
+        self.moved, self._begun, self.ended = False, (), None
         if self.compiled is not None:
             self.compiled.again()
 
     def forget(self) -> None:
         """Forget the outputs of the last step, because the program's state has changed."""
-        self._known = None
+        self._known = self.ended = None
         if self.compiled is not None:
             self.compiled.forget_outputs()
 
@@ -112,14 +115,24 @@ class Evaluations:
         self.moved = True
         request = self._request
         request[0], request[1], request[2:] = t, length, u
-        y, _ = self.program.call(STEP, request)
+        try:
+            y, _ = self.program.call(STEP, request)
+        except Ended as ended:
+            self._known, self.ended = None, ended.at(t + length)
+            return
         self._known = (u.tobytes(), y)
 
     def event(self, t: float, x: Vector, u: Vector) -> Vector:
         """Handle the events at ``t`` (s), and return the states after the events."""
         self.moved = True
         x = x if self.after is None else self.after
-        found, _ = self.program.call(EVENT, np.concatenate(((t,), x, u)))
+        if self.ended is not None:
+            self.next_event, self.after = math.inf, x.copy()
+            return x
+        try:
+            found, _ = self.program.call(EVENT, np.concatenate(((t,), x, u)))
+        except Ended as ended:
+            self.ended, found = ended, np.array(ended.answer)
         self.next_event, self.after = float(found[0]), found[1:].copy()
         if self.next_event <= t:
             raise ModelError(
@@ -127,6 +140,21 @@ class Evaluations:
                 f"{self.next_event:g} s, which is not later"
             )
         return self.after
+
+    def tune(self, t: float, p: Vector) -> None:
+        """Set the tunable parameters at ``t`` (s)."""
+        try:
+            self.program.call(TUNE, p)
+        except Ended as ended:
+            self.ended = ended.at(t)
+            return
+        self.forget()
+
+    def last_outputs(self, y: Vector) -> None:
+        """Store the outputs after the end of the simulation in ``y`` (k,), if there are any."""
+        nothing = np.zeros(1 + self.x.size + self.interface.inputs.size)
+        with suppress(ModelError):  # an FMU may refuse to read them
+            y[:] = self.program.call(OUTPUTS, nothing)[0]
 
     def _evaluated(
         self, operation: str, t: float, x: Vector, _: Vector, u: Vector, p: Vector, out: Vector
@@ -219,6 +247,15 @@ class ForeignPlant(RunningPlant):
         if compiled is not None:
             self._evaluate_output = compiled.evaluate
 
+    @property
+    def ended(self) -> str:  # type: ignore[override]
+        """Why the program has ended its simulation; empty if it has not."""
+        found = self.evaluations.ended
+        if found is None or self._ahead_ns >= 0:
+            return ""
+        compiled = self._compiled
+        return "" if compiled is not None and compiled.ahead_of(self.ns) else str(found)
+
     def _compiled_steps(self) -> CompiledSteps | None:
         """Return the steps by compiled code, if the program is in this process and allows them."""
         if not self._compile or (self._compile == LATER and not compiled_before()):
@@ -242,9 +279,14 @@ class ForeignPlant(RunningPlant):
         if not self._own_steps:
             return super()._advance(target)
         compiled = self._compiled
+        if self.ended:
+            raise ModelError(f"{self.evaluations.ended}; end the run at this time (until=)")
         if compiled is not None:
             if (answer := compiled.step(self.ns, target)) != GOOD:
-                self._complete(compiled, target, answer)
+                try:
+                    self._complete(compiled, target, answer)
+                except Ended as ended:
+                    self.evaluations.ended = ended.at(target / NS_PER_S)
             if not self.evaluations.moved:
                 self.evaluations.moved = compiled.moved
             return GOOD, target
@@ -316,7 +358,12 @@ class ForeignPlant(RunningPlant):
 
     def commit(self) -> int:
         target, compiled = self.target_ns, self._compiled
-        if compiled is not None and not self.evaluations.moved and self._ends_step(target):
+        if (
+            self.evaluations.ended is None
+            and compiled is not None
+            and not self.evaluations.moved
+            and self._ends_step(target)
+        ):
             # The inputs at the end of the first step must not act on the initialisation.
             self.evaluations.begin(NOTHING, self._held, self.p)
             self._evaluate_output(target / NS_PER_S)
@@ -338,24 +385,37 @@ class ForeignPlant(RunningPlant):
 
     def _completed(self) -> bool:
         t = self.ns / NS_PER_S
-        asks, _ = self.evaluations.program.call(COMPLETED, np.concatenate(((t,), self.x, self.u)))
+        try:
+            asks, _ = self.evaluations.program.call(
+                COMPLETED, np.concatenate(((t,), self.x, self.u))
+            )
+        except Ended as ended:
+            self.evaluations.ended = ended
+            return False
         return bool(asks[0])
 
     def sample(self) -> None:
         evaluations = self.evaluations
+        if self.ended:
+            evaluations.last_outputs(self.y)
+            return
         if not evaluations.moved:
             evaluations.begin(self.x, self.u, self.p)
             self.x[:] = evaluations.x
-        super().sample()
+        first = self.y[:1].copy()
+        try:
+            super().sample()
+        except Ended as ended:  # in a step by compiled code
+            self.y[:1], evaluations.ended = first, ended.at(self.ns / NS_PER_S)
+            evaluations.last_outputs(self.y)
 
     def changed(self) -> None:
         evaluations = self.evaluations
         if evaluations.moved:
             if self.p.tobytes() != self._tuned.tobytes():
-                evaluations.program.call(TUNE, self.p)
-                evaluations.forget()
+                evaluations.tune(self.ns / NS_PER_S, self.p)
             differs = (self.u != self._latched) & self._discrete
-            if self.interface.exchange and differs.any():
+            if self.interface.exchange and differs.any() and evaluations.ended is None:
                 self.x[:] = evaluations.event(self.ns / NS_PER_S, self.x, self.u)
                 self.z[0] += 1.0
         if evaluations.after is not None:
@@ -512,6 +572,12 @@ class ForeignComponent(PlantComponent):
             *super().settable()[1:],
         ]
 
+    def number(self, name: str, text: str) -> object:
+        return self.source.number(name, text)
+
+    def not_settable(self, name: str) -> str:
+        return self.source.not_settable(name)
+
     def functions(self) -> list[Any]:
         return []
 
@@ -526,10 +592,6 @@ class ForeignComponent(PlantComponent):
 
     def build(self, name: str, site: Site) -> Built:
         model, interface = self.model, self._interface
-        if self.update_period is not None:
-            raise ScenarioError(
-                f"plant {name}: {interface.name} has no update function; omit update_period="
-            )
         constants = {k: v for k, v in self.inputs.items() if not isinstance(v, str)}
         x, z = model.states.initial(self.states), model.discrete.initial(self.discrete)
         u = model.inputs.initial({**self.initial_inputs, **constants})
@@ -584,6 +646,36 @@ class ForeignModel:
     def model(self) -> Model:
         """Return the signals of the plant as a model."""
         return skeleton(self.interface)
+
+    def check_options(self, plant: str, given: Collection[str]) -> None:
+        """Raise :class:`ScenarioError` if an option in ``given`` has no effect on the plant."""
+        own = () if self.interface.exchange else ("solver", "priority", "states", "discrete")
+        unused = [option for option in given if option in (*own, "algebraic")]
+        if unused:
+            raise ScenarioError(
+                f"plant {plant}: {unused[0]}= has no effect, because {self._why_unused(unused[0])}"
+            )
+
+    def _why_unused(self, option: str) -> str:
+        """Return why ``option`` has no effect, and what to write instead."""
+        reasons = {
+            "solver": "has its own solver",
+            "priority": "has no events of its own",
+            "algebraic": "solves its equations itself",
+            "states": "keeps its states itself",
+            "discrete": "keeps its discrete states itself",
+        }
+        starts = option in ("states", "discrete") and self.interface.parameters.size
+        remedy = "give start values as parameters=" if starts else f"omit {option}="
+        return f"{self.interface.name} {reasons[option]}; {remedy}"
+
+    def number(self, name: str, text: str) -> object:  # noqa: ARG002
+        """Return the number of the parameter ``name`` for ``text``, or ``text`` without one."""
+        return text
+
+    def not_settable(self, name: str) -> str:  # noqa: ARG002
+        """Return why the value ``name`` cannot be set, or "" if no value has this name."""
+        return ""
 
     def component(self, *arguments: Any) -> ForeignComponent:
         """Return the component, with the arguments of :class:`PlantComponent`."""

@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 from rtsim.core.child_process import await_end, how_it_ended, inherited_socket, start_child
-from rtsim.core.errors import ModelError, RtsimError, ScenarioError
+from rtsim.core.errors import Ended, ModelError, RtsimError, ScenarioError
 from rtsim.core.raised import in_words
 from rtsim.core.signals import Vector
 from rtsim.fmi.program import NOTHING, OPERATIONS, LocalProgram, Program
@@ -35,19 +35,32 @@ PROGRAMS = {
 """The class of each kind of program."""
 _HEAD = struct.Struct("<4sIIQ")
 _MAGIC = b"RTFP"
-_GOOD, _FAILED = 0, 1
+_GOOD, _FAILED, _ENDED = 0, 1, 2
 _OPEN = len(OPERATIONS)
 _MOST_NUMBERS, _MOST_BYTES = 1 << 24, 1 << 30
 _START_S = 60.0
 """Timeout for loading a program, s."""
 _END_S = 0.5
 _LONGEST_S = 1e6
+PATIENCE_S = 10.0
+"""Default timeout of an operation, s."""
 
 
-def check_patience(patience: float) -> None:
-    """Raise :class:`ScenarioError` unless ``patience`` (s) can be the timeout of an operation."""
+def checked_patience(patience: float | None, in_process: bool) -> float:
+    """Return the timeout of an operation, s; the default is 10 s.
+
+    Raises :class:`ScenarioError` if ``patience`` is no positive time, or has no effect.
+    """
+    if patience is None:
+        return PATIENCE_S
+    if in_process:
+        raise ScenarioError(
+            "patience= has no effect with in_process=True, because a program in this process "
+            "cannot be ended; omit patience= or in_process="
+        )
     if not 0.0 < patience <= _LONGEST_S:
         raise ScenarioError(f"patience is {patience} s; give a time > 0 s and <= {_LONGEST_S:g} s")
+    return patience
 
 
 def program_class(kind: str) -> type[LocalProgram]:
@@ -149,6 +162,8 @@ class ProgramProcess:
         except BaseException:  # the answer of an interrupted operation would be read as the next
             self.close()
             raise
+        if status == _ENDED and found.size:
+            raise Ended(said.decode(errors="replace"), float(found[0]), found[1:].tolist())
         if status == _FAILED:
             raise ModelError(f"{self._what}: {said.decode(errors='replace')}")
         return found, said
@@ -210,6 +225,8 @@ def serve(kind: str, link: socket.socket) -> None:
             else:
                 found, said = program.call(OPERATIONS[code], numbers, data)
             _send(link, _GOOD, found, said)
+        except Ended as ended:
+            _send(link, _ENDED, np.array([ended.time, *ended.answer]), ended.who.encode())
         except Exception as error:
             text = str(error) if isinstance(error, RtsimError) else in_words(error)
             _send(link, _FAILED, NOTHING, text.encode())

@@ -61,7 +61,8 @@ class LocalProgram:
     """Base class of a program that runs in the calling process.
 
     A derived class has a method for each operation that it supports, with the operation's name.
-    The constructor takes the mapping ``spec`` of :class:`Interface`.
+    The constructor takes the mapping ``spec`` of :class:`Interface`.  An operation that ends the
+    simulation raises :class:`rtsim.core.errors.Ended`; then ``outputs`` gives the last outputs.
     """
 
     def call(self, operation: str, numbers: Vector, data: bytes = b"") -> tuple[Vector, bytes]:

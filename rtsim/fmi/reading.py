@@ -96,8 +96,11 @@ class Description:
             self.xml: Any = fmpy.read_model_description(str(self.folder), validate=True)
         except Exception as error:
             problems = "; ".join(map(str, getattr(error, "problems", [])[:3]))
+            if not problems and isinstance(error, IndexError):
+                problems = "an index in its ModelStructure is greater than the number of variables"
             raise ScenarioError(
-                f"{self.path}: modelDescription.xml is not valid: {problems or in_words(error)}"
+                f"{self.path}: modelDescription.xml is not valid: {problems or in_words(error)}; "
+                "report this to the author of the FMU"
             ) from None
         self.version = int(str(self.xml.fmiVersion).partition(".")[0])
         if self.version not in (2, 3):
@@ -146,6 +149,13 @@ class Description:
             if file.is_file():
                 return file
         there = sorted(p.name for p in (self.folder / "binaries").glob("*") if p.is_dir())
+        if here := [name for name in names if name in there]:
+            found = sorted(p.name for p in (self.folder / "binaries" / here[0]).glob("*"))
+            raise ScenarioError(
+                f"{self.path}: binaries/{here[0]} contains {', '.join(found) or 'no file'}, but "
+                f"the modelIdentifier needs {identifier + fmpy.sharedLibraryExtension}; the file "
+                "and the modelIdentifier must have the same name"
+            )
         if not there and not (self.folder / "sources").is_dir():
             raise ScenarioError(
                 f"{self.path} contains neither binaries nor sources; export the FMU again with a "
@@ -168,7 +178,13 @@ class Description:
                 raise ScenarioError(
                     f"{self.path}: the derivative {getattr(derivative, 'name', '?')} names no state"
                 )
-            out.append(self.by_name[state.name])
+            found = self.by_name[state.name]
+            if found.type not in REAL or found.causality in ("input", "parameter"):
+                raise ScenarioError(
+                    f"{self.path}: {derivative.name} is declared as the derivative of "
+                    f"{found.name}, which is no state ({found.type}, {found.causality})"
+                )
+            out.append(found)
         return out
 
     def of(self, *causalities: str) -> list[Variable]:

@@ -102,7 +102,8 @@ def system_at(
 ) -> System:
     """Run a scenario to ``time`` (s) and return the system after all events at this time.
 
-    The run is not in real time and has no faults. Raises ``ScenarioError`` for a negative time.
+    The run is not in real time and has no faults. Raises ``ScenarioError`` for a negative time, and
+    for a plant whose equations are in another program.
     """
     # Imported here because it takes longer to import than the rest.
     from rtsim.runs.simulation import simulate
@@ -113,7 +114,13 @@ def system_at(
     copied = scenario.copy()
     copied.only_faults()
     copied.until_ns = max(ns + 1, copied.until_ns)
-    return simulate(copied, seed=seed, compile=compile, stop_ns=ns).system
+    system = simulate(copied, seed=seed, compile=compile, stop_ns=ns).system
+    if elsewhere := [plant.name for plant in system.plants if plant.outside]:
+        raise ScenarioError(
+            f"the equations of {', '.join(elsewhere)} are in another program, so the plant can be "
+            "simulated, but not linearised; write its equations as a model of rtsim"
+        )
+    return system
 
 
 def point_in(system: System, name: str) -> Point:
@@ -355,7 +362,9 @@ def kink_notes(
 
 
 def _named(error: ModelError, names: tuple[str, ...], bound: BoundModel) -> ModelError:
-    _, number, rest = str(error).split(" ", 2)
+    _, number, rest = [*str(error).split(" ", 2), "", ""][:3]
+    if not number.isdigit():  # an error of the model itself
+        return error
     return ModelError(
         f"model {bound.model.name}: {names[int(number)]} {rest}; choose another operating point"
     )

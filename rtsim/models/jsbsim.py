@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from rtsim.core.errors import ModelError, ScenarioError, UnknownName
+from rtsim.core.errors import Ended, ModelError, ScenarioError, UnknownName
 from rtsim.core.extras import needs
 from rtsim.core.signals import Signal, Signals, Vector
 from rtsim.fmi.plant import ForeignModel
-from rtsim.fmi.process import check_patience, opened
+from rtsim.fmi.process import checked_patience, opened
 from rtsim.fmi.program import NOTHING, OUTPUTS, START, Interface, LocalProgram, identifier
 
 TRIMS = {"": -1, "longitudinal": 0, "full": 1, "ground": 2}
@@ -54,7 +54,7 @@ class JsbSim(ForeignModel):
         root: Folder with the folders ``aircraft``, ``engine`` and ``systems``. The default is the
             folder of the package jsbsim.
         in_process: True runs JSBSim in the process of the simulation.
-        patience: Timeout of one step, s of the wall clock.
+        patience: Timeout of one step, s of the wall clock. The default is 10 s.
 
     Raises:
         ScenarioError: The aircraft cannot be loaded.
@@ -73,7 +73,7 @@ class JsbSim(ForeignModel):
         rate: float = RATE,
         root: str | Path | None = None,
         in_process: bool = False,
-        patience: float = 10.0,
+        patience: float | None = None,
     ) -> None:
         with needs("jsbsim", "an aircraft of JSBSim"):
             import jsbsim
@@ -81,12 +81,12 @@ class JsbSim(ForeignModel):
             raise UnknownName("trim", trim, TRIMS, "JsbSim(trim=)")
         if not (math.isfinite(rate) and rate > 0):
             raise ScenarioError(f"rate is {rate} Hz; give a rate > 0 Hz")
-        check_patience(patience)
+        timeout = checked_patience(patience, in_process)
         folder = Path(jsbsim.get_default_root_dir() if root is None else root)
         known = sorted(p.parent.name for p in folder.glob("aircraft/*/*.xml"))
         if aircraft not in known:
             raise UnknownName("aircraft", aircraft, dict.fromkeys(known), str(folder))
-        self.in_process, self.patience = in_process, patience
+        self.in_process, self.patience = in_process, timeout
         first = dict(initial or {})
         ins, outs = _named(inputs), _named(outputs)
         both = set(ins) & set(outs)
@@ -234,7 +234,7 @@ class JsbSimProgram(LocalProgram):
                 self._u[k] = value
         for _ in range(self._steps):
             if not fdm.run():
-                raise ModelError(f"JSBSim ended the flight of {self._spec['aircraft']}")
+                raise Ended("JSBSim", float(numbers[0]) + h)
         return self._values()
 
     def _values(self) -> Vector:

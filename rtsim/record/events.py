@@ -230,8 +230,10 @@ def notes(idle: Mapping[str, str], never: Iterable[str]) -> list[str]:
 
 # The end of a run: the requested time or an earlier one, and the reason.
 
-TO_THE_END = frozenset(("end", "terminal"))
-"""Reasons of a complete run: the requested end was reached, or a terminal guard fired."""
+TERMINAL, PLANT_ENDED = "terminal", "plant ended"
+"""Reasons of a run that a terminal guard ended, or the program of a plant, such as an FMU."""
+TO_THE_END = frozenset(("end", TERMINAL, PLANT_ENDED))
+"""Reasons of a complete run, which ended by its own equations."""
 LACKING = (OSError, ImportError, MemoryError)
 """Exceptions for a missing resource: a file, a device, a library or memory."""
 CUT_OFF, UNKNOWN, ERROR = "cut off", "unknown", "error"
@@ -308,7 +310,8 @@ class RunEnding:
     @property
     def failed(self) -> bool:
         """Return whether the run ended with an error or a declared failure."""
-        return self.reason == ERROR or (self.reason == "terminal" and bool(self.error))
+        declared = self.reason in (TERMINAL, PLANT_ENDED) and bool(self.error)
+        return self.reason == ERROR or declared
 
     @property
     def in_brief(self) -> str:
@@ -319,8 +322,10 @@ class RunEnding:
             return f"{_STOPPED[self.reason]} {of}"
         if self.reason == ERROR:
             return f"ended in an error at {of}"
-        if self.reason == "terminal":
+        if self.reason == TERMINAL:
             return f"was ended by a terminal guard at {at}"
+        if self.reason == PLANT_ENDED:
+            return f"was ended by a plant at {of}"
         if self.reason == UNKNOWN:
             return f"ends at {at}"
         return f"stopped at {of}" if early else f"reached its end at {at}"

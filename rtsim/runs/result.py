@@ -47,8 +47,9 @@ class RunResult(SignalsByName, Judged):
     ending: RunEnding
     """Time and reason of the end.
 
-    The reason is ``end``, ``terminal`` (a guard), ``quit`` or ``restored`` (a command),
-    ``interrupted``, ``recording lost``, ``requirement violated`` or ``error``.
+    The reason is ``end``, ``terminal`` (a guard), ``plant ended`` (an FMU that ended its
+    simulation), ``quit`` or ``restored`` (a command), ``interrupted``, ``recording lost``,
+    ``requirement violated`` or ``error``.
     """
     wall_ns: int
     certificate: Certificate

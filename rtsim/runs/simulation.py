@@ -28,7 +28,7 @@ from rtsim.engine.system import System
 from rtsim.equations.compiling import LATER, Compilation
 from rtsim.named.controller import Controller
 from rtsim.named.plant import Plant
-from rtsim.record.events import ERROR, RunEnding
+from rtsim.record.events import ERROR, PLANT_ENDED, TERMINAL, RunEnding
 from rtsim.record.file import FileRecorder
 from rtsim.record.recorders import MemoryRecorder, NullRecorder, Recorder
 from rtsim.runs.progress import progress_shown
@@ -431,7 +431,7 @@ class Loop:
 def _reason(executive: Executive) -> str:
     handler = executive.handler
     if executive.ended_by:
-        return "terminal"
+        return PLANT_ENDED if executive.plant_ended else TERMINAL
     if executive.stopping:
         return executive.stopping
     if handler is not None and handler.quitting:

@@ -168,7 +168,7 @@ class Simulation:
 
     @property
     def ended_by(self) -> str:
-        """The terminal guard that ended the run, as ``"plant.guard"``, or ""."""
+        """The terminal guard (``"plant.guard"``) or the plant that ended the run, or ""."""
         return self._run.executive.ended_by
 
     def advance(

@@ -238,6 +238,10 @@ class Component(ABC):
         signals = Signals(*(_LATENCIES[name] for name in names))
         return [*self.settable(), Settable(_Latencies(self, names), signals)]
 
+    def not_settable(self, name: str) -> str:  # noqa: ARG002
+        """Return why the value ``name`` cannot be set, or "" if no value has this name."""
+        return ""
+
     def describe(self) -> dict[str, Any]:
         """Return a description as plain data, which a replay compares with the recorded one."""
         own = {

@@ -275,7 +275,7 @@ class ScenarioMaker:
         prepare(scenario)
         for key, text in texts.items():
             if "." in key:
-                scenario.set(key, _numbers(key, text))
+                scenario.set(key, scenario.named_number(key, text) or _numbers(key, text))
         origin = {"reference": from_anywhere(reference), "settings": texts}
         scenario.origin = {**origin, **self._hashed}
         return scenario

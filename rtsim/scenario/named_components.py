@@ -143,6 +143,9 @@ class NamedComponents:
         choices = self._settings_of(owner)
         found = [choice for choice in choices if name in choice.signals]
         if not found:
+            component = self.components.get(owner)
+            if component is not None and (why := component.not_settable(name)):
+                raise ScenarioError(f"{target} cannot be set: {why}")
             known = [n for choice in choices for n in choice.signals.names]
             raise UnknownName("value", name, known, owner)
         if len(found) > 1 and isinstance(found[-1].values, _FaultNumbers):

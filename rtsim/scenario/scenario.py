@@ -69,6 +69,7 @@ from rtsim.scenario.standard_components import (
     SensorComponent,
     SourceComponent,
     check_plant,
+    mode_number,
     stated,
     taking_over,
 )
@@ -81,7 +82,7 @@ N = TypeVar("N", bound=Controller)
 class PlantOptions(TypedDict, total=False):
     """Types of the options of ``Scenario.plant``, for type checkers."""
 
-    solver: str | Solver
+    solver: str | Solver | None
     inputs: Mapping[str, SignalName] | None
     update_period: Duration | Period | None
     update_offset: Duration
@@ -134,14 +135,6 @@ def _named(name: Any, part: Any, kind: str) -> tuple[str, Any]:
             )
         raise ScenarioError(f"{name!r} is not a {kind}; give its name first: {kind}('name', ...)")
     return name.default_name(), name
-
-
-def mode_number(model: Model, name: str, value: object) -> object:
-    if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
-        return value
-    if value not in model.modes:
-        raise UnknownName("mode", value, model.modes, f"{model.name}.{name}")
-    return float(model.modes.index(value))
 
 
 class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
@@ -303,7 +296,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         model: Model | Plant | PlantSource | None = None,
         *,
         step: Duration | Period,
-        solver: str | Solver = "rk4",
+        solver: str | Solver | None = None,
         states: Values | None = None,
         inputs: Mapping[str, SignalName] | None = None,
         parameters: Values | None = None,
@@ -324,7 +317,7 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
             name: Name of the component, or an object of a plant class.
             model: The model, the plant object or the FMU, if ``name`` is a name.
             step: Interval at which the plant ends its steps and is recorded, s.
-            solver: Name of a solver or a solver object.
+            solver: Name of a solver or a solver object. The default is ``"rk4"``.
             states: Initial values of states, by name.
             inputs: For each input, a signal ``"component.signal"`` or a number.
             parameters: Values of parameters, by name.
@@ -348,8 +341,14 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
             model = model.model()
         component: Callable[..., PlantComponent] = PlantComponent
         if isinstance(model, PlantSource):  # a Plant became a Model above
+            options = {
+                "solver": solver, "priority": priority, "states": states, "discrete": discrete,
+                "algebraic": algebraic,
+            }  # fmt: skip
+            model.check_options(name, [option for option, value in options.items() if value])
             component, model = model.component, model.model()
-        check_plant(name, model, solver, update_period)
+        solver = "rk4" if solver is None else solver
+        check_plant(name, model, solver, update_period, update_offset)
         self.add(
             name,
             component(
@@ -698,9 +697,21 @@ class Scenario(NamedComponents, Processors, Chains, Presented, Drawn):
         owner, _, name = str(target).partition(".")
         component = self.components.get(owner)
         if isinstance(value, str) and isinstance(component, PlantComponent):
-            value = mode_number(component.model, name, value)
+            value = component.number(name, value)
         signals.initial({name: value})
         values[name] = value
+
+    def named_number(self, target: SignalName, text: str) -> str | None:
+        """Return ``text`` if it is the name of a value of ``target``, such as a mode, else None.
+
+        Raises :class:`UnknownName` if ``target`` does not exist, or if its values have other names.
+        """
+        self.settable_of(target)
+        owner, _, name = str(target).partition(".")
+        component = self.components.get(owner)
+        if text[:1].isalpha() and isinstance(component, PlantComponent):
+            return text if component.number(name, text) != text else None
+        return None
 
     # -- building --------------------------------------------------------------------------------
 

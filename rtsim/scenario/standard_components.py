@@ -6,7 +6,7 @@ the classes in this module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -86,6 +86,13 @@ class PlantComponent(Component):
             Settable(self.discrete, self.model.discrete),
         ]
 
+    def number(self, name: str, text: str) -> object:
+        """Return the number of the value ``name`` for ``text``, such as the name of a mode.
+
+        The text is returned if the value has no names. Raises :class:`UnknownName`.
+        """
+        return mode_number(self.model, name, text)
+
     def validity(self) -> Validity:
         return Validity(self.model.assumptions, self.model.limits)
 
@@ -154,11 +161,23 @@ class PlantComponent(Component):
         )
 
 
+def mode_number(model: Model, name: str, value: object) -> object:
+    if not isinstance(value, str) or not model.modes or name != model.discrete.names[-1]:
+        return value
+    if value not in model.modes:
+        raise UnknownName("mode", value, model.modes, f"{model.name}.{name}")
+    return float(model.modes.index(value))
+
+
 @runtime_checkable
 class PlantSource(Protocol):
     """A model with a component class of its own, such as an FMU."""
 
     def model(self) -> Model: ...
+
+    def check_options(self, plant: str, given: Collection[str]) -> None:
+        """Raise ``ScenarioError`` if an option in ``given`` has no effect on the plant."""
+        ...
 
     def component(self, *arguments: Any) -> PlantComponent:
         """Return the component; the arguments are those of ``PlantComponent``."""
@@ -169,16 +188,25 @@ MEANT = {"rk45": "dp54", "ode45": "dp54", "dopri5": "dp54", "rk23": "bs32", "ode
 """Solvers with other names in other tools: the name in rtsim for each of these names."""
 
 
-def check_plant(name: str, model: object, solver: object, update_period: object) -> None:
+def check_plant(
+    name: str, model: object, solver: object, update_period: object, update_offset: object
+) -> None:
     """Raise ``ScenarioError`` for an object that is no model or no solver."""
     if not isinstance(model, Model):
         ready = callable(getattr(model, "model", None)) and not isinstance(model, type)
         remedy = "give its .model()" if ready else "give a Model"
+        if isinstance(model, str) and model.endswith(".fmu"):
+            remedy = f"give rtsim.fmi.Fmu({model!r})"
         raise ScenarioError(f"plant {name} is a {type(model).__name__}; {remedy}")
     if model.update is not None and update_period is None:
         raise ScenarioError(
             f"plant {name}: model {model.name} has an update function; give update_period="
         )
+    for option, value in (("update_period", update_period), ("update_offset", update_offset)):
+        if model.update is None and value:
+            raise ScenarioError(
+                f"plant {name}: model {model.name} has no update function; omit {option}="
+            )
     if isinstance(solver, type):
         raise ScenarioError(
             f"solver of plant {name} is the class {solver.__name__}; give an object: "

@@ -244,6 +244,7 @@ def fit(
     *,
     signals: Sequence[str] = (),
     inputs: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
     settings: Mapping[str, Value] | None = None,
     until: Duration | None = None,
     seed: int = 0,
@@ -266,6 +267,9 @@ def fit(
         inputs: Values of sources, ``source.name``, that take the measured values of this name.
             Between two measurements, a source has the value of the earlier one. Missing values are
             left out.
+        columns: Columns of a CSV file with other names or units, by signal or ``"time"``:
+            ``{"motor.speed": "rpm,scale=0.1047", "time": "ms,scale=0.001"}``. The values of the
+            signal are ``scale * value + offset``.
         settings: Values that are the same in all runs.
         until: End of each run, s. The default is the time of the last measurement.
         seed: Seed of all runs.
@@ -277,7 +281,7 @@ def fit(
     """
     with needs("scipy", "a fit"):
         from scipy.optimize import least_squares
-    data = Measurements.of(to)
+    data = Measurements.of(to, columns)
     if not vary:
         raise ScenarioError("no value is varied; give --vary NAME=range:LOW,HIGH")
     ranges = dict.fromkeys(vary, "") if not isinstance(vary, Mapping) else dict(vary)
@@ -510,9 +514,10 @@ def _compared(
     for name in (*names, *inputs):
         given, wanted = data.units.get(name, "1"), units.get(name, "1")
         if not same_unit(given, wanted):
+            how = f": --column {name}=TITLE,scale=NUMBER" if data.table else ""
             raise ScenarioError(
                 f"{name} is in {given} in {data.source}, but in {wanted} in the scenario; convert "
-                f"the values, and write {name} [{wanted}]"
+                f"the values{how}"
             )
     return names
 
@@ -539,6 +544,7 @@ def _of_plants(
             f"{data.source} contains no signal of a plant of {scenario.name}; its columns are "
             f"{', '.join(data.signals) or 'none'}, and the signals of the plants are "
             f"{', '.join(known)}; give the columns these names"
+            + (f", or write --column {known[0]}=TITLE" if data.table and known else "")
         )
     return found
 

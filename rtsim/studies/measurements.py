@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rtsim.core.errors import RecordingError, UnknownName
+from rtsim.core.errors import RecordingError, ScenarioError, UnknownName
 from rtsim.core.signals import Signal, Vector
 from rtsim.record.reading import Recording
 
@@ -20,6 +20,45 @@ TIMES = ("time", "t", "time_s", "seconds")
 """Names of the column with the times (s); a unit in brackets may follow."""
 _HEAD = re.compile(r"\s*(?P<name>[^\[\]]+?)\s*(?:\[(?P<unit>[^\]]*)\])?\s*\Z")
 _SKIPPED = ("time_ns", "ns")
+_DELIMITERS = (",", ";", "\t")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a CSV file, and how its values are converted: ``scale * value + offset``."""
+
+    title: str
+    scale: float = 1.0
+    offset: float = 0.0
+
+    @classmethod
+    def of(cls, text: str) -> Column:
+        """Return the column for ``TITLE[,scale=NUMBER][,offset=NUMBER]``."""
+        title, *options = (part.strip() for part in text.split(","))
+        found: dict[str, float] = {}
+        for option in options:
+            name, _, number = option.partition("=")
+            try:
+                found[name.strip()] = float(number)
+            except ValueError:
+                found = {"": math.nan}
+        wrong = set(found) - {"scale", "offset"} or not all(map(math.isfinite, found.values()))
+        if wrong or not title or found.get("scale") == 0.0:
+            raise ScenarioError(
+                f"{text!r} names no column; write TITLE, or TITLE,scale=NUMBER,offset=NUMBER with "
+                "a scale other than 0"
+            )
+        return cls(title, **found)
+
+    @property
+    def converts(self) -> bool:
+        return (self.scale, self.offset) != (1.0, 0.0)
+
+    def converted(self, values: Vector) -> Vector:
+        return self.scale * values + self.offset if self.converts else values
+
+
+_UNCHANGED = Column("")
 
 
 @dataclass(frozen=True)
@@ -37,11 +76,20 @@ class Measurements:
     table: bool = False
 
     @classmethod
-    def of(cls, given: str | Path | Recording | Measurements) -> Measurements:
+    def of(
+        cls,
+        given: str | Path | Recording | Measurements,
+        columns: Mapping[str, str] | None = None,
+    ) -> Measurements:
         """Return the measurements of a recording or of a file (``.mcap`` or CSV).
 
-        Raises ``RecordingError`` if the file cannot be read.
+        ``columns`` contains columns of a CSV file by the name of their signal, or by ``"time"``:
+        ``{"cart.x": "pos,scale=0.001"}``; :class:`Column` describes the texts.  Raises
+        ``RecordingError`` if the file cannot be read.
         """
+        table = isinstance(given, str | Path) and Path(given).suffix != ".mcap"
+        if columns and not table:
+            raise ScenarioError("columns have names of their own in a CSV file only; omit columns=")
         if isinstance(given, Measurements):
             return given
         if isinstance(given, Recording):
@@ -49,7 +97,9 @@ class Measurements:
         path = Path(given)
         if path.suffix == ".mcap":
             return cls._recorded(str(path), Recording.open(path))
-        return cls._from_csv(path)
+        return cls._from_csv(
+            path, {name: Column.of(text) for name, text in (columns or {}).items()}
+        )
 
     @classmethod
     def _recorded(cls, source: str, recording: Recording) -> Measurements:
@@ -66,10 +116,13 @@ class Measurements:
         return cls(source, recording.time, signals, units_of(recording))
 
     @classmethod
-    def _from_csv(cls, path: Path) -> Measurements:
+    def _from_csv(cls, path: Path, given: Mapping[str, Column]) -> Measurements:
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.reader(file)
+                first = file.readline()
+                file.seek(0)
+                delimiter = next((one for one in _DELIMITERS if one in first), ",")
+                reader = csv.reader(file, delimiter=delimiter)
                 lines = [(reader.line_num, row) for row in reader if row]
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise RecordingError(f"cannot read {path}: {error}") from None
@@ -77,16 +130,37 @@ class Measurements:
             raise RecordingError(f"{path} has no rows below its header")
         head = lines[0][1]
         titles = [_title(path, text) for text in head]
+        changed = {}
+        for name, column in given.items():
+            if column.title not in (known := [title for title, _ in titles]):
+                raise UnknownName("column", column.title, known, str(path))
+            if known.index(column.title) in changed:
+                raise ScenarioError(f"columns give the column {column.title} twice; omit one")
+            changed[known.index(column.title)] = (name, column)
+        titles = [
+            (changed[k][0], "1" if changed[k][1].converts else unit)
+            if k in changed
+            else (name, unit)
+            for k, (name, unit) in enumerate(titles)
+        ]
         names = [name for name, _ in titles]
         if twice := [name for name, many in Counter(names).items() if many > 1]:
             raise RecordingError(
                 f"{path} has two columns with the name {twice[0]}; rename or remove one"
             )
         times = [k for k, name in enumerate(names) if name.lower() in TIMES]
+        if "time" in given:
+            times = [names.index("time")]
         if len(times) != 1:
             raise RecordingError(
                 f"{path} needs one column with the times in s, named {' or '.join(TIMES)}; its "
-                f"header is {', '.join(head)}"
+                f"header is {', '.join(head)}. Name the column: --column time=TITLE"
+            )
+        if (unit := titles[times[0]][1]) not in ("1", "s"):
+            title = _title(path, head[times[0]])[0]
+            raise RecordingError(
+                f"{path}: the times are in {unit}; give them in s, or convert them: "
+                f"--column time={title},scale=0.001"
             )
         for k, row in lines[1:]:
             if len(row) != len(names):
@@ -94,7 +168,9 @@ class Measurements:
                     f"{path}, line {k} has {len(row)} values; the header has {len(names)}"
                 )
         columns = {
-            name: np.array([_number(path, k, row[i]) for k, row in lines[1:]])
+            name: changed.get(i, ("", _UNCHANGED))[1].converted(
+                np.array([_number(path, k, row[i]) for k, row in lines[1:]])
+            )
             for i, name in enumerate(names)
             if name not in _SKIPPED
         }
@@ -107,7 +183,10 @@ class Measurements:
         """Return the signals ``names``; raise :class:`UnknownName` for an unknown name."""
         for name in names:
             if name not in self.signals:
-                raise UnknownName("signal", name, self.signals, self.source)
+                error = UnknownName("signal", name, self.signals, self.source)
+                if self.table:
+                    error.add_note(f"to name the column of this signal: --column {name}=TITLE")
+                raise error
         return {name: self.signals[name] for name in names}
 
 
@@ -134,10 +213,8 @@ def _title(path: Path, text: str) -> tuple[str, str]:
     if match is None:
         raise RecordingError(
             f"{path}: cannot read the title {text!r}; write 'cart.x [m]', and "
-            "separate the titles by commas"
+            "separate the titles by commas, semicolons or tabs"
         )
-    if match["name"].lower() in TIMES and match["unit"] not in (None, "", "s"):
-        raise RecordingError(f"{path}: the times are in {match['unit']}; give them in s")
     unit = (match["unit"] or "").strip()
     return match["name"], "1" if unit in ("", "-") else unit
 

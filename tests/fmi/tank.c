@@ -5,8 +5,9 @@
  *
  * An event occurs when the level crosses 2 (count + 1), and at 0.5 s (timed = 1).  With DRAIN, the
  * level is then 1 again.  A step after 0.45 s: CRASH, HANG and DISCARD do what they say; ENDS ends
- * the simulation, and EARLY returns before the end of the step (FMI 3.0).  With FROM_INPUT, the first
- * level is the inflow.
+ * the simulation, and EARLY returns before the end of the step (FMI 3.0).  With Model Exchange, ENDS
+ * ends the simulation in the event at 0.5 s, and ENDS_STEP after the first solver step beyond 0.45 s.
+ * With FROM_INPUT, the first level is the inflow.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -99,7 +100,11 @@ int F(GetContinuousStates)(Tank *m, double *x, size_t n) { (void)n; x[0] = m->le
 int F(GetNominalsOfContinuousStates)(void *m, double *x, size_t n) { (void)m; (void)n; x[0] = 1; return 0; }
 int F(GetEventIndicators)(Tank *m, double *g, size_t n) { (void)n; g[0] = m->level - 2; return 0; }
 int F(CompletedIntegratorStep)(void *m, flag no, flag *enter, flag *end) {
-    (void)m; (void)no; *enter = 0; *end = 0; return 0;
+    (void)m; (void)no; *enter = 0; *end = 0;
+#ifdef ENDS_STEP
+    *end = ((Tank *)m)->t > 0.45;
+#endif
+    return 0;
 }
 
 static int advance(Tank *m, double t, double h) {
@@ -152,13 +157,29 @@ int fmi2NewDiscreteStates(Tank *m, void *info) {
     struct { int needed, terminate, nominals, values, defined; double at; } *i = info;
     memset(i, 0, sizeof *i);
     events(m);
+#ifdef ENDS
+    i->terminate = m->timed;
+#endif
     i->defined = !m->timed;
     i->at = 0.5;
     return 0;
 }
-int fmi2DoStep(Tank *m, double t, double h, int no) { (void)no; return advance(m, t, h); }
+int fmi2DoStep(Tank *m, double t, double h, int no) {
+    (void)no;
+    int status = advance(m, t, h);
+#ifdef ENDS
+    if (t > 0.45) return 2;
+#endif
+    return status;
+}
 int fmi2GetRealStatus(Tank *m, int kind, double *v) { (void)kind; *v = m->t; return 0; }
-int fmi2GetBooleanStatus(void *m, int kind, int *v) { (void)m; (void)kind; *v = 0; return 0; }
+int fmi2GetBooleanStatus(void *m, int kind, int *v) {
+    (void)m; (void)kind; *v = 0;
+#ifdef ENDS
+    *v = 1;
+#endif
+    return 0;
+}
 #define REALS Real
 #define WHOLES Integer
 STUB(SetRealInputDerivatives) STUB(GetRealOutputDerivatives) STUB(CancelStep) STUB(GetStatus)
@@ -184,6 +205,9 @@ int fmi3UpdateDiscreteStates(Tank *m, bool *needed, bool *end, bool *nominals, b
                              bool *defined, double *at) {
     *needed = *end = *nominals = *values = false;
     events(m);
+#ifdef ENDS
+    *end = m->timed;
+#endif
     *defined = !m->timed;
     *at = 0.5;
     return 0;

@@ -29,6 +29,8 @@ from rtsim.fmi.object_code import TARGETS, this_system, universal
 from rtsim.models.ball import scenario as ball
 from rtsim.models.f16.scenario import scenario as f16
 from rtsim.models.valves import scenario as valves
+from rtsim.scenario.standard_components import PlantComponent
+from rtsim.solve import Adaptive
 
 fmpy = pytest.importorskip("fmpy")
 
@@ -56,6 +58,14 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], P
 def recorded(name: str) -> rt.RunResult:
     make = PLANTS[name][0] if name in PLANTS else LOOPS[name]
     return rt.simulate(make())
+
+
+def accurate(name: str) -> rt.RunResult:
+    """Return a run whose solver error is far below that of the fixed step."""
+    make, plant = PLANTS[name]
+    made = make()
+    made.of(PlantComponent)[plant].solver = Adaptive(rtol=1e-13, atol=1e-14)
+    return rt.simulate(made)
 
 
 def signal(run: rt.RunResult, name: str, plant: str) -> NDArray[np.float64]:
@@ -98,15 +108,9 @@ def test_co_simulation_gives_the_bits_of_rtsim(
     assert different == []
 
 
-TOLERANCES = {
-    "ball": (2.5, 1e-7),
-    "rubber": (2.5, 1e-7),
-    "lorenz": (2.0, 1e-4),
-    "adaptive": (2.0, 1e-4),
-    "pid": (5.0, 2e-2),
-}
-"""End (s) and tolerance of a Model Exchange; the solver of the importer differs from rk4. The
-filter of ``pid`` has a time constant of one step of rk4."""
+ENDS = {"ball": 2.5, "rubber": 2.5, "lorenz": 2.0, "adaptive": 2.0}
+"""End (s) of a Model Exchange: before the flights of a ball are shorter than the resolution of the
+importer's solver, and before the differences of a chaotic model grow."""
 
 
 @needs_library
@@ -115,12 +119,12 @@ filter of ``pid`` has a time constant of one step of rk4."""
 def test_model_exchange_gives_the_trajectory_within_tolerance(
     name: str, version: str, exported: Callable[[str, str], Path]
 ) -> None:
-    path, run, plant = exported(name, version), recorded(name), PLANTS[name][1]
+    path, run, plant = exported(name, version), accurate(name), PLANTS[name][1]
     about = fmpy.read_model_description(str(path))
-    end, most = TOLERANCES.get(name, (float(about.defaultExperiment.stopTime), 1e-5))
+    end = ENDS.get(name, float(about.defaultExperiment.stopTime))
     names = outputs(path)
     found = fmpy.simulate_fmu(
-        str(path), fmi_type="ModelExchange", stop_time=end, relative_tolerance=1e-10,
+        str(path), fmi_type="ModelExchange", stop_time=end, relative_tolerance=1e-12,
         output_interval=float(about.defaultExperiment.stepSize), output=names,
     )  # fmt: skip
     at = np.round(found["time"] * 1e9).astype(np.int64)
@@ -132,7 +136,7 @@ def test_model_exchange_gives_the_trajectory_within_tolerance(
     for one in names:
         expected = signal(run, one, plant)[rows]
         scale = max(1.0, float(np.abs(expected).max()))
-        assert np.abs(found[one][last] - expected).max() < most * scale, one
+        assert np.abs(found[one][last] - expected).max() < 1e-8 * scale, one
 
 
 def test_events_of_a_model_exchange_are_within_1_ns(
@@ -149,6 +153,26 @@ def test_events_of_a_model_exchange_are_within_1_ns(
     expected = first + np.cumsum([0, *flights])
     assert len(impacts) == 6
     assert np.abs(impacts - expected[: len(impacts)]).max() < 1e-9
+
+
+@needs_library
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "count"), [("thermostat", 6), ("modes", 11)])
+def test_events_of_a_model_exchange_are_those_of_an_accurate_run(
+    name: str, count: int, exported: Callable[[str, str], Path]
+) -> None:
+    path, run = exported(name, "2.0"), accurate(name)
+    about = fmpy.read_model_description(str(path)).defaultExperiment
+    found = fmpy.simulate_fmu(
+        str(path), fmi_type="ModelExchange", stop_time=float(about.stopTime),
+        relative_tolerance=1e-13, output_interval=float(about.stepSize), output=outputs(path),
+    )  # fmt: skip
+    time = found["time"]
+    theirs = np.unique(time[1:][np.diff(time) == 0])
+    ours = np.unique([event.tag.ns for event in run.events if event.tag.ns]) / 1e9
+    assert len(ours) == count
+    # A guard of rtsim fires at the first whole ns after its crossing.
+    assert max(float(np.abs(theirs - one).min()) for one in ours) <= 1.001e-9
 
 
 # The description

@@ -11,6 +11,8 @@ from fmu_parts import LINUX, tank
 
 import rtsim as rt
 from rtsim.cli.fmu_files import check, info, run
+from rtsim.core.errors import UnknownName
+from rtsim.fmi import Fmu
 from rtsim.fmi.scenario import maker
 from rtsim.record.reading import Recording
 from rtsim.studies import fit
@@ -85,3 +87,39 @@ def test_a_parameter_of_an_fmu_is_fitted_to_a_recording() -> None:
     found = fit(str(path), run.recording(), ["tank.k"], settings={"until": 1.0, "step": 0.05})
     assert found["tank.k"].value == pytest.approx(0.8, rel=1e-9)
     assert found.determined
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("tank.kk=3", "did you mean k?"),
+        ("tank.K=3", "did you mean k?"),
+        ("tank.lvel=3", "did you mean level"),
+        ("tank.out.y=3", "the variable out.y is called out_y here"),
+        ("tank.count=3", "no start value that can be set (output)"),
+        ("tank.table=flow.csv", "--set parameters=table=TEXT"),
+        ("tank.mode=Doubl", "did you mean Double?"),
+        ("parameters=table", "write NAME=VALUE"),
+        ("solver=rk4", 'omit solver=, or choose kind="model-exchange"'),
+    ],
+)
+def test_a_wrong_setting_names_its_remedy(setting: str, said: str) -> None:
+    found = CliRunner().invoke(run, [str(tank(2)), "--set", setting, "--until", "0.1"])
+    assert found.exit_code == 2
+    assert said in found.output
+
+
+def test_an_item_and_a_text_are_set(tmp_path: Path) -> None:
+    out = str(tmp_path / "out.mcap")
+    arguments = ["--set", "tank.mode=Double", "--set", "parameters=table=flow.csv", "-o", out]
+    said = CliRunner().invoke(run, [str(tank(2)), *arguments, "--until", "0.1"])
+    assert said.exit_code == 0, said.output
+    found = Recording.open(Path(out))
+    assert found["tank.out_y"][0] == 2.0
+    assert found["tank.from_file"][0] == 1.0
+
+
+def test_an_error_lists_some_of_ten_thousand_names() -> None:
+    with pytest.raises(UnknownName, match=r"known: level, .*, and 99\d\d more") as raised:
+        Fmu(tank(2, more=10_000), parameters={"zzz": 1})
+    assert len(str(raised.value)) < 1000

@@ -20,6 +20,7 @@ from rtsim.core.errors import CheckpointError, ModelError, ScenarioError, Unknow
 from rtsim.fmi import Fmu
 from rtsim.fmi.instance import FmuInstance
 from rtsim.fmi.reading import Description
+from rtsim.linear import linearise
 from rtsim.runs import prepare
 from rtsim.testing import trace_of
 
@@ -382,6 +383,24 @@ def test_files_that_are_no_fmu_say_why(tmp_path: Path) -> None:
     before("broken.fmu", {"modelDescription.xml": "<a>"}, "is not XML")
     with pytest.raises(ScenarioError, match=r"modelDescription\.xml is not valid"):
         Fmu(packed("wrong.fmu", {"modelDescription.xml": description(2).replace("guid", "gid")}))
+    library = {f"binaries/{HERE2}/tank.so": binary(2).read_bytes()}
+    for good, bad, said in (
+        (
+            'modelIdentifier="tank"',
+            'modelIdentifier="tnak"',
+            r"contains tank\.so, .* needs tnak\.so",
+        ),
+        ('index="4"', 'index="40"', "ModelStructure is greater than the number of variables"),
+        (
+            'derivative="1"',
+            'derivative="7"',
+            r"derivative of valve, .* no state \(Boolean, input\)",
+        ),
+        ('derivative="1"', 'derivative="5"', r"derivative of k, .* no state \(Real, parameter\)"),
+    ):
+        text = description(2).replace(good, bad)
+        with pytest.raises(ScenarioError, match=said):
+            Fmu(packed("bad.fmu", {"modelDescription.xml": text, **library}), kind=ME)
     with pytest.raises(ScenarioError, match=r"no binary for this computer.*built for win64"):
         Fmu(tank(2, system="win64"))
     with pytest.raises(UnknownName, match="unknown kind"):
@@ -403,3 +422,56 @@ def test_a_binary_that_does_not_load_leaves_the_working_folder() -> None:
 def test_a_value_that_is_no_number_or_out_of_bounds_is_named(value: object) -> None:
     with pytest.raises(ScenarioError, match="k"):
         plain(Fmu(tank(2), parameters={"k": value})).build()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"solver": "dp54"}, 'has its own solver; omit solver=, or choose kind="model-exchange"'),
+        ({"priority": 1}, "has no events of its own; omit priority="),
+        ({"states": {"level": 2.0}}, "keeps its states itself; give start values as parameters="),
+        ({"discrete": {"count": 2.0}}, "keeps its discrete states itself"),
+        ({"algebraic": {"y": 2.0}}, "solves its equations itself; omit algebraic="),
+        ({"update_period": 0.1}, "has no update function; omit update_period="),
+        ({"update_offset": 0.1}, "has no update function; omit update_offset="),
+    ],
+)
+def test_an_option_without_effect_on_a_co_simulation_is_an_error(
+    option: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        plain(Fmu(tank(2)), **option)
+    assert said in str(raised.value)
+    if set(option) & {"solver", "priority", "states"}:
+        plain(Fmu(tank(2), kind=ME), **option)
+
+
+def test_an_argument_of_an_fmu_without_effect_is_an_error() -> None:
+    with pytest.raises(ScenarioError, match="patience= has no effect with in_process=True"):
+        Fmu(tank(2), patience=3, in_process=True)
+    with pytest.raises(ScenarioError, match=r"k is a parameter, .* omit k from observe="):
+        Fmu(tank(2), observe=["k"])
+    with pytest.raises(ScenarioError, match=r"observe is the text .* \['level'\]"):
+        Fmu(tank(2), observe="level")
+    with pytest.raises(ScenarioError, match="give a mapping"):
+        Fmu(tank(2), parameters="k=1")  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match=r"level .* states=\{'level': "):
+        Fmu(tank(2), kind=ME, parameters={"level": 2})
+    with pytest.raises(ScenarioError, match=r"inflow .* inputs=\{'inflow': "):
+        Fmu(tank(2), parameters={"inflow": 2})
+    for kind in (CS, ME):
+        outputs = Fmu(tank(2), kind=kind, observe=["inflow", "out.y", "level", "level"]).interface
+        assert outputs.outputs.names.count("level") == (kind == CS)
+        assert outputs.outputs.names.count("out_y") == 1
+        assert "inflow" not in outputs.outputs
+
+
+@pytest.mark.parametrize("kind", [CS, ME])
+def test_an_fmu_has_no_linear_model(kind: str) -> None:
+    with pytest.raises(ScenarioError, match="the equations of tank are in another program"):
+        linearise(plain(Fmu(tank(2), kind=kind)))
+
+
+def test_the_name_of_a_file_is_no_plant() -> None:
+    with pytest.raises(ScenarioError, match=r"is a str; give rtsim\.fmi\.Fmu\('tank\.fmu'\)"):
+        rt.Scenario("loop", until=1).plant("tank", "tank.fmu", step=0.1)  # type: ignore[call-overload]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -214,6 +215,55 @@ def test_missing_values_of_an_input_are_left_out(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_columns_with_other_names_and_units_are_converted(tmp_path: Path, delimiter: str) -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
+    rpm, path = data.signals["motor.speed"] * 30 / math.pi + 100, tmp_path / "rig.csv"
+    rows = [
+        f"{1000 * t!r}{delimiter}{v!r}"
+        for t, v in zip(data.time.tolist(), rpm.tolist(), strict=True)
+    ]
+    path.write_text("\n".join([f"t (ms){delimiter}n [rpm]", *rows]))
+    factor = math.pi / 30
+    speed = f"n,scale={factor!r},offset={-100 * factor!r}"
+    columns = {"time": "t (ms),scale=0.001", "motor.speed": speed}
+    found = fit(motor(), path, list(MOTOR[1]), columns=columns)
+    same = fit(motor(), data, list(MOTOR[1]))
+    assert found["motor.gain"].value == pytest.approx(same["motor.gain"].value, rel=1e-6)
+    arguments = [f"{HERE}:motor", "--to", str(path), "--vary", "motor.gain", "--json"]
+    texts = [x for name, text in columns.items() for x in ("--column", f"{name}={text}")]
+    said = CliRunner().invoke(command, [*arguments, *texts])
+    assert json.loads(said.output)["result"] == "determined", said.output
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({}, r"needs one column with the times.* --column time=TITLE"),
+        ({"time": "t"}, r"the times are in ms; .* --column time=t,scale=0\.001"),
+        ({"time": "t,scale=0.001"}, r"contains no signal of a plant.*--column motor\.\w+=TITLE"),
+        ({"time": "t,scale=0.001", "motor.speed": "n"}, r"rpm .*--column motor\.speed=TITLE,scale"),
+        ({"motor.speed": "m,scale=0.1"}, "unknown column 'm'"),
+        ({"motor.speed": "n,skale=0.1"}, "'n,skale=0.1' names no column; write TITLE"),
+        ({"motor.speed": "n,scale=0"}, "a scale other than 0"),
+        ({"motor.speed": "n", "motor.other": "n"}, "the column n twice"),
+    ],
+)
+def test_a_wrong_column_names_its_remedy(
+    tmp_path: Path, columns: dict[str, str], said: str
+) -> None:
+    path = tmp_path / "rig.csv"
+    path.write_text("t [ms],n [rpm]\n0,1\n10,2\n20,2\n" if columns else "x,n\n0,1\n1,2\n")
+    with pytest.raises((RecordingError, ScenarioError), match=said):
+        fit(motor(), path, ["motor.gain"], columns=columns)
+
+
+def test_a_recording_has_no_columns_with_other_names() -> None:
+    data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
+    with pytest.raises(ScenarioError, match="omit columns="):
+        fit(motor(), data, ["motor.gain"], columns={"motor.speed": "n"})
+
+
 def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
     data = noisy(motor(), MOTOR[1], MOTOR[2], 1)
     speed = data.signals["motor.speed"]
@@ -295,11 +345,11 @@ def test_arguments_of_the_scenario_can_vary() -> None:
         ("time,motor.speed,motor.speed\n0,1,1\n", "two columns with the name motor.speed"),
         ("time,motor.speed\n1,1\n0,2\n", "in ascending order"),
         ("when,motor.speed\n1,1\n", "needs one column with the times"),
-        ("time [ms],motor.speed\n1,1\n2,2\n", "the times are in ms; give them in s"),
+        ("time [ms],motor.speed\n1,1\n2,2\n", "in ms; .* --column time=time,scale=0.001"),
         ("time,motor.speed\n", "has no rows"),
         ("time,other\n0,1\n1,1\n", r"contains no signal of a plant.*motor\.speed"),
         ("time,motor.speed\n0,\n1,nan\n", r"contains no value of motor\.speed"),
-        ("time;motor.speed [rad/s];x [m]\n0;1;1\n", "separate the titles by commas"),
+        ("time|motor.speed [rad/s]|x [m]\n0|1|1\n", "separate the titles by commas"),
         ("time,motor.speed [rpm]\n0,1\n1,1\n", r"motor\.speed is in rpm in .*, but in rad/s"),
         ("time,motor.speed\n0,1\n1,1\n", "2 values of motor.speed, too few for 2"),
     ],

@@ -6,9 +6,14 @@
  * double value = model_name_get(m, model_name_...);
  * model_name_free(m);
  *
- * Functions return 0, or -1 for a wrong reference or if the model cannot go on (a value is not
- * finite). model_name_run returns 1 after a guard has ended the run. Instances are independent of
- * each other; use each instance in one thread at a time.
+ * Link your program with the library (LIBRARY.so), on Linux for example:
+ *   cc main.c LIBRARY.so -Wl,-rpath,'$ORIGIN' -o main
+ * Before the first run, model_name_set also sets states. model_name_reset returns to 0 s and to
+ * all start values.
+ *
+ * Functions return 0, or -1 for a wrong reference, for a time before the last one, or if the model
+ * cannot go on (a value is not finite). model_name_run returns 1 after a guard has ended the run.
+ * Instances are independent of each other; use each instance in one thread at a time.
  */
 #ifndef model_name_H
 #define model_name_H

@@ -26,7 +26,7 @@ from hitl.firmware.shipping import core_sources
 
 PARTS = ("rtsim", "hitl", "firmware", "LICENSES")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "REUSE.toml")
-SOURCE_TEXTS = {".frag", ".glsl", ".vert", 
+SOURCE_TEXTS = {".frag", ".glsl", ".vert",
     "", ".c", ".cjs", ".cpp", ".csv", ".h", ".ini", ".ino", ".js", ".json", ".ld", ".md",
     ".properties", ".py", ".toml", ".txt", ".typed",
 }  # fmt: skip

@@ -305,6 +305,8 @@ class BoardDescription:
     """Folder of the C and C++ files for this board."""
     main: str
     """File in ``hal`` that defines ``setup`` and ``loop``, or ``main``."""
+    shared: tuple[Path, ...] = ()
+    """Files outside ``hal`` that this board shares with other boards, such as the start-up code."""
     line: Line = Line()
     flasher: Flasher | None = None
     usb: tuple[tuple[int, int], ...] = ()
@@ -344,8 +346,8 @@ class BoardDescription:
 
     @property
     def hal_files(self) -> tuple[Path, ...]:
-        """All files with C code of the board, in alphabetical order."""
-        return tuple(sorted(path for path in self.hal.iterdir() if path.is_file()))
+        """All files with C code of the board: those of its folder, and the shared ones."""
+        return (*sorted(path for path in self.hal.iterdir() if path.is_file()), *self.shared)
 
     def emulator(self, name: str) -> Emulator:
         """Return an emulator by name; raise ``BoardError`` for an unknown name."""

@@ -349,8 +349,7 @@ class EmulatedBoard:
 
         Reading changes nothing on the board.
         """
-        body = address.to_bytes(2, "little") + length.to_bytes(2, "little")
-        found = self._process.ask("P", body, "P")
+        found = self._process.ask("P", wire.PEEK.pack(address, length), "P")
         if len(found) != length:
             self._process.lied(BoardError(f"{len(found)} bytes of memory; expected {length}"))
         return found

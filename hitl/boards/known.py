@@ -6,6 +6,7 @@ from hitl.boards.avr import MEGA, NANO, UNO
 from hitl.boards.contract import BoardError
 from hitl.boards.description import NAME, BoardDescription
 from hitl.boards.pico import PICO
+from hitl.boards.stm32f4 import STM32F4
 from rtsim.core.errors import ScenarioError
 from rtsim.core.extension_point import ExtensionPoint
 
@@ -30,7 +31,7 @@ def _usable(name: str, made: object) -> BoardDescription:
 BOARDS: ExtensionPoint[BoardDescription] = ExtensionPoint(
     "rtsim.boards",
     "board",
-    {board.name: board for board in (DEFAULT_BOARD, NANO, MEGA, PICO)},
+    {board.name: board for board in (DEFAULT_BOARD, NANO, MEGA, PICO, STM32F4)},
     _usable,
 )
 """All boards by name. A package adds a board by an entry point in the group ``rtsim.boards``."""

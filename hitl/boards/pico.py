@@ -13,7 +13,6 @@ from hitl.boards.description import (
     BoardDescription,
     BoardPins,
     Bus,
-    Compiler,
     CTypes,
     Emulator,
     Line,
@@ -21,6 +20,7 @@ from hitl.boards.description import (
     Uart,
     Window,
 )
+from hitl.boards.zig import zig
 from hitl.interface.shipped import FIRMWARE
 
 CLOCK_HZ = 125_000_000
@@ -85,19 +85,8 @@ PICO = BoardDescription(
         ram_begins=0x2000_0000,
         beside={},
     ),
-    compiler=Compiler(  # docs/decisions/150
-        prefix="",
-        package="ziglang",
-        headers=("lib/libc/include/arm-linux-musl", "lib/libc/include/generic-musl"),
-        install="pip install 'rtsim[sil]'",
-        machine=("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0plus"),
-        flags=(
-            "-Os", "-g0", "-ffreestanding", "-ffunction-sections", "-fdata-sections",
-            "-ffp-contract=off", "-fno-sanitize=undefined",
-        ),
-        cpp=("-std=gnu++11", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"),
-        libraries=(),  # the run-time library of zig contains its mathematical functions
-        link=("-Wl,-T,{hal}/pico.ld", "-Wl,--entry=rtsim_pico_reset", "-Wl,--gc-sections"),
+    compiler=zig(
+        ("-target", "thumb-freestanding-eabi", "-mcpu=cortex_m0plus"), "pico.ld", "rtsim_pico_reset"
     ),
     hal=FIRMWARE / "pico",
     main="pico.c",
@@ -135,4 +124,4 @@ PICO = BoardDescription(
             warms_up=True,
         ),
     },
-)  # fmt: skip
+)

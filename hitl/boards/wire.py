@@ -41,6 +41,7 @@ UNTIL_BYTE = 1
 _ADVANCE = struct.Struct("<QB")
 _CYCLE = struct.Struct("<Q")
 _RECORD = struct.Struct("<QBBH")
+PEEK = struct.Struct("<HH")
 MOST_PINS = 256
 MOST_BUSES = 16
 _GREETING = ("rtsim-board", "1")
@@ -129,6 +130,20 @@ def advanced(
         last = cycle if kind == Out.BYTE else last
         events.append(WireEvent(cycle, Out(kind), which, value))
     return reached, events
+
+
+def asked(body: bytes) -> tuple[int, list[Input], bool]:
+    """Decode a request to run the board, the result of :func:`advance`."""
+    target, flags = _ADVANCE.unpack_from(body)
+    rows = _RECORD.iter_unpack(body[_ADVANCE.size :])
+    inputs = [Input(cycle, In(kind), which, value) for cycle, kind, which, value in rows]
+    return target, inputs, bool(flags & UNTIL_BYTE)
+
+
+def answered(reached: int, events: Iterable[WireEvent]) -> bytes:
+    """Return the answer that :func:`advanced` decodes."""
+    records = (_RECORD.pack(e.cycle, e.kind, e.which, e.value) for e in events)
+    return _CYCLE.pack(reached) + b"".join(records)
 
 
 def bus_operation(value: int) -> tuple[int, BusOp, int]:

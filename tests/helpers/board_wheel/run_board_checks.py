@@ -31,7 +31,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 def listed() -> None:
     assert board_named("mega") is rtsim_mega.MEGA
-    assert list(BOARDS) == ["uno", "nano", "mega2560", "pico", "mega"]
+    assert list(BOARDS) == ["uno", "nano", "mega2560", "pico", "stm32f4", "mega"]
     for words in (("sil", "check", CONTROLLER), ("board", "build", CONTROLLER)):
         status, told = run(*words, "--board", "meg")
         assert status == 2

@@ -25,7 +25,7 @@ from rtsim.cli import main
 from rtsim.core.signals import Vector
 
 F16 = "firmware/core/f16_control.toml"
-ALL = ("uno", "nano", "mega2560", "pico")
+ALL = ("uno", "nano", "mega2560", "pico", "stm32f4")
 
 
 def rows(*arguments: str) -> tuple[int, list[dict[str, object]]]:
@@ -34,20 +34,21 @@ def rows(*arguments: str) -> tuple[int, list[dict[str, object]]]:
 
 
 @pytest.mark.long
-def test_four_boards_have_the_bits_of_the_host() -> None:
-    need("avr8js", "rp2040js")
+def test_all_boards_have_the_bits_of_the_host() -> None:
+    need("avr8js", "rp2040js", "unicorn")
     status, found = rows(f"{F16}:single", "--steps", "10")
     by_name = {str(row["board"]): row for row in found}
     assert status == 0
     assert tuple(by_name) == ALL
     assert all(row["equal_steps"] == row["steps"] == 10 for row in found)
-    uno, nano, mega, pico = (by_name[name] for name in ALL)
+    uno, nano, mega, pico, stm32f4 = (by_name[name] for name in ALL)
     same = ("step_ns", "stack_bytes", "exchange_ns_max", "flash_bytes", "cycles_max")
     assert {name: uno[name] for name in same} == {name: nano[name] for name in same}
     calls = int(str(mega["cycles_max"])) - int(str(uno["cycles_max"]))
     assert 0 < calls < 1000, "calls and returns take a cycle more with addresses of three bytes"
     assert int(str(mega["stack_bytes"])) > int(str(uno["stack_bytes"]))
     assert int(str(pico["exchange_ns_max"])) < int(str(uno["exchange_ns_max"])) / 4
+    assert int(str(stm32f4["cycles_max"])) < int(str(pico["cycles_max"])) / 20
 
 
 def test_a_board_that_cannot_run_it_says_why() -> None:
@@ -85,7 +86,7 @@ def test_inputs_are_within_their_ranges_and_the_same_for_a_seed() -> None:
 def test_an_unknown_board_is_told() -> None:
     done = CliRunner().invoke(main, ["board", "compare", F16, "--boards", "pica"])
     assert done.exit_code == 2
-    assert "unknown board 'pica'; known: uno, nano, mega2560, pico" in done.output
+    assert "unknown board 'pica'; known: uno, nano, mega2560, pico, stm32f4" in done.output
 
 
 def test_a_board_without_an_emulator_is_told() -> None:

@@ -18,6 +18,7 @@ from hitl.building.toolchain import cache_folder
 from hitl.debugging.in_python import debug_in_python, is_python
 from hitl.debugging.recorded import RecordedSteps, recorded_steps
 from hitl.debugging.session import (
+    EDITOR,
     KINDS,
     DebugError,
     DebugSession,
@@ -192,9 +193,9 @@ def _run(
     session: DebugSession, batch: Path | None, commands: Sequence[str], dap: bool, as_json: bool
 ) -> _Ended:
     if dap:
-        return _Ended(_with_the_terminal(session.command(["-i", "dap"])))
+        return _Ended(_with_the_terminal(session.command("-i", "dap", shown=EDITOR)))
     if batch is None and not commands and not as_json:
-        return _Ended(_with_the_terminal(session.command(["-ex", "rtsim-start"])))
+        return _Ended(_with_the_terminal(session.command("-ex", "rtsim-start")))
     script = session.folder / "commands.gdb"
     lines = ["rtsim-start", *(_script(batch, commands) or ())]
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")  # an error in it ends gdb
@@ -202,7 +203,7 @@ def _run(
     if as_json:
         how |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     done = subprocess.run(
-        session.command(["-nx", "-batch", "-x", script]),
+        session.command("-nx", "-batch", "-x", script),
         text=True,
         errors="replace",
         check=False,

@@ -25,6 +25,8 @@ _COMPARED: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 _HEAD = 6
 _AT, _AFTER, _LEAVE = "rtsim_at_step", "rtsim_after_step", "rtsim_leave_step"
+_FEW = 6
+"""Largest number of inputs that each stop shows."""
 _RED_ZONE = 256
 """Bytes below the stack pointer that a function may use without moving the pointer."""
 
@@ -45,8 +47,10 @@ class _Words:
 class Session:
     """The recorded steps, and the process that repeats them."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, editor: bool) -> None:
         self.folder = folder
+        self.editor = editor
+        """True if an editor shows the stops, and gdb must therefore report them."""
         with open(os.path.join(folder, "session.json"), encoding="utf-8") as file:
             self.about: dict[str, Any] = json.load(file)
         self._steps = _Words(os.path.join(folder, "steps"))
@@ -58,6 +62,8 @@ class Session:
         self._answers = self._inputs + self.n * self.m
         self.moving = False
         """True while a command moves the process, whose stops are then not the user's."""
+        self._after_stop: Callable[[], None] | None = None
+        """What follows the next stop of a start."""
 
     # -- the recording
 
@@ -135,35 +141,63 @@ class Session:
             except gdb.error:
                 continue  # an older gdb
         gdb.execute(f"file {about['runner']}", to_string=True)
-        self._arguments(about["target"])
+        gdb.execute(f"set environment RTSIM_DEBUG_LIBRARY {about['library']}")
+        gdb.execute(f"set environment RTSIM_DEBUG_STEPS {os.path.join(self.folder, 'steps')}")
         _stop_in(_AT)
         gdb.events.stop.connect(self._stopped)
 
-    def _arguments(self, target: int) -> None:
-        folder = os.path.join(self.folder, "steps")
-        gdb.execute(f'set args "{self.about["library"]}" "{folder}" {target}')
-
     def _stopped(self, event: gdb.StopEvent) -> None:  # noqa: ARG002
-        """Go on to the controller's function after a start by ``run`` or by VS Code."""
-        if not self.moving and _function() == _AT:
-            gdb.post_event(lambda: _told(self._enter))
+        """Continue a start by ``run`` or by an editor, whose commands end before the next stop."""
+        if self.moving:
+            return
+        after, self._after_stop = self._after_stop, None
+        if after is None and _function() == _AT:
+            after = self._started
+        if after is not None:
+            gdb.post_event(lambda: _told(after))
+
+    def _started(self) -> None:
+        off = _Without()
+
+        def arrived() -> None:
+            off.end()
+            self._check_arrival(target)
+            stops = self._stops()
+            self._after_stop = lambda: self._entered(step, stops)
+            gdb.execute("continue")
+
+        step = target = self.about["target"]
+        if not target:
+            return arrived()
+        self.set("target", target)
+        self.set("repeats", 1)
+        self._after_stop = arrived
+        gdb.execute("continue")
+        return None
 
     def go_to(self, target: int, whole: bool = True) -> None:
         """Restore the memory before the step ``target``, and stop in its function."""
         if not 0 <= target < self.n:
             raise gdb.GdbError(f"the steps are 0 to {self.n - 1}; there is no step {target}")
-        with _Without(self):
+        off, self.moving = _Without(), True
+        try:
             if self.alive:
                 self.set("target", target)
                 self.set("jump", 1)
-                if _function() != _AT:
-                    self._leave()
-                else:
+                if _function() == _AT:
                     gdb.execute("continue", to_string=True)
+                else:
+                    self._leave()
             if not self.alive or (_function() == _AT and self.field("lost")):
-                self._arguments(target)
                 gdb.execute("run", to_string=True)
-                self._check_arrival(target)
+                if target and self.alive and _function() == _AT:
+                    self.set("target", target)
+                    self.set("repeats", 1)
+                    gdb.execute("continue", to_string=True)
+            self._check_arrival(target)
+        finally:
+            self.moving = False
+            off.end()
         self._enter(whole)
 
     def _leave(self) -> None:
@@ -222,23 +256,34 @@ class Session:
 
         If not ``whole``, the process stops where the generated code sets the inputs.
         """
-        step = self.step
-        names = [name for name in self.about["functions"] if whole and _known(name)]
-        stops = [_stop_in(name) for name in (*(names or ["rtsim_step"]), _AFTER)]
+        step, stops = self.step, self._stops(whole)
         self.moving = True
         try:
             gdb.execute("continue", to_string=True)
         finally:
             self.moving = False
-            for one in stops:
-                one.delete()
-        if self.alive and _function() == _AFTER and names:
-            gdb.write(f"step {step} calls none of {', '.join(names)}\n")
-            return self.go_to(step, whole=False)
+        if self._entered(step, stops) and whole:
+            self.go_to(step, whole=False)
+
+    def _stops(self, whole: bool = True) -> list[gdb.Breakpoint]:
+        names = [name for name in self.about["functions"] if whole and _known(name)]
+        out = [_stop_in(name) for name in (*(names or ["rtsim_step"]), _AFTER)]
+        for one in out:
+            one.silent = not self.editor
+        return out
+
+    def _entered(self, step: int, stops: list[gdb.Breakpoint]) -> bool:
+        """Show where the process stopped; return True if the step called none of its functions."""
+        for one in stops:
+            one.delete()
+        if self.alive and _function() == _AFTER:
+            names = ", ".join(self.about["functions"]) or "no function"
+            gdb.write(f"step {step} does not call {names}\n")
+            return True
         self._note()
         gdb.write(self.brief() + "\n")
         gdb.execute("frame")
-        return None
+        return False
 
     def _note(self) -> None:
         frame = gdb.newest_frame()
@@ -256,7 +301,9 @@ class Session:
 
     def brief(self) -> str:
         step = self.step
-        inputs = _listed(self.about["inputs"], self.inputs(step))
+        inputs = f"{self.m} inputs (rtsim-info shows them)"
+        if self.m <= _FEW:
+            inputs = _listed(self.about["inputs"], self.inputs(step))
         return f"step {step} at {_seconds(self.time_ns(step))}: {inputs}; {self.verdict(step)}"
 
     def verdict(self, step: int) -> str:
@@ -291,20 +338,14 @@ class Session:
 
 
 class _Without:
-    """Context manager that disables the user's breakpoints, and marks stops as the session's."""
+    """The user's breakpoints, which are disabled until ``end``."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._enabled: list[gdb.Breakpoint] = []
-
-    def __enter__(self) -> None:
+    def __init__(self) -> None:
         self._enabled = [one for one in gdb.breakpoints() if one.enabled and one.number > 0]
         for one in self._enabled:
             one.enabled = False
-        self._session.moving = True
 
-    def __exit__(self, *_: object) -> None:
-        self._session.moving = False
+    def end(self) -> None:
         for one in self._enabled:
             if one.is_valid():
                 one.enabled = True
@@ -378,10 +419,11 @@ class _Command(gdb.Command):
         self._does(argument)
 
 
-def _open(folder: str) -> None:
-    """Open the session in FOLDER."""
+def _open(text: str) -> None:
+    """Open the session in a folder: rtsim-open terminal|editor FOLDER."""
     global _session
-    _session = Session(folder)
+    shown, _, folder = text.partition(" ")
+    _session = Session(folder, editor=shown == "editor")
     _session.open()
 
 

@@ -78,7 +78,7 @@ class RecordedSteps:
         period = int(np.diff(self.tags[:, 0]).max(initial=0))
         if found < 0 or ns > last.ns + period:
             raise ScenarioError(
-                f"--at {time} is not within the steps of {self.name}, which are from "
+                f"{time} s is not within the steps of {self.name}, which are from "
                 f"{first.ns / NS_PER_S:g} to {last.ns / NS_PER_S:g} s; give a time of these"
             )
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -37,6 +38,8 @@ from rtsim.record.verdict import short
 
 KINDS = (DEBUG, PLAIN)
 """Builds that the debugger can use."""
+TERMINAL, EDITOR = "terminal", "editor"
+"""Where the stops are shown."""
 _RUNNER, _COMMANDS = "debug", Path(__file__).with_name("in_gdb.py")
 _SILENCE_S = 10.0
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
@@ -167,13 +170,13 @@ class DebugSession:
     answers: Answers
     notes: tuple[str, ...] = ()
 
-    @property
-    def script(self) -> Path:
-        return self.folder / "session.gdb"
+    def script(self, shown: str) -> Path:
+        """Return the script with which gdb opens the session, for a terminal or an editor."""
+        return self.folder / f"{shown}.gdb"
 
-    def command(self, more: Sequence[str | Path] = ()) -> list[str | Path]:
+    def command(self, *more: str | Path, shown: str = TERMINAL) -> list[str | Path]:
         """Return the command line of gdb; ``more`` are further arguments."""
-        return [self.gdb.program, "-q", "-x", self.script, *more]
+        return [self.gdb.program, "-q", "-x", self.script(shown), *more]
 
     def stopped(self) -> dict[str, Any] | None:
         """Return where gdb stopped last at a step: step, function, file and line."""
@@ -237,7 +240,7 @@ def prepare(
     file = StepsFile(folder / "steps", steps)
     file.write(GivenParameters(interface, known).sent)
     say(f"computing {len(steps)} steps …")
-    answers = replace(_checked(file, steps, made, target), build=kind)
+    answers = replace(_checked(file, steps, made), build=kind)
     signals = signals_at_steps(recording, steps)
     columns = {**_own_signals(steps), **signals}
     with (folder / "signals").open("wb") as out:
@@ -262,7 +265,9 @@ def prepare(
     (folder / "session.json").write_text(json.dumps(about), encoding="utf-8")
     np.ascontiguousarray(steps.recorded).tofile(folder / "recorded")
     (folder / "stopped.json").unlink(missing_ok=True)
-    session.script.write_text(f"source {_COMMANDS}\nrtsim-open {folder}\n", encoding="utf-8")
+    for shown in (TERMINAL, EDITOR):
+        text = f"source {_COMMANDS}\nrtsim-open {shown} {folder}\n"
+        session.script(shown).write_text(text, encoding="utf-8")
     return session
 
 
@@ -284,10 +289,11 @@ def _own_signals(steps: RecordedSteps) -> dict[str, np.ndarray[Any, Any]]:
     return {**out, **{f"{steps.name}.{name}": values for name, values in out.items()}}
 
 
-def _checked(file: StepsFile, steps: RecordedSteps, made: Build, target: int) -> Answers:
-    command = [runner(), made.library, file.path, "check"]
+def _checked(file: StepsFile, steps: RecordedSteps, made: Build) -> Answers:
+    variables = {"LIBRARY": str(made.library), "STEPS": str(file.path), "CHECK": "1"}
+    own = {f"RTSIM_DEBUG_{name}": value for name, value in variables.items()}
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        [runner()], env={**os.environ, **own}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         text=True, errors="replace",
     )  # fmt: skip
     stopped, done = "", -1
@@ -325,14 +331,11 @@ def launch_entry(session: DebugSession) -> Mapping[str, Any]:
         "type": "cppdbg",
         "request": "launch",
         "program": str(runner()),
-        "args": [
-            str(session.build.library), str(session.folder / "steps"), str(session.target)
-        ],
         "cwd": str(session.build.interface.path.parent),
         "MIMode": "gdb",
         "miDebuggerPath": session.gdb.program,
         "setupCommands": [
-            {"text": f"source {session.script}", "description": "the steps of the recording"}
+            {"text": f"source {session.script(EDITOR)}", "description": "the steps of the recording"}
         ],
     }  # fmt: skip
 

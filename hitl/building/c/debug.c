@@ -1,8 +1,11 @@
 /* Runs the recorded steps of one controller, for a debugger.
  *
- * usage: debug LIBRARY STEPS TARGET      runs up to the step TARGET, and calls rtsim_at_step there
- *        debug LIBRARY STEPS check       runs all steps, and writes the answers into the file STEPS
+ * The arguments are environment variables, because some clients of gdb set the arguments themselves:
+ * RTSIM_DEBUG_LIBRARY   the controller
+ * RTSIM_DEBUG_STEPS     the file of steps
+ * RTSIM_DEBUG_CHECK     if set, the runner runs all steps, and writes their answers into the file
  *
+ * Otherwise the runner calls rtsim_at_step before the first step, where the debugger sets the next target.
  * hitl/debugging/recorded.py describes the file.  hitl/debugging/in_gdb.py sets the fields of rtsim_runner
  * and lets the process continue: with `jump`, the runner restores the memory of an earlier step and repeats
  * the steps from there.  A saved memory is a copy of all writable private memory of the process except the
@@ -262,14 +265,15 @@ static int loaded(const char *path)
     return 1;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    if (argc != 4) return fail("usage", "debug LIBRARY STEPS TARGET|check");
-    const int checks = strcmp(argv[3], "check") == 0;
+    const char *library = getenv("RTSIM_DEBUG_LIBRARY"), *steps = getenv("RTSIM_DEBUG_STEPS");
+    const int checks = getenv("RTSIM_DEBUG_CHECK") != NULL;
+    if (!library || !steps) return fail("debug", "RTSIM_DEBUG_LIBRARY and RTSIM_DEBUG_STEPS are not set");
     mallopt(M_MMAP_THRESHOLD, 1 << 30); /* all memory of malloc is in one mapping, which stays */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    if (!opened(argv[2], checks)) return fail(argv[2], "not a file of steps of this version");
-    if (!loaded(argv[1])) return 1;
+    if (!opened(steps, checks)) return fail(steps, "not a file of steps of this version");
+    if (!loaded(library)) return 1;
     const size_t state = sizeof(struct runner) + MAPS_BYTES + 8 * (size_t)(head->outputs + 1);
     char *shared = mmap(NULL, state + ARENA_BYTES, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -292,9 +296,8 @@ int main(int argc, char **argv)
         check();
         return 0;
     }
-    r->target = atoll(argv[3]);
-    r->repeats = 1;
     measure(r);
+    save(r);
     run();
     return 0;
 }

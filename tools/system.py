@@ -20,6 +20,7 @@ from pathlib import Path
 
 from hitl.boards import BoardError, emulators
 from hitl.boards.known import BOARDS
+from hitl.debugging.session import DebugError, find_gdb
 from hitl.programs.betaflight import betaflight_program
 from hitl.programs.library import ProgramError
 from tools import x11
@@ -72,12 +73,21 @@ def _betaflight() -> str:
     return ""
 
 
+def _gdb() -> str:
+    try:
+        find_gdb()
+    except DebugError:
+        return "gdb with Python"
+    return _programs("cc")()
+
+
 def _wine() -> str:
     return "" if shutil.which("wine") or Path("/usr/lib/wine/wine64").is_file() else "wine64"
 
 
 NEEDS = {
     "gcc": Need(("gcc", "libc6-dev"), _programs("cc", "gcov")),
+    "gdb": Need(("gdb", "gcc", "libc6-dev"), _gdb),
     "avr-gcc": Need(("gcc-avr", "avr-libc", "arduino-core-avr", "make"), _avr),
     "simavr": Need(("libsimavr-dev", "libelf-dev", "gcc", "libc6-dev"), _simavr),
     "xvfb": Need(("xvfb", "libxtst6"), x11.missing),

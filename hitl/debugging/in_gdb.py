@@ -14,7 +14,7 @@ import operator
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import gdb
 
@@ -27,8 +27,6 @@ _HEAD = 6
 _AT, _AFTER, _LEAVE = "rtsim_at_step", "rtsim_after_step", "rtsim_leave_step"
 _FEW = 6
 """Largest number of inputs that each stop shows."""
-_RED_ZONE = 256
-"""Bytes below the stack pointer that a function may use without moving the pointer."""
 
 
 class _Words:
@@ -40,7 +38,7 @@ class _Words:
             with open(path, "rb") as file:
                 self._bytes = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
-    def part(self, first: int, count: int, type: str = "d") -> Any:
+    def part(self, first: int, count: int, type: Literal["d", "q"] = "d") -> Any:
         return self._bytes[8 * first : 8 * (first + count)].cast(type) if count else ()
 
 
@@ -62,7 +60,7 @@ class Session:
         self._answers = self._inputs + self.n * self.m
         self.moving = False
         """True while a command moves the process, whose stops are then not the user's."""
-        self._after_stop: Callable[[], None] | None = None
+        self._after_stop: Callable[[], object] | None = None
         """What follows the next stop of a start."""
 
     # -- the recording
@@ -117,7 +115,7 @@ class Session:
 
     @property
     def alive(self) -> bool:
-        return gdb.selected_inferior().pid != 0
+        return bool(gdb.selected_inferior().pid)
 
     def field(self, name: str) -> int:
         return int(gdb.parse_and_eval(f"rtsim_runner->{name}"))
@@ -205,7 +203,7 @@ class Session:
         frame = gdb.newest_frame()
         frame.select()
         below = 8 if "x86" in frame.architecture().name() else 0  # as a call leaves the pointer
-        gdb.execute(f"set var $sp = (((unsigned long)$sp - {_RED_ZONE}) & -16) - {below}")
+        gdb.execute(f"set var $sp = (rtsim_runner->stack & -16) - {below}")
         gdb.execute(f"jump *{_LEAVE}", to_string=True)
 
     def _check_arrival(self, target: int) -> None:
@@ -310,11 +308,11 @@ class Session:
         names, recorded, computed = (
             self.about["outputs"], self.recorded(step), self.computed(step)
         )  # fmt: skip
-        if recorded is None and computed is None:
-            return "no recorded and no computed answer"
-        if recorded is None or computed is None:
-            which = "recorded" if computed is None else "computed"
-            return f"only {which}: {_listed(names, recorded or computed or [])}"
+        refused = self.about["refused"].get(str(step))
+        if refused or recorded is None or computed is None:
+            said = refused or (_listed(names, computed) if computed else self.about["stopped"])
+            given = f"recorded answer {_listed(names, recorded)}" if recorded else "none recorded"
+            return f"{given}; computed: {said or 'nothing'}"
         if _same(recorded, computed):
             return f"answer {_listed(names, recorded)}, as recorded"
         return f"answer {_listed(names, computed)}, but recorded {_listed(names, recorded)}"
@@ -353,13 +351,21 @@ class _Without:
 
 def _function() -> str | None:
     try:
-        return gdb.newest_frame().name()
+        name: str | None = gdb.newest_frame().name()
     except gdb.error:
         return None
+    return name
+
+
+class _StopInSource(gdb.Breakpoint):  # type: ignore[misc]
+    """An invisible breakpoint, which the jump tables of the linker do not trigger."""
+
+    def stop(self) -> bool:
+        return gdb.newest_frame().find_sal().symtab is not None
 
 
 def _stop_in(function: str) -> gdb.Breakpoint:
-    out = gdb.Breakpoint(function=function, internal=True)
+    out = _StopInSource(function=function, internal=True)
     out.silent = True
     return out
 
@@ -393,7 +399,7 @@ def _seconds(ns: int) -> str:
     return f"{ns / 1e9:.9f}".rstrip("0").rstrip(".") + " s"
 
 
-def _told(action: Callable[[], None]) -> None:
+def _told(action: Callable[[], object]) -> None:
     try:
         action()
     except gdb.error as error:
@@ -409,7 +415,7 @@ def _current() -> Session:
     return _session
 
 
-class _Command(gdb.Command):
+class _Command(gdb.Command):  # type: ignore[misc]
     def __init__(self, name: str, does: Callable[[str], None]) -> None:
         self.__doc__ = does.__doc__
         super().__init__(name, gdb.COMMAND_RUNNING)

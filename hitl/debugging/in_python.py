@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import io
 import pdb
+import sys
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -20,6 +21,7 @@ from rtsim.core.signals import Signals, Vector
 from rtsim.core.tag import NS_PER_S
 from rtsim.record.reading import Recording
 from rtsim.runs.replay import scenario_of
+from rtsim.scenario.standard_components import ControllerComponent
 
 _SAVED_EVERY = 1000
 """Steps from one saved memory of the controller to the next."""
@@ -38,7 +40,7 @@ def debug_in_python(
     ``script`` contains commands of pdb to run; without it, the user types the commands. Raises
     :class:`DebugError` for a controller outside Python.
     """
-    controller = scenario_of(recording).components[steps.name].controller
+    controller = scenario_of(recording).of(ControllerComponent)[steps.name].controller
     if controller.outside:
         raise DebugError(
             f"{steps.name} of {steps.source} ran in a program of its own, without an interface "
@@ -58,14 +60,16 @@ class _StepDebugger(pdb.Pdb):
         self, controller: ControllerProtocol, steps: RecordedSteps, script: Sequence[str] | None
     ) -> None:
         text = None if script is None else io.StringIO("\n".join(script) + "\n")
-        super().__init__(stdin=text, nosigint=True, readrc=script is None)
+        super().__init__(
+            stdin=text, stdout=sys.stdout if text else None, nosigint=True, readrc=script is None
+        )
         if text is not None:
-            self.use_rawinput = False
             self.prompt = ""
         self.identchars += "-"
         self._prototype, self._steps = controller, steps
         self._controller = _started(controller)
         self._code = _code_of(self._controller)
+        self._rewritten = hasattr(getattr(self._controller, "law", None), "rewritten")
         self._saved: dict[int, Any] = {}
         self._entering = False
         self._step = 0
@@ -92,7 +96,7 @@ class _StepDebugger(pdb.Pdb):
             self._saved.setdefault(step, self._controller.save())
         tag = self._steps.tag(step)
         self._controller.send(tag, self._steps.given[step])
-        answer = self._controller.receive(tag, 0.0)
+        answer: Vector | None = self._controller.receive(tag, 0.0)
         assert answer is not None
         return answer
 
@@ -140,8 +144,9 @@ class _StepDebugger(pdb.Pdb):
     def setup(self, frame: FrameType | None, tb: TracebackType | None) -> None:
         """Select a frame; in a method of a class with fields, ``self`` has the signals."""
         super().setup(frame, tb)
-        if self.curframe.f_code is self._code and hasattr(self._controller.law, "rewritten"):
-            self.curframe.f_locals["self"] = _Signals(self._controller, self.curframe)
+        here = self.curframe
+        if here is not None and here.f_code is self._code and self._rewritten:
+            here.f_locals["self"] = _Signals(self._controller, here)
 
     def user_line(self, frame: FrameType) -> None:
         """Stop at a line; at first in the function of the controller."""

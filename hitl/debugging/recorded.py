@@ -62,8 +62,7 @@ class RecordedSteps:
     @property
     def answered(self) -> NDArray[np.bool_]:
         """Whether the recording contains the answer of a step, shape (n,)."""
-        rows: NDArray[np.bool_] = ~np.isnan(self.recorded).all(axis=1)
-        return rows if self.outputs.size else np.zeros(len(self), np.bool_)
+        return np.array([not np.isnan(row).all() for row in self.recorded], np.bool_)
 
     def tag(self, step: int) -> Tag:
         return Tag(int(self.tags[step, 0]), int(self.tags[step, 1]))
@@ -222,6 +221,4 @@ def signals_at_steps(recording: Recording, steps: RecordedSteps) -> dict[str, Ve
 
 def same_bits(a: Table, b: Table) -> NDArray[np.bool_]:
     """Return whether the rows of two tables (n, o) are equal bit for bit, shape (n,)."""
-    words = (np.ascontiguousarray(one).view(np.int64) for one in (a, b))
-    equal: NDArray[np.bool_] = np.equal(*words).all(axis=1)
-    return equal
+    return np.array([x.tobytes() == y.tobytes() for x, y in zip(a, b, strict=True)], np.bool_)

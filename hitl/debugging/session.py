@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from hitl.debugging.recorded import (
     same_bits,
     signals_at_steps,
 )
-from hitl.interface import load_interface
+from hitl.interface import Interface, load_interface
+from hitl.worker.ending import refusal
 from rtsim.core.errors import RtsimError
 from rtsim.core.outcome import Judged, Outcome
 from rtsim.core.tag import NS_PER_S
@@ -81,7 +82,7 @@ def find_gdb(program: str = "gdb") -> Gdb:
     """
     if not sys.platform.startswith("linux"):
         raise DebugError(
-            f"rtsim debug needs Linux and gdb for C code, and this system is {platform.system()}; "
+            f"rtsim debug needs Linux and gdb for C code, and this system is {sys.platform}; "
             "copy the recording and the C code to a machine, a virtual machine or a container with "
             "Linux (lldb is not supported)"
         )
@@ -138,7 +139,7 @@ class Answers(Judged):
 
     @property
     def in_words(self) -> str:
-        ended = f"; step {self.done} does not end: {self.stopped}" if self.stopped else ""
+        ended = f"; step {self.done} did not end: {self.stopped}" if self.stopped else ""
         if self.first is not None:
             other = PLAIN if self.build == DEBUG else DEBUG
             return (
@@ -260,6 +261,8 @@ def prepare(
         "units": {c: s.unit for of in (steps.inputs, steps.outputs) for s in of for c in s.columns},
         "signals": list(columns),
         "functions": list(dict.fromkeys(n for s in interface.steps for n in _CALL.findall(s.call))),
+        "stopped": answers.stopped,
+        "refused": _refused(steps, file, interface),
         "answered": steps.answered.astype(int).tolist(),
     }
     (folder / "session.json").write_text(json.dumps(about), encoding="utf-8")
@@ -269,6 +272,17 @@ def prepare(
         text = f"source {_COMMANDS}\nrtsim-open {shown} {folder}\n"
         session.script(shown).write_text(text, encoding="utf-8")
     return session
+
+
+def _refused(steps: RecordedSteps, file: StepsFile, interface: Interface) -> dict[str, str]:
+    """Return why the C code gave no answer, by step; at most for 1000 steps."""
+    _, statuses = file.computed()
+    return {
+        str(step): refusal(
+            interface.name, int(statuses[step]), steps.inputs, steps.given[step], steps.outputs
+        )
+        for step in np.flatnonzero(statuses)[:1000].tolist()
+    }
 
 
 _CHANGED = "the C code or its interface file has changed since the run"
@@ -293,9 +307,14 @@ def _checked(file: StepsFile, steps: RecordedSteps, made: Build) -> Answers:
     variables = {"LIBRARY": str(made.library), "STEPS": str(file.path), "CHECK": "1"}
     own = {f"RTSIM_DEBUG_{name}": value for name, value in variables.items()}
     process = subprocess.Popen(
-        [runner()], env={**os.environ, **own}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True, errors="replace",
-    )  # fmt: skip
+        [runner()],
+        env={**os.environ, **own},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
     stopped, done = "", -1
     while True:
         try:
@@ -312,7 +331,7 @@ def _checked(file: StepsFile, steps: RecordedSteps, made: Build) -> Answers:
     if not stopped and process.returncode > 0:
         raise DebugError(f"the steps of {steps.name} cannot be repeated: {said.strip()}")
     if not stopped and process.returncode < 0:
-        stopped = f"signal {-process.returncode}"
+        stopped = f"it was ended by {signal.Signals(-process.returncode).name}"
     computed, statuses = file.computed()
     compared = steps.answered[:done]
     equal = same_bits(computed[:done], steps.recorded[:done]) & (statuses[:done] == 0)
@@ -335,7 +354,7 @@ def launch_entry(session: DebugSession) -> Mapping[str, Any]:
         "MIMode": "gdb",
         "miDebuggerPath": session.gdb.program,
         "setupCommands": [
-            {"text": f"source {session.script(EDITOR)}", "description": "the steps of the recording"}
+            {"text": f"source {session.script(EDITOR)}", "description": "recorded steps"}
         ],
     }  # fmt: skip
 

@@ -56,7 +56,8 @@ struct runner {
     double *answer;    /* of the latest step */
     int64_t every;     /* steps from one saved memory to the next */
     size_t slot_bytes;
-    int slots, silent, terminal, nowhere;
+    int64_t stack;     /* an address of the stack below the frame of run() */
+    int slots, silent, terminal, errors, nowhere;
     char *arena, *maps;
     struct memory memory[SLOTS];
 };
@@ -71,13 +72,13 @@ static int64_t *statuses;
 static long long *time_ns;
 static int (*controller_initialize)(const double *);
 static int (*controller_step)(const double *, double *);
-static jmp_buf again;
+static sigjmp_buf again;
 static char own[512];
 
 /* The debugger stops in these two functions, and lets the process continue in the third. */
 void __attribute__((noinline)) rtsim_at_step(void) { __asm__ volatile("" ::: "memory"); }
 void __attribute__((noinline)) rtsim_after_step(void) { __asm__ volatile("" ::: "memory"); }
-void __attribute__((noinline)) rtsim_leave_step(void) { longjmp(again, 1); }
+void __attribute__((noinline)) rtsim_leave_step(void) { siglongjmp(again, 1); }
 
 static int fail(const char *what, const char *why)
 {
@@ -177,8 +178,9 @@ static int restore(struct runner *r)
 static void silence(struct runner *r, int silent)
 {
     if (r->silent == silent) return;
-    fflush(stdout);
+    fflush(NULL);
     dup2(silent ? r->nowhere : r->terminal, STDOUT_FILENO);
+    dup2(silent ? r->nowhere : r->errors, STDERR_FILENO);
     r->silent = silent;
 }
 
@@ -191,7 +193,8 @@ static void compare(struct runner *r)
 
 static void run(void)
 {
-    setjmp(again);
+    rtsim_runner->stack = (int64_t)(intptr_t)__builtin_frame_address(0) - 4096;
+    sigsetjmp(again, 1);
     for (struct runner *r = rtsim_runner; r->step < head->steps || r->jump;) {
         if (r->jump) {
             r->jump = 0;
@@ -284,6 +287,7 @@ int main(void)
     r->maps = (char *)(r->answer + head->outputs + 1);
     r->arena = r->maps + MAPS_BYTES;
     r->terminal = dup(STDOUT_FILENO);
+    r->errors = dup(STDERR_FILENO);
     r->nowhere = open("/dev/null", O_WRONLY);
     r->differs = -1;
     for (int k = 0; k < SLOTS; k++) r->memory[k].step = -1;

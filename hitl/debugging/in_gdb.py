@@ -107,15 +107,17 @@ class Session:
             raise gdb.GdbError(f"{text!r} is no time; write step-at 1.5 (s)") from None
         times = self._steps.part(self._times, self.n, "q")
         step = bisect.bisect_right(times, ns) - 1
-        if step < 0:
-            raise gdb.GdbError(f"the first step is at {times[0] / 1e9:g} s; give a later time")
+        if step < 0 or ns > times[-1] + (times[-1] - times[-2] if self.n > 1 else 0):
+            span = f"{times[0] / 1e9:g} to {times[-1] / 1e9:g} s"
+            raise gdb.GdbError(f"the steps are from {span}; there is none at {text} s")
         return step
 
     # -- the process
 
     @property
     def alive(self) -> bool:
-        return bool(gdb.selected_inferior().pid)
+        """True if the process runs, and has loaded the controller."""
+        return bool(gdb.selected_inferior().pid and int(gdb.parse_and_eval("rtsim_runner")))
 
     def field(self, name: str) -> int:
         return int(gdb.parse_and_eval(f"rtsim_runner->{name}"))
@@ -127,7 +129,7 @@ class Session:
     def step(self) -> int:
         """The step in which the process is."""
         if not self.alive:
-            raise gdb.GdbError("the process has ended; type step-at TIME or previous-step")
+            raise gdb.GdbError("the process is not at a step; type step-at TIME or rtsim-start")
         return self.field("step")
 
     def open(self) -> None:
@@ -422,7 +424,10 @@ class _Command(gdb.Command):  # type: ignore[misc]
         self._does = does
 
     def invoke(self, argument: str, from_tty: bool) -> None:  # noqa: ARG002
-        self._does(argument)
+        try:
+            self._does(argument)
+        except gdb.error as error:
+            raise gdb.GdbError(str(error)) from None
 
 
 def _open(text: str) -> None:

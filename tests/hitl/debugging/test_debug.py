@@ -466,7 +466,7 @@ def test_gdb_before_14_has_no_dap(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_another_system_needs_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(DebugError, match=r"needs Linux and gdb .* lldb is not supported"):
+    with pytest.raises(DebugError, match=r"needs Linux and gdb .*lldb is not supported"):
         find_gdb()
 
 

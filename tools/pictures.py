@@ -53,6 +53,7 @@ from tools.processor_pictures import draw_servos
 from tools.readme_pictures import (
     draw_found_bug,
     draw_many_runs,
+    draw_debugging,
     draw_replay,
     folder_with_cart,
     save_terminal,
@@ -302,6 +303,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "pitl.svg": draw_pitl,
     "found-bug.svg": lambda path: draw_found_bug(path, save),
     "replay.svg": draw_replay,
+    "debugging.svg": draw_debugging,
     "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
     "chain-ages.svg": lambda path: draw_chain(path, save),

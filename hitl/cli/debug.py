@@ -26,7 +26,7 @@ from hitl.debugging.session import (
     prepare,
     write_launch,
 )
-from rtsim.cli.common import FAILED, json_option, reports_errors, show_result
+from rtsim.cli.common import FAILED, json_option, reports_errors, show_result, sigterm_interrupts
 from rtsim.cli.options import trust_options
 from rtsim.record.reading import Recording
 from rtsim.record.verdict import short
@@ -202,13 +202,14 @@ def _run(
     how: dict[str, Any] = {"stdin": subprocess.DEVNULL}
     if as_json:
         how |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(
-        session.command("-nx", "-batch", "-x", script),
-        text=True,
-        errors="replace",
-        check=False,
-        **how,
-    )
+    with sigterm_interrupts():  # an interruption also ends gdb
+        done = subprocess.run(
+            session.command("-nx", "-batch", "-x", script),
+            text=True,
+            errors="replace",
+            check=False,
+            **how,
+        )
     return _Ended(done.returncode, done.stdout or "")
 
 

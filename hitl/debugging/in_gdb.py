@@ -321,15 +321,16 @@ class Session:
 
     def info(self) -> str:
         step, about = self.step, self.about
+        units = {name: "" if unit == "1" else unit for name, unit in about["units"].items()}
         lines = [f"step {step} of {self.n} of {about['controller']}",
                  f"time {_seconds(self.time_ns(step))}"]  # fmt: skip
         for name, value in zip(about["inputs"], self.inputs(step)):  # noqa: B905
-            lines.append(f"input {name} = {_number(value)} {about['units'][name]}".rstrip())
+            lines.append(f"input {name} = {_number(value)} {units[name]}".rstrip())
         for what, values in (("recorded", self.recorded(step)), ("computed", self.computed(step))):
             if values is None:
                 lines.append(f"{what}: none")
             for name, value in zip(about["outputs"], values or ()):  # noqa: B905
-                lines.append(f"{what} {name} = {_number(value)} {about['units'][name]}".rstrip())
+                lines.append(f"{what} {name} = {_number(value)} {units[name]}".rstrip())
         recorded, computed = self.recorded(step), self.computed(step)
         if recorded is not None and computed is not None:
             equal = _same(recorded, computed)

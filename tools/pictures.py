@@ -51,9 +51,9 @@ from tools.linear_pictures import (
 from tools.network_pictures import draw_ethernet, draw_networks, draw_slots, draw_wireless
 from tools.processor_pictures import draw_servos
 from tools.readme_pictures import (
+    draw_debugging,
     draw_found_bug,
     draw_many_runs,
-    draw_debugging,
     draw_replay,
     folder_with_cart,
     save_terminal,

@@ -127,7 +127,7 @@ static void measure(struct runner *r)
     size_t size = 0;
     char *line = read_maps(r);
     while (line != NULL && next_region(&line, &one)) size += one.size;
-    r->slot_bytes = 2 * size;
+    r->slot_bytes = 2 * size > ARENA_BYTES / SLOTS ? 2 * size : ARENA_BYTES / SLOTS; /* it may grow */
     const size_t slots = size == 0 ? 0 : ARENA_BYTES / r->slot_bytes;
     r->slots = slots > SLOTS ? SLOTS : (int)slots;
     r->every = r->slots == 0 ? head->steps + 1 : head->steps / r->slots + 1;

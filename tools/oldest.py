@@ -20,6 +20,8 @@ _PLUGIN = "tests/hitl/controllers/test_pytest_plugin.py"
 SAMPLE = {
     "cantools": ("tests/components/test_can_bus.py",),
     "click": ("tests/cli/test_cli.py",),
+    "capstone": ("tests/hitl/boards/test_stm32f4.py",),
+    "unicorn": ("tests/hitl/boards/test_stm32f4.py",),
     "cma": ("tests/studies/test_falsification.py",),
     "control": ("tests/linear/test_linear_exchange.py",),
     "distributed": ("tests/studies/test_study_workers.py",),
@@ -54,6 +56,7 @@ SAMPLE = {
     "plotly": ("tests/studies/test_study_report.py",),
     "protobuf": ("tests/record/test_record_file.py",),
     "polars": ("tests/studies/test_study_parquet.py",),
+    "moderngl": ("tests/pilot/test_gpu_pictures.py",),
     "pygame": ("tests/pilot/test_pilot_devices.py", "tests/pilot/test_pilot_display.py"),
     "pyarrow": ("tests/studies/test_study_runs.py",),
     "pyserial": ("tests/hitl/boards/test_emulated_board_urls.py",),

@@ -8,6 +8,8 @@ Functions, 2016, section 3.5. Requires mpmath.
 
 from __future__ import annotations
 
+import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +103,30 @@ PROBLEMS = (
         14,
     ),
     Problem(
+        "EXP_NEAR",
+        _over(
+            lambda z: mp.exp(z) - 1 - z,
+            lambda z: z * z,
+            _series(lambda k: 1 / mp.factorial(k + 2)),
+        ),
+        lambda z: max(z * z, mp.mpf("1e-9")),
+        lambda: mp.log(2) / 256 * mp.mpf("1.001"),
+        4,
+        lambda: -mp.log(2) / 256 * mp.mpf("1.001"),
+    ),
+    Problem(
+        "LOG_NEAR",
+        _over(
+            lambda z: mp.log1p(z) - z + z * z / 2,
+            lambda z: z**3,
+            _series(lambda k: mp.mpf(_sign(k)) / (k + 3)),
+        ),
+        lambda z: max(z * z, mp.mpf("1e-9")),
+        lambda: mp.mpf("0.0056"),
+        6,
+        lambda: mp.mpf("-0.0056"),
+    ),
+    Problem(
         "EXP",
         _over(
             lambda z: mp.exp(z) - 1 - z,
@@ -125,25 +151,6 @@ PROBLEMS = (
         lambda z: z,
         lambda: (mp.log(2) / 2) ** 2 * mp.mpf("1.01"),
         6,
-    ),
-    Problem(  # log(1 + f) = 2 * atanh(s) with s = f / (2 + f)
-        "LOG",
-        _even(lambda s: 2 * mp.atanh(s), lambda s: 2 * s, 3, lambda k: mp.mpf(2) / (2 * k + 3)),
-        lambda z: z,
-        lambda: (3 - 2 * mp.sqrt(2)) ** 2 * mp.mpf("1.001"),
-        7,
-    ),
-    Problem(
-        "POW",
-        _even(
-            lambda s: 3 * mp.atanh(s),
-            lambda s: 3 * s + s**3,
-            5,
-            lambda k: mp.mpf(3) / (2 * k + 5),
-        ),
-        lambda _: mp.mpf(1),
-        lambda: (3 - 2 * mp.sqrt(2)) ** 2 * mp.mpf("1.001"),
-        8,
     ),
     Problem("CBRT", mp.cbrt, lambda z: 1 / mp.cbrt(z), lambda: mp.mpf(2), 6, lambda: mp.mpf(1)),
 )
@@ -186,8 +193,78 @@ def _extremes(grid: list[Any], errors: list[Any], count: int) -> list[Any]:
     return [z for z, _ in found]
 
 
+OFFSET = 0x3FE6955500000000
+"""The bits of the least number of the table of logarithms, which has 128 intervals."""
+
+
+def logarithms() -> list[tuple[float, float, float]]:
+    """Return the inverse of the middle of each interval, and its negative logarithm in two parts.
+
+    The inverses are multiples of 2**-10. The first part of a logarithm is a multiple of 2**-42.
+    """
+    found = []
+    for i in range(128):
+        ends = [_number(OFFSET + (j << 45)) for j in (i, i + 1)]
+        inside = ends[0] < 1.0 < ends[1]
+        inverse = mp.mpf(1) if inside else mp.nint(2048 / (mp.mpf(ends[0]) + ends[1])) / 1024
+        exact = -mp.log(inverse)
+        first = mp.ldexp(mp.nint(mp.ldexp(exact, 42)), -42)
+        found.append((float(inverse), float(first), float(exact - first)))
+    return found
+
+
+def powers() -> list[tuple[float, float]]:
+    """Return 2 to the power i / 128 for i < 128, and what its relative error adds."""
+    found = []
+    for i in range(128):
+        exact = mp.mpf(2) ** (mp.mpf(i) / 128)
+        found.append((float(exact), float(exact / float(exact) - 1)))
+    return found
+
+
+def _number(word: int) -> float:
+    found: float = struct.unpack("<d", struct.pack("<q", word))[0]
+    return found
+
+
+def tables() -> str:
+    """Return the text of rtsim/equations/elementary/tables.py."""
+    parts = [_HEAD]
+    for name, rows, what in (
+        ("LOGARITHMS", logarithms(), _LOGARITHMS),
+        ("POWERS", powers(), _POWERS),
+    ):
+        lines = ["        " + ", ".join(repr(x) for x in row) + ",\n" for row in rows]
+        parts.append(f"{name} = np.array(\n    [\n{''.join(lines)}    ]\n)  # fmt: skip\n{what}\n")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+_QUOTES = '"' * 3
+_HEAD = f"""{_QUOTES}Contain tables of logarithms and powers.
+
+``python -m tools.minimax tables`` prints this file.
+{_QUOTES}
+
+from __future__ import annotations
+
+import numpy as np
+"""
+_LOGARITHMS = f"""{_QUOTES}An inverse ``c`` of the middle of each interval, and -log(c) in two parts.
+
+The first interval begins at the number with the bits 0x3FE6955500000000. Each has 2**45 numbers.
+The inverses are multiples of 2**-10, and the first parts are multiples of 2**-42.
+{_QUOTES}
+"""
+_POWERS = f"""{_QUOTES}2 to the power i / 128 for i < 128, and the relative error of this float.
+{_QUOTES}
+"""
+
+
 def main() -> None:
     mp.mp.dps = 60
+    if "tables" in sys.argv:
+        print(tables(), end="")
+        return
     for problem in PROBLEMS:
         coefficients, error = minimax(problem)
         print(f"{problem.name}: largest error 2**{float(mp.log(error, 2)):.1f}")

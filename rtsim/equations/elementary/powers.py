@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from rtsim.equations.compiling import in_both
+from rtsim.equations.elementary import tables
 from rtsim.equations.elementary.operations import (
     ROUND,
     ROUND_BITS,
@@ -26,12 +29,14 @@ from rtsim.equations.elementary.operations import (
     upper,
 )
 
+LOGARITHMS, POWERS = tables.LOGARITHMS, tables.POWERS
 _LOG2_E = 1.4426950408889634
-_LN2, _LN2_HIGH, _LN2_LOW = 0.6931471805599453, 0.6931471805592082, 7.371002565167799e-13
-"""The natural logarithm of 2; its first 40 bits; the rest."""
-_LN2_26, _LN2_27 = 0.6931471675634384, 1.2996506893889889e-08
-_LOWEST = 0x3FE6A09E667F3BCD
-"""The bits of the root of 1/2."""
+_LN2_HIGH, _LN2_LOW = 0.6931471805598903, 5.497923018708371e-14
+"""The natural logarithm of 2: a multiple of 2**-42, and the rest."""
+_STEPS, _STEP, _STEP_LOW = 184.6649652337873, 0.005415212347998022, 1.2655086083325438e-13
+"""128 / log(2); the first 35 bits of log(2) / 128; the rest."""
+_LEAST = 0x3FE6955500000000
+"""The bits of the least number of the table of logarithms."""
 _SMALLEST = 2.2250738585072014e-308
 
 
@@ -69,11 +74,30 @@ def _bounded(x: float, low: float, high: float) -> float:
 
 
 @in_both
+def _exponential(x: float, low: float) -> float:
+    """Return e to the power ``x + low``; the magnitude of ``x`` must be less than 800.
+
+    Source: P. Tang, Table-Driven Implementation of the Exponential Function, ACM TOMS 15, 1989.
+    """
+    turned = x * _STEPS + ROUND
+    n = turned - ROUND
+    r = (x - n * _STEP) - n * _STEP_LOW + low
+    word = bits(turned) - ROUND_BITS
+    at, k = 2 * (word & 127), word >> 7
+    z = r * r
+    p = (POWERS[at + 1] + r) + (
+        z * (0.4999999999999677 + r * 0.16666666666665883)
+        + (z * z) * (0.041666680871140595 + r * 0.008333335857229054)
+    )
+    half = k >> 1
+    scale = number(bits(POWERS[at]) + (half << 52))
+    return (scale + scale * p) * power_of_two(k - half)
+
+
+@in_both
 def exp(x: float) -> float:
     """Return e to the power ``x``."""
-    r, rest, n = _parts(_bounded(x, -750.0, 710.0))
-    one = 1.0 + r
-    return scaled(one + (((1.0 - one) + r) + (rest + _grown(r))), n)
+    return _exponential(_bounded(x, -750.0, 710.0), 0.0)
 
 
 @in_both
@@ -93,27 +117,41 @@ def expm1(x: float) -> float:
 
 
 @in_both
-def _mantissa(x: float) -> tuple[float, float]:
-    """Return ``f`` and ``k`` such that ``x = 2**k * (1 + f)``, with 1 + f near 1."""
+def _logarithm(x: float) -> tuple[float, float]:
+    """Return the logarithm of ``x`` > 0 in two parts; its relative error is less than 2**-65.
+
+    Source: P. Tang, Table-Driven Implementation of the Logarithm Function, ACM TOMS 16, 1990. The
+    logarithm of the remaining factor ``1 + r`` is computed in two parts, as in the powers of the
+    Optimized Routines of Arm.
+    """
     tiny = x < _SMALLEST
-    word = bits(chosen(tiny, x * 2.0**54, x)) - _LOWEST
-    k = word >> 52
-    f = number(word - (k << 52) + _LOWEST) - 1.0
-    return f, as_float(k) - chosen(tiny, 54.0, 0.0)
-
-
-@in_both
-def _logarithm(f: float) -> tuple[float, float]:
-    """Return the logarithm of ``1 + f``, less ``f``, as a difference: ``(less, more)``."""
-    s = f / (2.0 + f)
-    z = s * s
-    w = z * z
-    p = (0.6666666666666735 + z * 0.39999999999411107) + w * (
-        (0.28571428743260424 + z * 0.22222198476132016)
-        + w * ((0.18183569735442331 + z * 0.15313903297828368) + w * 0.14797507658605685)
+    word = bits(chosen(tiny, x * 2.0**54, x))
+    above = word - _LEAST
+    at, power = 3 * ((above >> 45) & 127), above >> 52
+    word -= power << 52
+    head = number((word + 0x80000000) & -0x100000000)
+    inverse = LOGARITHMS[at]
+    r_head, r_tail = head * inverse - 1.0, (number(word) - head) * inverse  # exact
+    r = r_head + r_tail
+    k = as_float(power) - chosen(tiny, 54.0, 0.0)
+    whole = k * _LN2_HIGH + LOGARITHMS[at + 1]  # exact
+    first = whole + r
+    rest = (k * _LN2_LOW + LOGARITHMS[at + 2]) + (((whole - first) + r) + ((r_head - r) + r_tail))
+    half, half_head = -0.5 * r, -0.5 * r_head
+    z = r * half
+    square = r_head * half_head  # exact
+    high = first + square
+    rest += r_tail * (half + half_head) + ((first - high) + square)
+    rest += (r * z) * (
+        (-0.666666666666668 + r * 0.5000000000000026)
+        + z
+        * (
+            (0.7999999995137432 + r * -0.6666666659859042)
+            + z * (-1.142910670721724 + r * 1.0000583353326656)
+        )
     )
-    half = 0.5 * f * f
-    return half, s * (half + z * p)
+    found = high + rest
+    return found, (high - found) + rest
 
 
 @in_both
@@ -125,124 +163,59 @@ def _limits(x: float, found: float) -> float:
 @in_both
 def log(x: float) -> float:
     """Return the natural logarithm of ``x``."""
-    f, k = _mantissa(x)
-    less, more = _logarithm(f)
-    return _limits(x, k * _LN2_HIGH - ((less - (more + k * _LN2_LOW)) - f))
+    return _limits(x, _logarithm(x)[0])
 
 
 @in_both
 def log1p(x: float) -> float:
     """Return the natural logarithm of ``1 + x``, also for ``x`` near 0."""
     u = 1.0 + x
-    f, k = _mantissa(u)
     lost = chosen(x > 1.0, 1.0 - (u - x), x - (u - 1.0))
-    near = k == 0.0
-    f, lost = chosen(near, x, f), chosen(near, 0.0, lost)
-    less, more = _logarithm(f)
-    low = k * _LN2_LOW + ratio(lost, u)
-    found = k * _LN2_HIGH - ((less - (more + low)) - f)
-    return signed(abs(_limits(u, found)), x)
+    high, low = _logarithm(u)
+    return signed(abs(_limits(u, high + (low + ratio(lost, u)))), x)
 
 
 @in_both
-def _to_base(x: float, two: float, two_low: float, inverse: float, inverse_low: float) -> float:
-    """Return a logarithm of ``x``, given the logarithms of 2 and e, in two parts each."""
-    f, k = _mantissa(x)
-    less, more = _logarithm(f)
-    high = upper(f - less)
-    low = ((f - high) - less) + more
-    first, second = k * two, high * inverse
-    rest = k * two_low + (low + high) * inverse_low + low * inverse
-    found = first + second
-    return _limits(x, found + (((first - found) + second) + rest))
+def _to_base(x: float, inverse: float, inverse_low: float) -> float:
+    high, low = _logarithm(x)
+    head = upper(high)
+    first = head * inverse
+    rest = ((high - head) + low) * inverse + high * inverse_low
+    return _limits(x, first + rest)
 
 
 @in_both
 def log10(x: float) -> float:
     """Return the logarithm of ``x`` to the base 10."""
-    return _to_base(
-        x,
-        0.30102999566361177,
-        3.694239077158931e-13,
-        0.4342944771051407,
-        4.798111141615973e-09,
-    )
+    return _to_base(x, 0.4342944771051407, 4.798111141615973e-09)
 
 
 @in_both
 def log2(x: float) -> float:
     """Return the logarithm of ``x`` to the base 2."""
-    return _to_base(x, 1.0, 0.0, 1.4426950216293335, 1.9259629911266175e-08)
+    return _to_base(x, 1.4426950216293335, 1.9259629911266175e-08)
 
 
 # -- powers ----------------------------------------------------------------------------------------
 
 
 @in_both
-def _log2_in_parts(x: float) -> tuple[float, float]:
-    """Return the logarithm of ``x`` > 0 to the base 2, as a number of 26 bits and a rest.
-
-    The relative error is less than 2**-64.
-    """
-    f, k = _mantissa(x)
-    below = 2.0 + f
-    s, s_low = quotient(f, 0.0, below, f - (below - 2.0))
-    full = s + s_low
-    z = full * full
-    w = z * z
-    v = w * w
-    p = (
-        (0.6 + z * 0.4285714285714407)
-        + w * (0.3333333333247227 + z * 0.272727275055519)
-        + v
-        * (
-            (0.23076892194442006 + z * 0.20002219975581337)
-            + w * (0.1755902232641963 + z * 0.17588114242344835)
-        )
-    )
-    square = s * s
-    more = w * p + s_low * (s + full)
-    t = upper(3.0 + square + more)
-    t_low = more - ((t - 3.0) - square)
-    # 3/2 of the natural logarithm of 1 + f is full * (t + t_low)
-    u, v = s * t, s_low * t + t_low * full
-    high = upper(u + v)
-    low = v - (high - u)
-    first = 0.9617966860532761 * high
-    second = 7.872699542894897e-09 * high + low * 0.9617966939259756
-    found = upper((first + second) + k)
-    return found, second - ((found - k) - first)
-
-
-@in_both
 def pow(x: float, y: float) -> float:
     """Return ``x`` to the power ``y``."""
     size = abs(x)
-    high, low = _log2_in_parts(size)
+    high, low = _logarithm(size)
     times = _bounded(y, -(2.0**66), 2.0**66)
-    head = upper(times)
-    product, rest = head * high, (times - head) * high + times * low
-    far = abs(product) > 1200.0
-    product, rest = chosen(far, signed(1200.0, product), product), chosen(far, 0.0, rest)
-    turned = product + rest + ROUND
-    part = product - (turned - ROUND)
-    t = upper(part + rest)
-    first = t * _LN2_26
-    second = (rest - (t - part)) * _LN2 + t * _LN2_27
-    r = first + second
-    rest = second - (r - first)
-    one = 1.0 + r
-    found = one + (((1.0 - one) + r) + (rest + _grown(r)))
-    found = scaled(found, bits(turned) - ROUND_BITS)
-    grows = (y < 0.0) == (size < 1.0)
+    head, log_head = upper(times), upper(high)
+    product = head * log_head  # exact
+    rest = (times - head) * log_head + times * ((high - log_head) + low)
+    far = abs(product) > 760.0
+    found = _exponential(chosen(far, signed(760.0, product), product), chosen(far, 0.0, rest))
     extreme = (size == 0.0) | (size == math.inf)
-    found = chosen(extreme, chosen(grows, math.inf, 0.0), found)
-    negative = bits(x) < 0
+    found = chosen(extreme, chosen((y < 0.0) == (size < 1.0), math.inf, 0.0), found)
     whole = floored(y) == y
     odd = whole & (floored(0.5 * y) != 0.5 * y) & (abs(y) < math.inf)
-    found = chosen(negative & odd, -found, found)
-    invalid = (x < 0.0) & (x > -math.inf) & (not whole)
-    found = chosen(invalid, math.nan, found)
+    found = chosen(odd & (signed(1.0, x) < 0.0), -found, found)
+    found = chosen((x < 0.0) & (x > -math.inf) & (not whole), math.nan, found)
     found = chosen((x != x) | (y != y), x + y, found)
     return chosen((y == 0.0) | (x == 1.0), 1.0, found)
 
@@ -367,7 +340,7 @@ def _product(x: float, y: float) -> tuple[float, float]:
 
 
 def _long_division(x: float, y: float) -> float:
-    return math.fmod(x, y)
+    return float(np.fmod(x, y))
 
 
 in_both(_long_division, inlined=False)

@@ -249,7 +249,7 @@ from __future__ import annotations
 
 import numpy as np
 """
-_LOGARITHMS = f"""{_QUOTES}An inverse ``c`` of the middle of each interval, and -log(c) in two parts.
+_LOGARITHMS = f"""{_QUOTES}An inverse ``c`` of the middle of an interval, and -log(c) in two parts.
 
 The first interval begins at the number with the bits 0x3FE6955500000000. Each has 2**45 numbers.
 The inverses are multiples of 2**-10, and the first parts are multiples of 2**-42.

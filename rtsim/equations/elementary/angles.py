@@ -22,7 +22,6 @@ from rtsim.equations.elementary.operations import (
     chosen,
     number,
     quotient,
-    ratio,
     root,
     signed,
     upper,
@@ -60,6 +59,7 @@ Functions, 2016, section 11.3), and 106 bits are the result.
 """
 _LAST = 2.0 ** (-26 * _PLACES)
 
+_SMALLEST = 2.2250738585072014e-308
 _HALF, _HALF_LOW = 1.5707963267948966, 6.123233995736766e-17
 _QUARTER, _QUARTER_LOW = 0.7853981633974483, 3.061616997868383e-17
 _THREE, _THREE_LOW = 2.356194490192345, 9.184850993605148e-17
@@ -192,16 +192,8 @@ def tan(x: float) -> float:
 
 
 @in_both
-def atan2(y: float, x: float) -> float:
-    """Return the angle (rad) of the point ``(x, y)``, from -pi to pi."""
-    across, up = abs(x), abs(y)
-    swapped = up > across
-    large, small = chosen(swapped, up, across), chosen(swapped, across, up)
-    infinite = large == math.inf
-    small = chosen(infinite, chosen(small == math.inf, 1.0, small * 0.0), small)
-    large = chosen(infinite | (large == 0.0), 1.0, large)
-    factor = chosen(large > 2.0**990, 2.0**-100, chosen(large < 2.0**-500, 2.0**500, 1.0))
-    large, small = large * factor, small * factor
+def _direction(large: float, small: float, swapped: bool, y: float, x: float) -> float:
+    """Return the angle of a point, given the larger and the smaller of its distances."""
     # Near the diagonal, the angle from the diagonal is computed.
     steep = small > large * 0.41421356237309503
     less, more = large - small, large + small
@@ -213,7 +205,8 @@ def atan2(y: float, x: float) -> float:
     z = q * q
     rest += (q * z) * _arctangent(z)
     # The angle is one of 0, pi/4, pi/2, 3/4 pi and pi, plus or minus the angle found.
-    back = bits(x) < 0
+    side = signed(1.0, x)
+    back = side < 0.0
     base = chosen(
         steep,
         chosen(back, _THREE, _QUARTER),
@@ -224,10 +217,39 @@ def atan2(y: float, x: float) -> float:
         chosen(back, _THREE_LOW, _QUARTER_LOW),
         chosen(swapped, _HALF_LOW, chosen(back, _PI_LOW, 0.0)),
     )
-    minus = swapped != back
-    first, rest = chosen(minus, -first, first), chosen(minus, -rest, rest)
+    side = chosen(swapped, -side, side)
+    first, rest = first * side, rest * side
     angle = base + first
     return signed(angle + (((base - angle) + first) + (low + rest)), y)
+
+
+@in_both
+def atan2(y: float, x: float) -> float:
+    """Return the angle (rad) of the point ``(x, y)``, from -pi to pi."""
+    across, up = abs(x), abs(y)
+    swapped = up > across
+    large, small = chosen(swapped, up, across), chosen(swapped, across, up)
+    if (large > _SMALL) & (large < _LARGE):
+        return _direction(large, small, swapped, y, x)
+    return _atan2_far(y, x)
+
+
+_SMALL, _LARGE = 2.0**-500, 2.0**900
+
+
+def _atan2_far(y: float, x: float) -> float:
+    across, up = abs(x), abs(y)
+    swapped = up > across
+    large, small = chosen(swapped, up, across), chosen(swapped, across, up)
+    infinite = large == math.inf
+    small = chosen(infinite, chosen(small == math.inf, 1.0, small * 0.0), small)
+    large = chosen(infinite | (large == 0.0), 1.0, large)
+    factor = chosen(large > 1.0, 2.0**-200, 2.0**500)
+    factor = chosen(large == 1.0, 1.0, factor)
+    return _direction(large * factor, small * factor, swapped, y, x)
+
+
+in_both(_atan2_far, inlined=False)
 
 
 @in_both
@@ -253,19 +275,11 @@ def atan(x: float) -> float:
 
 
 @in_both
-def _arcsine(x: float) -> tuple[float, float, bool]:
-    """Return parts of the arcsine of ``x`` >= 0: of ``x``, or of the root of ``(1 - x) / 2``."""
-    steep = x > 0.5
-    half = 0.5 * (1.0 - x)
-    s = root(half)
-    head = upper(s)
-    tail = s - head
-    off = ((half - head * head) - 2.0 * head * tail) - tail * tail
-    off = ratio(off, chosen(s == 0.0, 1.0, 2.0 * s))
-    z, s = chosen(steep, half, x * x), chosen(steep, s, x)
+def _arcsine(z: float) -> float:
+    """Return ``(asin(x) - x) / x**3`` for ``z``, the square of ``x``, up to 0.25."""
     w = z * z
     v = w * w
-    p = (
+    return (
         (0.1666666666666666 + z * 0.07500000000002544)
         + w * (0.044642857139676334 + z * 0.030381944645265786)
         + v
@@ -280,28 +294,45 @@ def _arcsine(x: float) -> tuple[float, float, bool]:
             )
         )
     )
-    return s, chosen(steep, off, 0.0) + (s * z) * p, steep
+
+
+@in_both
+def _half_arc(x: float) -> tuple[float, float]:
+    """Return half the arccosine of ``x`` >= 0.5 in two parts."""
+    z = 0.5 * (1.0 - x)
+    s = root(z)
+    head = upper(s)
+    tail = s - head
+    off = ((z - head * head) - 2.0 * head * tail) - tail * tail
+    off /= 2.0 * s + _SMALLEST  # which changes no other divisor than 0
+    return s, off + (s * z) * _arcsine(z)
 
 
 @in_both
 def asin(x: float) -> float:
     """Return the angle (rad) whose sine is ``x``, from -pi/2 to pi/2."""
-    s, rest, steep = _arcsine(abs(x))
-    first, twice = _HALF - 2.0 * s, 2.0 * s
-    other = first + (((_HALF - first) - twice) + (_HALF_LOW - 2.0 * rest))
-    return signed(chosen(steep, other, s + rest), x)
+    size = abs(x)
+    if size > 0.5:
+        s, rest = _half_arc(size)
+        first = _HALF - 2.0 * s
+        return signed(first + (((_HALF - first) - 2.0 * s) + (_HALF_LOW - 2.0 * rest)), x)
+    z = x * x
+    return x + (x * z) * _arcsine(z)
 
 
 @in_both
 def acos(x: float) -> float:
     """Return the angle (rad) whose cosine is ``x``, from 0 to pi."""
-    s, rest, steep = _arcsine(abs(x))
-    back = x < 0.0
-    factor = chosen(steep, 2.0, 1.0)
-    s, rest = s * factor, rest * factor
-    base = chosen(steep, chosen(back, _PI, 0.0), _HALF)
-    low = chosen(steep, chosen(back, _PI_LOW, 0.0), _HALF_LOW)
-    minus = steep == back
-    s, rest = chosen(minus, -s, s), chosen(minus, -rest, rest)
+    size = abs(x)
+    if size > 0.5:
+        s, rest = _half_arc(size)
+        back = x < 0.0
+        base, low = chosen(back, _PI, 0.0), chosen(back, _PI_LOW, 0.0)
+        twice = chosen(back, -2.0, 2.0)
+        s, rest = s * twice, rest * twice
+    else:
+        z = x * x
+        base, low = _HALF, _HALF_LOW
+        s, rest = -x, -(x * z) * _arcsine(z)
     first = base + s
     return first + (((base - first) + s) + (low + rest))

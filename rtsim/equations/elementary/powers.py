@@ -35,6 +35,8 @@ _LN2_HIGH, _LN2_LOW = 0.6931471805598903, 5.497923018708371e-14
 """The natural logarithm of 2: a multiple of 2**-42, and the rest."""
 _STEPS, _STEP, _STEP_LOW = 184.6649652337873, 0.005415212347998022, 1.2655086083325438e-13
 """128 / log(2); the first 35 bits of log(2) / 128; the rest."""
+_ORDINARY = 700.0
+"""Powers of e up to this magnitude are neither subnormal nor infinite."""
 _LEAST = 0x3FE6955500000000
 """The bits of the least number of the table of logarithms."""
 _SMALLEST = 2.2250738585072014e-308
@@ -74,8 +76,8 @@ def _bounded(x: float, low: float, high: float) -> float:
 
 
 @in_both
-def _exponential(x: float, low: float) -> float:
-    """Return e to the power ``x + low``; the magnitude of ``x`` must be less than 800.
+def _exponential(x: float, low: float) -> tuple[float, float, int]:
+    """Return e to the power ``x + low`` as ``(1 + p) * s * 2**k``: ``p``, ``s`` and ``k``.
 
     Source: P. Tang, Table-Driven Implementation of the Exponential Function, ACM TOMS 15, 1989.
     """
@@ -83,21 +85,41 @@ def _exponential(x: float, low: float) -> float:
     n = turned - ROUND
     r = (x - n * _STEP) - n * _STEP_LOW + low
     word = bits(turned) - ROUND_BITS
-    at, k = 2 * (word & 127), word >> 7
+    at = 2 * (word & 127)
     z = r * r
     p = (POWERS[at + 1] + r) + (
         z * (0.4999999999999677 + r * 0.16666666666665883)
         + (z * z) * (0.041666680871140595 + r * 0.008333335857229054)
     )
-    half = k >> 1
-    scale = number(bits(POWERS[at]) + (half << 52))
-    return (scale + scale * p) * power_of_two(k - half)
+    return p, POWERS[at], word >> 7
+
+
+@in_both
+def _raised(x: float, low: float) -> float:
+    p, s, k = _exponential(x, low)
+    s = number(bits(s) + (k << 52))
+    return s + s * p
+
+
+@in_both
+def _raised_far(x: float, low: float) -> float:
+    p, s, k = _exponential(x, low)
+    return scaled(s + s * p, k)
 
 
 @in_both
 def exp(x: float) -> float:
     """Return e to the power ``x``."""
-    return _exponential(_bounded(x, -750.0, 710.0), 0.0)
+    if abs(x) < _ORDINARY:
+        return _raised(x, 0.0)
+    return _exp_far(x)
+
+
+def _exp_far(x: float) -> float:
+    return _raised_far(_bounded(x, -750.0, 710.0), 0.0)
+
+
+in_both(_exp_far, inlined=False)
 
 
 @in_both
@@ -117,15 +139,16 @@ def expm1(x: float) -> float:
 
 
 @in_both
-def _logarithm(x: float) -> tuple[float, float]:
-    """Return the logarithm of ``x`` > 0 in two parts; its relative error is less than 2**-65.
+def _logarithm(x: float, less: float) -> tuple[float, float]:
+    """Return the logarithm of ``x / 2**less`` in two parts; their relative error is below 2**-65.
+
+    ``x`` must not be subnormal.
 
     Source: P. Tang, Table-Driven Implementation of the Logarithm Function, ACM TOMS 16, 1990. The
     logarithm of the remaining factor ``1 + r`` is computed in two parts, as in the powers of the
     Optimized Routines of Arm.
     """
-    tiny = x < _SMALLEST
-    word = bits(chosen(tiny, x * 2.0**54, x))
+    word = bits(x)
     above = word - _LEAST
     at, power = 3 * ((above >> 45) & 127), above >> 52
     word -= power << 52
@@ -133,7 +156,7 @@ def _logarithm(x: float) -> tuple[float, float]:
     inverse = LOGARITHMS[at]
     r_head, r_tail = head * inverse - 1.0, (number(word) - head) * inverse  # exact
     r = r_head + r_tail
-    k = as_float(power) - chosen(tiny, 54.0, 0.0)
+    k = as_float(power) - less
     whole = k * _LN2_HIGH + LOGARITHMS[at + 1]  # exact
     first = whole + r
     rest = (k * _LN2_LOW + LOGARITHMS[at + 2]) + (((whole - first) + r) + ((r_head - r) + r_tail))
@@ -155,15 +178,34 @@ def _logarithm(x: float) -> tuple[float, float]:
 
 
 @in_both
-def _limits(x: float, found: float) -> float:
+def _common(x: float) -> bool:
+    """Return whether ``x`` is positive, finite and not subnormal."""
+    return (x >= _SMALLEST) & (x < math.inf)
+
+
+@in_both
+def _logarithm_far(x: float) -> tuple[float, float]:
+    """Return the logarithm of any ``x`` in two parts."""
+    tiny = x < _SMALLEST
+    high, low = _logarithm(chosen(tiny, x * 2.0**54, x), chosen(tiny, 54.0, 0.0))
     special = chosen(x == 0.0, -math.inf, chosen(x < 0.0, math.nan, x))
-    return chosen((x > 0.0) & (x < math.inf), found, special)
+    finite = (x > 0.0) & (x < math.inf)
+    return chosen(finite, high, special), chosen(finite, low, 0.0)
 
 
 @in_both
 def log(x: float) -> float:
     """Return the natural logarithm of ``x``."""
-    return _limits(x, _logarithm(x)[0])
+    if _common(x):
+        return _logarithm(x, 0.0)[0]
+    return _log_far(x)
+
+
+def _log_far(x: float) -> float:
+    return _logarithm_far(x)[0]
+
+
+in_both(_log_far, inlined=False)
 
 
 @in_both
@@ -171,45 +213,83 @@ def log1p(x: float) -> float:
     """Return the natural logarithm of ``1 + x``, also for ``x`` near 0."""
     u = 1.0 + x
     lost = chosen(x > 1.0, 1.0 - (u - x), x - (u - 1.0))
-    high, low = _logarithm(u)
-    return signed(abs(_limits(u, high + (low + ratio(lost, u)))), x)
+    if _common(u):
+        high, low = _logarithm(u, 0.0)
+        return signed(abs(high + (low + lost / u)), x)
+    return _log_far(u)
 
 
 @in_both
-def _to_base(x: float, inverse: float, inverse_low: float) -> float:
-    high, low = _logarithm(x)
+def _to_base(high: float, low: float, inverse: float, inverse_low: float) -> float:
     head = upper(high)
     first = head * inverse
-    rest = ((high - head) + low) * inverse + high * inverse_low
-    return _limits(x, first + rest)
+    return first + (((high - head) + low) * inverse + high * inverse_low)
+
+
+_LOG10_E, _LOG10_E_LOW = 0.4342944771051407, 4.798111141615973e-09
+_LOG2_E_HIGH, _LOG2_E_LOW = 1.4426950216293335, 1.9259629911266175e-08
 
 
 @in_both
 def log10(x: float) -> float:
     """Return the logarithm of ``x`` to the base 10."""
-    return _to_base(x, 0.4342944771051407, 4.798111141615973e-09)
+    if _common(x):
+        high, low = _logarithm(x, 0.0)
+        return _to_base(high, low, _LOG10_E, _LOG10_E_LOW)
+    return _log10_far(x)
+
+
+def _log10_far(x: float) -> float:
+    high, low = _logarithm_far(x)
+    return chosen(abs(high) < math.inf, _to_base(high, low, _LOG10_E, _LOG10_E_LOW), high)
+
+
+in_both(_log10_far, inlined=False)
 
 
 @in_both
 def log2(x: float) -> float:
     """Return the logarithm of ``x`` to the base 2."""
-    return _to_base(x, 1.4426950216293335, 1.9259629911266175e-08)
+    if _common(x):
+        high, low = _logarithm(x, 0.0)
+        return _to_base(high, low, _LOG2_E_HIGH, _LOG2_E_LOW)
+    return _log2_far(x)
+
+
+def _log2_far(x: float) -> float:
+    high, low = _logarithm_far(x)
+    return chosen(abs(high) < math.inf, _to_base(high, low, _LOG2_E_HIGH, _LOG2_E_LOW), high)
+
+
+in_both(_log2_far, inlined=False)
 
 
 # -- powers ----------------------------------------------------------------------------------------
 
 
 @in_both
+def _times(y: float, high: float, low: float) -> tuple[float, float]:
+    """Return ``y`` times ``high + low`` in two parts."""
+    head, first = upper(y), upper(high)
+    return head * first, (y - head) * first + y * ((high - first) + low)
+
+
+@in_both
 def pow(x: float, y: float) -> float:
     """Return ``x`` to the power ``y``."""
+    high, low = _logarithm(x, 0.0)
+    product, rest = _times(y, high, low)
+    if _common(x) & (abs(product) < _ORDINARY):
+        return _raised(product, rest)
+    return _pow_far(x, y)
+
+
+def _pow_far(x: float, y: float) -> float:
     size = abs(x)
-    high, low = _logarithm(size)
-    times = _bounded(y, -(2.0**66), 2.0**66)
-    head, log_head = upper(times), upper(high)
-    product = head * log_head  # exact
-    rest = (times - head) * log_head + times * ((high - log_head) + low)
+    high, low = _logarithm_far(size)
+    product, rest = _times(_bounded(y, -(2.0**66), 2.0**66), high, low)
     far = abs(product) > 760.0
-    found = _exponential(chosen(far, signed(760.0, product), product), chosen(far, 0.0, rest))
+    found = _raised_far(chosen(far, signed(760.0, product), product), chosen(far, 0.0, rest))
     extreme = (size == 0.0) | (size == math.inf)
     found = chosen(extreme, chosen((y < 0.0) == (size < 1.0), math.inf, 0.0), found)
     whole = floored(y) == y
@@ -218,6 +298,9 @@ def pow(x: float, y: float) -> float:
     found = chosen((x < 0.0) & (x > -math.inf) & (not whole), math.nan, found)
     found = chosen((x != x) | (y != y), x + y, found)
     return chosen((y == 0.0) | (x == 1.0), 1.0, found)
+
+
+in_both(_pow_far, inlined=False)
 
 
 @in_both
@@ -309,24 +392,42 @@ def tanh(x: float) -> float:
 
 
 @in_both
-def hypot(x: float, y: float) -> float:
-    """Return the length of the vector ``(x, y)``.
+def _length(a: float, b: float) -> float:
+    """Return the length of a vector with ``a >= b >= 0``.
 
     Source: C. Borges, An Improved Algorithm for hypot(a,b), ACM TOMS 47, 2021.
     """
-    x, y = abs(x), abs(y)
-    large, small = chosen(y > x, y, x), chosen(y > x, x, y)
-    factor = chosen(large > 2.0**500, 2.0**-600, chosen(large < 2.0**-450, 2.0**600, 1.0))
-    back = chosen(large > 2.0**500, 2.0**600, chosen(large < 2.0**-450, 2.0**-600, 1.0))
-    a, b = large * factor, small * factor
     length = root(a * a + b * b)
     near = length <= 2.0 * b
     more = length - chosen(near, b, a)
     first = chosen(near, a * (2.0 * more - a), 2.0 * more * (a - 2.0 * b))
     second = chosen(near, (more - 2.0 * (a - b)) * more, (4.0 * more - b) * b + more * more)
-    length -= (first + second) / chosen(length > 0.0, 2.0 * length, 1.0)
-    found = length * back
-    return chosen((x == math.inf) | (y == math.inf), math.inf, found)
+    return length - (first + second) / (2.0 * length)
+
+
+@in_both
+def hypot(x: float, y: float) -> float:
+    """Return the length of the vector ``(x, y)``."""
+    x, y = abs(x), abs(y)
+    large, small = chosen(y > x, y, x), chosen(y > x, x, y)
+    if (large > _SHORT) & (large < _LONG) & (y == y):
+        return _length(large, small)
+    return _hypot_far(large, small)
+
+
+_SHORT, _LONG = 2.0**-450, 2.0**500
+
+
+def _hypot_far(large: float, small: float) -> float:
+    factor = chosen(large < 1.0, 2.0**600, 2.0**-600)
+    found = _length(chosen(large > 0.0, large * factor, 1.0), small * factor)
+    found *= chosen(large < 1.0, 2.0**-600, 2.0**600)
+    infinite = (large == math.inf) | (small == math.inf)
+    found = chosen(large == 0.0, large + small, found)
+    return chosen(infinite, math.inf, chosen(large != large, large, found))
+
+
+in_both(_hypot_far, inlined=False)
 
 
 @in_both

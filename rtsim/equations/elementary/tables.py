@@ -139,7 +139,7 @@ LOGARITHMS = np.array(
         0.7109375, 0.3411707574027787, -1.156568624616423e-14,
     ]
 )  # fmt: skip
-"""An inverse ``c`` of the middle of each interval, and -log(c) in two parts.
+"""An inverse ``c`` of the middle of an interval, and -log(c) in two parts.
 
 The first interval begins at the number with the bits 0x3FE6955500000000. Each has 2**45 numbers.
 The inverses are multiples of 2**-10, and the first parts are multiples of 2**-42.

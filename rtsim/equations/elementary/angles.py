@@ -20,6 +20,7 @@ from rtsim.equations.elementary.operations import (
     SIGN,
     bits,
     chosen,
+    lost_in_square,
     number,
     quotient,
     root,
@@ -109,8 +110,8 @@ in_both(_far, inlined=False)
 
 
 @in_both
-def _reduced(x: float) -> tuple[float, float, int]:
-    """Return an angle ``x`` >= 0 reduced to [-pi/4, pi/4], in two parts, and its quadrant."""
+def _near(x: float) -> tuple[float, float, int]:
+    """Return ``x`` from 0 to FAR as :func:`_far` does."""
     turned = x * _TWO_OVER_PI + ROUND
     n = turned - ROUND
     # Each difference is exact up to the third product; then both parts are kept.
@@ -123,10 +124,15 @@ def _reduced(x: float) -> tuple[float, float, int]:
     low = (low + ((b - c) - w)) - n * _P5
     high = c + low
     low = (c - high) + low
-    quadrant = bits(turned) & 3
-    if x >= FAR:
-        return _far(x)
-    return high, low, quadrant
+    return high, low, bits(turned) & 3
+
+
+@in_both
+def _reduced(x: float) -> tuple[float, float, int]:
+    """Return an angle ``x`` >= 0 reduced to [-pi/4, pi/4], in two parts, and its quadrant."""
+    if x < FAR:
+        return _near(x)
+    return _far(x)
 
 
 @in_both
@@ -150,13 +156,13 @@ def _cosine(x: float, low: float, z: float) -> tuple[float, float]:
     )
     half = 0.5 * z
     first = 1.0 - half
-    return first, ((1.0 - first) - half) + (w * p - x * low)
+    low = x * low + 0.5 * lost_in_square(x, z)
+    return first, ((1.0 - first) - half) + (w * p - low)
 
 
 @in_both
-def sin(x: float) -> float:
-    """Return the sine of ``x`` (rad)."""
-    high, low, quadrant = _reduced(abs(x))
+def _sine_of(high: float, low: float, quadrant: int, x: float) -> float:
+    """Return the sine of a reduced angle, with the sign of ``x``."""
     z = high * high
     one, rest = _cosine(high, low, z)
     value = chosen(quadrant & 1 != 0, one + rest, high + _sine(high, low, z))
@@ -164,13 +170,17 @@ def sin(x: float) -> float:
 
 
 @in_both
+def sin(x: float) -> float:
+    """Return the sine of ``x`` (rad)."""
+    high, low, quadrant = _reduced(abs(x))
+    return _sine_of(high, low, quadrant, x)
+
+
+@in_both
 def cos(x: float) -> float:
     """Return the cosine of ``x`` (rad)."""
     high, low, quadrant = _reduced(abs(x))
-    z = high * high
-    one, rest = _cosine(high, low, z)
-    value = chosen(quadrant & 1 != 0, high + _sine(high, low, z), one + rest)
-    return number(bits(value) ^ (((quadrant + 1) & 2) << 62))
+    return _sine_of(high, low, quadrant + 1, 1.0)
 
 
 @in_both

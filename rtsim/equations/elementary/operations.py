@@ -141,6 +141,13 @@ def quotient(x: float, x_low: float, y: float, y_low: float) -> tuple[float, flo
 
 
 @in_both
+def lost_in_square(x: float, square: float) -> float:
+    """Return the difference of the exact square of ``x`` and ``square``, its rounded square."""
+    head = upper(x)
+    return (head * head - square) + (x - head) * (x + head)
+
+
+@in_both
 def power_of_two(word: int) -> float:
     """Return 2 to the power ``word``, from -1022 to 1023."""
     return number((word + 1023) << 52)

@@ -19,6 +19,7 @@ from rtsim.equations.elementary.operations import (
     bits,
     chosen,
     floored,
+    lost_in_square,
     number,
     power_of_two,
     quotient,
@@ -53,21 +54,19 @@ def _parts(x: float) -> tuple[float, float, int]:
 
 
 @in_both
-def _grown(r: float) -> float:
-    """Return ``exp(r) - 1 - r``, for ``|r|`` < 0.35."""
-    w = r * r
+def _grown(r: float, w: float) -> float:
+    """Return ``exp(r) - 1 - r - w / 2``, for ``|r|`` < 0.35 and its square ``w``."""
     v = w * w
-    p = (
-        (0.5 + r * 0.16666666666666682)
-        + w * (0.04166666666666609 + r * 0.008333333333316916)
+    p = (0.16666666666666682 + r * 0.04166666666666609) + (
+        w * (0.008333333333316916 + r * 0.0013888888889117303)
         + v
         * (
-            (0.0013888888889117303 + r * 0.00019841269896682574)
-            + w * (2.480158692453664e-05 + r * 2.7557234557322365e-06)
-            + v * ((2.755758284902279e-07 + r * 2.511214495831744e-08) + w * 2.0826521084235155e-09)
+            (0.00019841269896682574 + r * 2.480158692453664e-05)
+            + w * (2.7557234557322365e-06 + r * 2.755758284902279e-07)
+            + v * (2.511214495831744e-08 + r * 2.0826521084235155e-09)
         )
     )
-    return w * p
+    return (r * w) * p
 
 
 @in_both
@@ -126,13 +125,15 @@ in_both(_exp_far, inlined=False)
 def expm1(x: float) -> float:
     """Return e to the power ``x``, less 1, also for ``x`` near 0."""
     r, rest, n = _parts(_bounded(x, -60.0, 710.0))
-    rest += _grown(r)
+    w = r * r
+    rest += _grown(r, w) + 0.5 * lost_in_square(r, w)
     unit = chosen(n > 1000, 0.0, power_of_two(-n))
     one = 1.0 - unit
     part = one - 1.0
     rest += (1.0 - (one - part)) - (unit + part)
     high = one + r
-    return signed(abs(scaled(high + (((one - high) + r) + rest), n)), x)
+    rest += 0.5 * w + ((one - high) + r)
+    return signed(abs(scaled(high + rest, n)), x)
 
 
 # -- logarithms ------------------------------------------------------------------------------------
@@ -335,13 +336,11 @@ def _hyperbolic(x: float) -> tuple[float, float, float, float, int]:
     r, rest, n = _parts(x)
     z = r * r
     w = z * z
-    even = z * (
-        (0.5 + z * 0.04166666666666671)
-        + w
-        * (
-            (0.0013888888888862938 + z * 2.480158736524168e-05)
-            + w * (2.7557240291040536e-07 + z * 2.0924895580180175e-09)
-        )
+    half = 0.5 * z
+    even = 0.5 * lost_in_square(r, z) + w * (
+        (0.04166666666666671 + z * 0.0013888888888862938)
+        + w * (2.480158736524168e-05 + z * 2.7557240291040536e-07)
+        + (w * w) * 2.0924895580180175e-09
     )
     odd = (r * z) * (
         (0.16666666666666677 + z * 0.008333333333321149)
@@ -352,10 +351,10 @@ def _hyperbolic(x: float) -> tuple[float, float, float, float, int]:
     less, more, product = 1.0 - q, 1.0 + q, r * q
     high, low = _sum(less, r + product)
     low += ((1.0 - less) - q) + ((r - (r + product)) + product)
-    sine, sine_low = _sum(high, low + (less * even + more * odd))
+    sine, sine_low = _sum(high, less * half + (low + (less * even + more * odd)))
     high, low = _sum(more, r - product)
     low += ((1.0 - more) + q) + ((r - (r - product)) - product)
-    cosine, cosine_low = _sum(high, low + (more * even + less * odd))
+    cosine, cosine_low = _sum(high, more * half + (low + (more * even + less * odd)))
     return sine, sine_low, cosine, cosine_low, n
 
 

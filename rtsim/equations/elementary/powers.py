@@ -126,7 +126,7 @@ def expm1(x: float) -> float:
     """Return e to the power ``x``, less 1, also for ``x`` near 0."""
     r, rest, n = _parts(_bounded(x, -60.0, 710.0))
     w = r * r
-    rest += _grown(r, w) + 0.5 * lost_in_square(r, w)
+    rest += rest * (r + 0.5 * w) + (_grown(r, w) + 0.5 * lost_in_square(r, w))
     unit = chosen(n > 1000, 0.0, power_of_two(-n))
     one = 1.0 - unit
     part = one - 1.0
@@ -337,7 +337,7 @@ def _hyperbolic(x: float) -> tuple[float, float, float, float, int]:
     z = r * r
     w = z * z
     half = 0.5 * z
-    even = 0.5 * lost_in_square(r, z) + w * (
+    even = (0.5 * lost_in_square(r, z) + rest * r) + w * (
         (0.04166666666666671 + z * 0.0013888888888862938)
         + w * (2.480158736524168e-05 + z * 2.7557240291040536e-07)
         + (w * w) * 2.0924895580180175e-09
@@ -346,7 +346,7 @@ def _hyperbolic(x: float) -> tuple[float, float, float, float, int]:
         (0.16666666666666677 + z * 0.008333333333321149)
         + w * ((0.000198412698874936 + z * 2.7557242701199046e-06) + w * 2.510960402112688e-08)
     )
-    odd += rest
+    odd += rest + rest * half
     q = chosen(n > 60, 0.0, power_of_two(-(n + n)))
     less, more, product = 1.0 - q, 1.0 + q, r * q
     high, low = _sum(less, r + product)

@@ -239,12 +239,12 @@ def atan2(y: float, x: float) -> float:
     across, up = abs(x), abs(y)
     swapped = up > across
     large, small = chosen(swapped, up, across), chosen(swapped, across, up)
-    if (large > _SMALL) & (large < _LARGE):
+    if (large > _SMALL) & (large < _LARGE) & ((small > _TINY) | (small == 0.0)):
         return _direction(large, small, swapped, y, x)
     return _atan2_far(y, x)
 
 
-_SMALL, _LARGE = 2.0**-500, 2.0**900
+_TINY, _SMALL, _LARGE = 2.0**-900, 2.0**-500, 2.0**900
 
 
 def _atan2_far(y: float, x: float) -> float:
@@ -256,7 +256,10 @@ def _atan2_far(y: float, x: float) -> float:
     large = chosen(infinite | (large == 0.0), 1.0, large)
     factor = chosen(large > 1.0, 2.0**-200, 2.0**500)
     factor = chosen(large == 1.0, 1.0, factor)
-    return _direction(large * factor, small * factor, swapped, y, x)
+    found = _direction(large * factor, small * factor, swapped, y, x)
+    slope = small / large
+    flat = (slope < 2.0**-60) & (not swapped) & (signed(1.0, x) > 0.0)
+    return chosen(flat, signed(slope, y), found)
 
 
 in_both(_atan2_far, inlined=False)

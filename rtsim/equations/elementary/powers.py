@@ -86,11 +86,11 @@ def _exponential(x: float, low: float) -> tuple[float, float, int]:
     word = bits(turned) - ROUND_BITS
     at = 2 * (word & 127)
     z = r * r
-    p = (POWERS[at + 1] + r) + (
+    p = (float(POWERS[at + 1]) + r) + (
         z * (0.4999999999999677 + r * 0.16666666666665883)
         + (z * z) * (0.041666680871140595 + r * 0.008333335857229054)
     )
-    return p, POWERS[at], word >> 7
+    return p, float(POWERS[at]), word >> 7
 
 
 @in_both
@@ -154,13 +154,15 @@ def _logarithm(x: float, less: float) -> tuple[float, float]:
     at, power = 3 * ((above >> 45) & 127), above >> 52
     word -= power << 52
     head = number((word + 0x80000000) & -0x100000000)
-    inverse = LOGARITHMS[at]
+    inverse = float(LOGARITHMS[at])
     r_head, r_tail = head * inverse - 1.0, (number(word) - head) * inverse  # exact
     r = r_head + r_tail
     k = as_float(power) - less
-    whole = k * _LN2_HIGH + LOGARITHMS[at + 1]  # exact
+    whole = k * _LN2_HIGH + float(LOGARITHMS[at + 1])  # exact
     first = whole + r
-    rest = (k * _LN2_LOW + LOGARITHMS[at + 2]) + (((whole - first) + r) + ((r_head - r) + r_tail))
+    rest = (k * _LN2_LOW + float(LOGARITHMS[at + 2])) + (
+        ((whole - first) + r) + ((r_head - r) + r_tail)
+    )
     half, half_head = -0.5 * r, -0.5 * r_head
     z = r * half
     square = r_head * half_head  # exact
@@ -331,8 +333,11 @@ def cbrt(x: float) -> float:
 
 
 @in_both
-def _hyperbolic(x: float) -> tuple[float, float, float, float, int]:
-    """Return sinh and cosh of ``x`` >= 0, each in two parts and times ``2**(1 - n)``, and ``n``."""
+def _hyperbolic(x: float) -> tuple[float, float, float, float, float, int]:
+    """Return functions of ``x`` >= 0 times ``2**(1 - n)``, and ``n``.
+
+    The functions are sinh and cosh, each in two parts, and exp of ``-x``.
+    """
     r, rest, n = _parts(x)
     z = r * r
     w = z * z
@@ -355,7 +360,8 @@ def _hyperbolic(x: float) -> tuple[float, float, float, float, int]:
     high, low = _sum(more, r - product)
     low += ((1.0 - more) + q) + ((r - (r - product)) - product)
     cosine, cosine_low = _sum(high, more * half + (low + (more * even + less * odd)))
-    return sine, sine_low, cosine, cosine_low, n
+    left = (q + q) * ((1.0 - r) + (half + (even - odd)))
+    return sine, sine_low, cosine, cosine_low, left, n
 
 
 @in_both
@@ -368,23 +374,26 @@ def _sum(x: float, y: float) -> tuple[float, float]:
 @in_both
 def sinh(x: float) -> float:
     """Return the hyperbolic sine of ``x``."""
-    sine, _, _, _, n = _hyperbolic(_bounded(abs(x), 0.0, 712.0))
+    sine, _, _, _, _, n = _hyperbolic(_bounded(abs(x), 0.0, 712.0))
     return signed(scaled(0.5 * sine, n), x)
 
 
 @in_both
 def cosh(x: float) -> float:
     """Return the hyperbolic cosine of ``x``."""
-    _, _, cosine, _, n = _hyperbolic(_bounded(abs(x), 0.0, 712.0))
+    _, _, cosine, _, _, n = _hyperbolic(_bounded(abs(x), 0.0, 712.0))
     return scaled(0.5 * cosine, n)
 
 
 @in_both
 def tanh(x: float) -> float:
     """Return the hyperbolic tangent of ``x``."""
-    sine, sine_low, cosine, cosine_low, _ = _hyperbolic(_bounded(abs(x), 0.0, 22.0))
-    first, rest = quotient(sine, sine_low, cosine, cosine_low)
-    return signed(first + rest, x)
+    sine, sine_low, cosine, cosine_low, left, n = _hyperbolic(_bounded(abs(x), 0.0, 22.0))
+    large = n > 2  # the difference to 1 is computed
+    above, above_low = chosen(large, left, sine), chosen(large, 0.0, sine_low)
+    first, rest = quotient(above, above_low, cosine, cosine_low)
+    found = first + rest
+    return signed(chosen(large, 1.0 - found, found), x)
 
 
 # -- lengths and remainders ------------------------------------------------------------------------
@@ -456,12 +465,13 @@ def fmod(x: float, y: float) -> float:
     times = ratio(size, by)
     if (times >= 2.0**53) & (size < math.inf) & (by > 0.0):
         return _long_division(x, y)
-    factor = chosen(size > 2.0**1000, 2.0**-60, 1.0)
+    huge = (size > 2.0**1000) | (by > 2.0**1000)
+    factor = chosen(huge, 2.0**-60, 1.0)
     a, b = size * factor, by * factor
     high, low = _product(floored(times), b)
     rest = (a - high) - low
     rest += chosen(rest < 0.0, b, 0.0)
-    rest *= chosen(size > 2.0**1000, 2.0**60, 1.0)
-    found = chosen(by == math.inf, size, rest)
+    rest *= chosen(huge, 2.0**60, 1.0)
+    found = chosen(by > size, size, rest)
     valid = (size < math.inf) & (by > 0.0)
     return signed(chosen(valid, found, math.nan), x)

@@ -154,6 +154,11 @@ def _load_compiler() -> None:
         _forms.get()()
 
 
+def prepare_compiler() -> None:
+    """Load the compiler, and register the functions that compiled code can call."""
+    _load_compiler()
+
+
 def in_both(function: F, inlined: bool = True) -> F:
     """Allow compiled code to call a function that also runs as plain Python.
 

@@ -73,6 +73,7 @@ from rtsim.equations.addresses import (
 )
 from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 from rtsim.equations.numba_private import (
+    Changes,
     name_files_by_signature,
     object_code,
     optimise,
@@ -146,9 +147,15 @@ _EQUATION, _IN_PLACE = (tuple(TYPES[kind] for kind in s) for s in (EQUATION, IN_
 
 
 def lower(
-    plain: Callable[..., Any], signature: Signature, kept: Path, checked: bool = False
+    plain: Callable[..., Any],
+    signature: Signature,
+    kept: Path,
+    checked: bool = False,
+    changes: Changes | None = None,
 ) -> MachineCode:
     """Compile a Python function for ``signature``; with ``checked``, with a check of each index.
+
+    ``changes`` changes the LLVM code before it is optimised.
 
     numba itself links code that needs numba's runtime, for example to allocate or to print. For
     such code, the result contains only the address, in the attribute ``elsewhere``.
@@ -156,12 +163,12 @@ def lower(
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
         try:
-            made = _made(plain, signature, known)
+            made = _made(plain, signature, known, changes)
         except Exception:  # damaged files raise errors of many classes
             if not known:
                 raise
             shutil.rmtree(kept, ignore_errors=True)
-            known, made = False, _made(plain, signature, False)
+            known, made = False, _made(plain, signature, False, changes)
         result = made[-1][1]
         optimise(result.library)
         alone = not known and _stands_alone(result.library)
@@ -182,11 +189,13 @@ def lower(
     return MachineCode((entry,), handle, ENTRY, elsewhere={handle: address}, alive=tuple(made))
 
 
-def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:
-    made = [_compile(plain, tuple(map(_type, signature)), known)]
+def _made(
+    plain: Callable[..., Any], signature: Signature, known: bool, changes: Changes | None = None
+) -> list[tuple[Any, Any]]:
+    made = [_compile(plain, tuple(map(_type, signature)), known, changes)]
     if (entered := ENTERED.get(signature)) is not None:
         through, arguments = entered
-        made.append(_compile(through(made[0][0]), arguments, known))
+        made.append(_compile(through(made[0][0]), arguments, known, changes))
     return made
 
 
@@ -194,7 +203,12 @@ _PACKED = ".const.pickledata"
 """Symbol with which numba's code refers to exceptions, which contain file and line."""
 
 
-def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) -> tuple[Any, Any]:
+def _compile(
+    plain: Callable[..., Any],
+    kinds: tuple[Any, ...],
+    cached: bool,
+    changes: Changes | None = None,
+) -> tuple[Any, Any]:
     jitted = numba.njit(
         error_model="numpy",
         forceinline=kinds in (_EQUATION, _IN_PLACE),
@@ -203,7 +217,7 @@ def _compile(plain: Callable[..., Any], kinds: tuple[Any, ...], cached: bool) ->
     )(plain)
     if cached:
         _enable(jitted)
-    with contextlib.nullcontext() if cached else optimised_as_a_whole():
+    with contextlib.nullcontext() if cached else optimised_as_a_whole(changes):
         jitted.compile(kinds)
     return jitted, jitted.overloads[kinds]
 
@@ -323,6 +337,27 @@ def portable(
     whole.link_in(llvm.parse_assembly(_entry_text(result, entry)))
     whole.get_function(result.fndesc.llvm_func_name).name = handle
     return str(whole)
+
+
+def native_code(
+    plain: Callable[..., Any], signature: Signature
+) -> tuple[str, str, Callable[[Any, Any, str, list[Any]], Any]]:
+    """Return the LLVM code of a function of numbers, its name, and a function that makes a call.
+
+    The last function takes an LLVM builder, its module, the name and the arguments.
+    """
+    result = _compile(plain, tuple(map(_type, signature)), False)[1]
+    optimise(result.library)
+    context, callee = result.target_context, result.fndesc
+
+    def call(builder: Any, module: Any, name: str, arguments: list[Any]) -> Any:
+        kind = context.call_conv.get_function_type(callee.restype, callee.argtypes)
+        native = ir.Function(module, kind, name)
+        return context.call_conv.call_function(
+            builder, native, callee.restype, callee.argtypes, arguments
+        )[1]
+
+    return result.library.get_llvm_str(), callee.llvm_func_name, call
 
 
 def _array(context: Any, builder: Any, kind: Any, block: Any, at: int) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -91,9 +92,21 @@ def counting_allocations() -> Iterator[Callable[[], int]]:
             _nrt_python.memsys_disable_stats()
 
 
+@dataclass(frozen=True)
+class Changes:
+    """Changes of LLVM modules, from a module to the module that replaces it."""
+
+    of_each: Callable[[Any], Any]
+    """Changes the code of one function, before its first optimisation."""
+    of_all: Callable[[Any], Any]
+    """Changes the code of a function with its helpers, before its last optimisation."""
+
+
 @contextmanager
-def optimised_as_a_whole() -> Iterator[None]:
+def optimised_as_a_whole(changes: Changes | None = None) -> Iterator[None]:
     """Context manager in which numba optimises each function only once.
+
+    ``changes`` are made before the optimisation.
 
     By default, numba optimises a helper function again for each of its callers. The repetition
     takes a third of the time to compile the simulation kernel.
@@ -102,7 +115,7 @@ def optimised_as_a_whole() -> Iterator[None]:
 
     codegen = cpu_target.target_context.codegen()
     before = codegen._library_class
-    codegen._library_class = _late_library(codegen)
+    codegen._library_class = _changing(_late_library(codegen), changes)
     try:
         yield
     finally:
@@ -112,6 +125,21 @@ def optimised_as_a_whole() -> Iterator[None]:
 def optimise(library: Any) -> None:
     if hasattr(library, "emit"):
         library.emit()
+
+
+@cache
+def _changing(library: Any, changes: Changes | None) -> Any:
+    if changes is None:
+        return library
+
+    class ChangingLibrary(library):  # type: ignore[misc]
+        def add_llvm_module(self, module: Any) -> None:
+            super().add_llvm_module(changes.of_each(module))
+
+        def _change(self) -> None:
+            self._final_module = changes.of_all(self._final_module)
+
+    return ChangingLibrary
 
 
 @cache
@@ -131,6 +159,9 @@ def _late_library(codegen: Any) -> type:
     class LateLibrary(JITCodeLibrary):  # type: ignore[misc]
         _emitted = False
 
+        def _change(self) -> None:
+            pass
+
         def _optimize_final_module(self) -> None:
             pass
 
@@ -147,6 +178,7 @@ def _late_library(codegen: Any) -> type:
             if self._emitted:
                 return
             self._emitted = True
+            self._change()
             super()._optimize_final_module()
             self._final_module.verify()
             super()._finalize_final_module()

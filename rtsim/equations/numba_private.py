@@ -132,12 +132,16 @@ def _changing(library: Any, changes: Changes | None) -> Any:
     if changes is None:
         return library
 
+    each, everything = changes.of_each, changes.of_all
+
     class ChangingLibrary(library):  # type: ignore[misc]
+        _final_module: Any
+
         def add_llvm_module(self, module: Any) -> None:
-            super().add_llvm_module(changes.of_each(module))
+            super().add_llvm_module(each(module))
 
         def _change(self) -> None:
-            self._final_module = changes.of_all(self._final_module)
+            self._final_module = everything(self._final_module)
 
     return ChangingLibrary
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rtsim.equations.elementary import FUNCTIONS, tables
+from rtsim.equations.addresses import MATRIX, VECTOR
+from rtsim.equations.compiling import prepare_compiler
+from rtsim.equations.elementary import FUNCTIONS, linking, tables
+from rtsim.equations.machine_code import EntryPoint, link
+from rtsim.equations.other_math import Names, Replacements
 from tools.elementary_errors import (
     RANGES,
     compiled,
@@ -248,3 +255,47 @@ def test_vectors_give_the_bits_of_plain_python(width: int) -> None:
     assert all(same == "True" for _, same, _ in lines), done.stdout
     vectors = {name for name, _, wide in lines if wide == "True"}
     assert {"exp", "log", "pow", "atan2", "sin", "hypot"} <= vectors, done.stdout
+
+
+def everything(x: Any, y: Any, out: Any) -> None:
+    """Fill ``out`` with results of all functions that compiled code takes from the C library."""
+    for i in range(x.size):
+        a, b = x[i], y[i]
+        out[0, i] = math.sin(a) + math.cos(0.3)
+        out[1, i] = math.cos(a) * np.sin(b)
+        out[2, i] = math.tan(a)
+        out[3, i] = math.asin(a / 40.0) + np.arccos(b / 10.0)
+        out[4, i] = math.atan(a) + np.arctan2(a, b)
+        out[5, i] = math.exp(a) + np.expm1(b)
+        out[6, i] = math.log(b) + np.log10(b)
+        out[7, i] = math.log1p(b) + np.log2(b)
+        out[8, i] = b**a
+        out[9, i] = math.sinh(a) + np.cosh(b)
+        out[10, i] = math.tanh(a)
+        out[11, i] = math.hypot(a, b)
+
+
+OWN = {
+    **FUNCTIONS,
+    "arccos": FUNCTIONS["acos"],
+    "arctan2": FUNCTIONS["atan2"],
+}
+
+
+def test_compiled_functions_of_users_can_take_the_own_functions(tmp_path: Path) -> None:
+    signature = (VECTOR, VECTOR, MATRIX)
+    prepare_compiler()
+    lowering = importlib.import_module("rtsim.equations.lowering")
+    code = lowering.lower(everything, signature, tmp_path / "kept", False, linking.CHANGES)
+    assert not re.search(rb"\0(sin|cos|tan|pow|exp|log|atan2|hypot)\0", b"".join(code.objects))
+    random = np.random.default_rng(2)
+    x, y = random.uniform(-30.0, 30.0, 500), random.uniform(0.001, 9.0, 500)
+    found, plain = np.zeros((12, x.size)), np.zeros((12, x.size))
+    EntryPoint(link(code), signature)(x, y, found)
+    names = Names(OWN)
+    copied = Replacements({math: names, np: names}, {}).copy_of(everything)
+    copied(x, y, plain)
+    rows = [i for i in range(12) if i != 8]  # plain Python computes ** itself
+    assert np.array_equal(words(found[rows].ravel()), words(plain[rows].ravel()))
+    powers = [FUNCTIONS["pow"](b, a) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert np.array_equal(words(found[8]), words(np.array(powers)))

@@ -30,6 +30,7 @@ _OWN = "rtsim."
 _NAMES = "|".join(sorted(set(FUNCTIONS) - {"fmod"}, key=len, reverse=True))
 _CALLED = re.compile(rf'@"?(?:llvm\.({_NAMES})\.f64|({_NAMES}))"?(?=\()')
 _NEEDED = re.compile(rf'^declare [^@\n]*@"?{re.escape(_OWN)}(\w+)"?\(', re.M)
+_DECLARATION = re.compile(rf"^declare [^@\n]*@{re.escape(_OWN)}(\w+)\(.*\n", re.M)
 _DEFINED = re.compile(r"^(define|@\S+ =) (?:linkonce_odr|weak_odr|common)", re.M)
 _PROCESSOR = re.compile(r'"(?:target-cpu|target-features)"="[^"]*"')
 
@@ -40,7 +41,14 @@ def renamed(module: Any) -> Any:
     changed = _CALLED.sub(lambda found: f"@{_OWN}{found[1] or found[2]}", text)
     if changed == text:
         return module
-    return _parsed(changed, module.name)
+    declared: set[str] = set()
+
+    def first(found: re.Match[str]) -> str:
+        known = found[1] in declared
+        declared.add(found[1])
+        return "" if known else found[0]
+
+    return _parsed(_DECLARATION.sub(first, changed), module.name)
 
 
 def linked(module: Any) -> Any:

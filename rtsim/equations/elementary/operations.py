@@ -79,27 +79,27 @@ def _compiled_forms() -> None:
     def select(builder: Any, values: Any) -> Any:
         return builder.select(cgutils.as_bool_bit(builder, values[0]), values[1], values[2])
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def _chosen(_: Any, condition: Any, x: Any, y: Any) -> Any:  # noqa: ARG001
         return f(types.boolean, f, f), lambda _c, b, _s, values: select(b, values)
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def _bits(_: Any, x: Any) -> Any:  # noqa: ARG001
         return i(f), lambda _c, b, _s, values: b.bitcast(values[0], word)
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def _number(_: Any, w: Any) -> Any:  # noqa: ARG001
         return f(i), lambda _c, b, _s, values: b.bitcast(values[0], double)
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def _root(_: Any, x: Any) -> Any:  # noqa: ARG001
         return f(f), lambda _c, b, _s, values: one("sqrt")(b, values)
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def _floored(_: Any, x: Any) -> Any:  # noqa: ARG001
         return f(f), lambda _c, b, _s, values: one("floor")(b, values)
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def _ratio(_: Any, x: Any, y: Any) -> Any:  # noqa: ARG001
         return f(f, f), lambda _c, b, _s, values: b.fdiv(*values)
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -299,3 +300,22 @@ def test_compiled_functions_of_users_can_take_the_own_functions(tmp_path: Path) 
     assert np.array_equal(words(found[rows].ravel()), words(plain[rows].ravel()))
     powers = [FUNCTIONS["pow"](b, a) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
     assert np.array_equal(words(found[8]), words(np.array(powers)))
+
+
+def test_names_of_both_kinds_in_one_module_become_one() -> None:
+    text = """
+declare double @llvm.sin.f64(double)
+declare double @rtsim.sin(double)
+declare double @atan2(double, double)
+define double @f(double %x) {
+  %a = call double @llvm.sin.f64(double %x)
+  %b = call double @rtsim.sin(double %a)
+  %c = call double @atan2(double %a, double %b)
+  ret double %c
+}
+"""
+    whole = str(linking.linked(llvm.parse_assembly(text)))
+    assert "llvm.sin" not in whole
+    assert "@atan2(" not in whole
+    assert "define internal double @rtsim.sin(" in whole
+    assert "define internal double @rtsim.atan2(" in whole

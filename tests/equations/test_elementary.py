@@ -283,6 +283,7 @@ OWN = {
 }
 
 
+@pytest.mark.long
 def test_compiled_functions_of_users_can_take_the_own_functions(tmp_path: Path) -> None:
     signature = (VECTOR, VECTOR, MATRIX)
     prepare_compiler()
@@ -302,6 +303,7 @@ def test_compiled_functions_of_users_can_take_the_own_functions(tmp_path: Path) 
     assert np.array_equal(words(found[8]), words(np.array(powers)))
 
 
+@pytest.mark.long
 def test_names_of_both_kinds_in_one_module_become_one() -> None:
     text = """
 declare double @llvm.sin.f64(double)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -403,22 +404,59 @@ def _compile(wanted: _Wanted) -> MachineCode:
         _tidy(wanted.place.parent)
         from rtsim.equations.lowering import lower
 
-        code = lower(wanted.plain, wanted.signature, kept, wanted.checked)
+        code, text = lower(wanted.plain, wanted.signature, kept, wanted.checked)
     if not code.elsewhere:
         try:
             code.write(_here(wanted.place, wanted.plain) if code.raises_in else wanted.place)
+            _keep_text(wanted, code.handle, text)
         except OSError as error:
             not_kept(wanted.place.parent, error)
     return code
 
 
+def _keep_text(wanted: _Wanted, name: str, text: str) -> None:
+    if text:
+        place = lanes_folder() / f"{wanted.place.stem}{_TEXT}"
+        write_at_once(place, zlib.compress(f"; {name}\n{text}".encode(), 1))
+
+
+def lanes_folder() -> Path:
+    """Return the folder with LLVM code, and with the functions that were made from it."""
+    return cache_folder() / "lanes"
+
+
+_TEXT = ".ll.zlib"
+
+
+def code_of_llvm(source: Source) -> tuple[str, str, str]:
+    """Return the LLVM code of a function before its optimisation, its name there, and a key.
+
+    The code belongs to the machine code of the same function. Raises :class:`ModelError` if the
+    function needs numba's runtime.
+    """
+    place = _place(*source)
+    file = lanes_folder() / f"{place.stem}{_TEXT}"
+    with suppress(OSError, zlib.error, UnicodeDecodeError):
+        name, _, text = zlib.decompress(file.read_bytes()).decode().partition("\n")
+        return text, name.removeprefix("; "), place.stem
+    with _compiling:
+        _load_compiler()
+        from rtsim.equations.lowering import lower
+
+        plain, signature, checked = source
+        code, text = lower(plain, signature, place.with_suffix(".numba"), checked)
+    if code.elsewhere or not text:
+        raise ModelError("it needs numba's runtime, for example to allocate an array")
+    return text, code.handle, place.stem
+
+
 @cache
 def _tidy(folder: Path) -> None:
-    for name in ("compiled", "diagrams", "indices"):
+    for name in ("compiled", "diagrams", "indices", "lanes"):
         prune(folder.with_name(name))
 
 
-_KEPT = 4
+_KEPT = 5
 """Version of the saved code. Increase the version when functions are compiled differently."""
 
 

@@ -73,6 +73,7 @@ from rtsim.equations.addresses import (
 )
 from rtsim.equations.machine_code import FAILED, NEVER_CALLED, MachineCode, target_machine, where
 from rtsim.equations.numba_private import (
+    code_before_optimisation,
     name_files_by_signature,
     object_code,
     optimise,
@@ -147,11 +148,12 @@ _EQUATION, _IN_PLACE = (tuple(TYPES[kind] for kind in s) for s in (EQUATION, IN_
 
 def lower(
     plain: Callable[..., Any], signature: Signature, kept: Path, checked: bool = False
-) -> MachineCode:
+) -> tuple[MachineCode, str]:
     """Compile a Python function for ``signature``; with ``checked``, with a check of each index.
 
-    numba itself links code that needs numba's runtime, for example to allocate or to print. For
-    such code, the result contains only the address, in the attribute ``elsewhere``.
+    Return the machine code, and the LLVM code from which it was made. numba itself links code that
+    needs numba's runtime, for example to allocate or to print. For such code, the machine code
+    contains only the address, in the attribute ``elsewhere``, and the LLVM code is empty.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -163,6 +165,7 @@ def lower(
             shutil.rmtree(kept, ignore_errors=True)
             known, made = False, _made(plain, signature, False)
         result = made[-1][1]
+        text = "" if known else code_before_optimisation(result.library)
         optimise(result.library)
         alone = not known and _stands_alone(result.library)
         if not alone and not known:
@@ -177,9 +180,10 @@ def lower(
     if alone:
         raises = _PACKED in result.library.get_llvm_str()
         objects = (object_code(result.library), entry)
-        return MachineCode(objects, handle, ENTRY, where(plain) if raises else "")
+        return MachineCode(objects, handle, ENTRY, where(plain) if raises else ""), text
     address = result.library.get_pointer_to_function(handle)
-    return MachineCode((entry,), handle, ENTRY, elsewhere={handle: address}, alive=tuple(made))
+    code = MachineCode((entry,), handle, ENTRY, elsewhere={handle: address}, alive=tuple(made))
+    return code, ""
 
 
 def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[tuple[Any, Any]]:

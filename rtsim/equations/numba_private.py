@@ -20,6 +20,12 @@ def object_code(library: Any) -> bytes:
     return code
 
 
+def code_before_optimisation(library: Any) -> str:
+    """Return the LLVM code of a function that was compiled in :func:`optimised_as_a_whole`."""
+    library._ensure_finalized()
+    return str(library._final_module)
+
+
 def value_of(struct: Any) -> Any:
     """Return the LLVM value of an array or structure."""
     return struct._getvalue()

@@ -6,6 +6,7 @@ code from the function that numba has compiled. The code is kept in the cache.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache, lru_cache
 from pathlib import Path
@@ -41,6 +42,14 @@ def native_width() -> int:
     return 4 if features.get("avx") else 2
 
 
+@cache
+def _own() -> str:
+    here = Path(__file__).parent
+    names = ("divergence.py", "lanes.py", "llvm_text.py", "widening.py")
+    own = b"".join((here / name).read_bytes() for name in names)
+    return hashlib.sha256(own).hexdigest()[:8]
+
+
 class Lanes(NamedTuple):
     """A function for ``width`` lanes.
 
@@ -72,7 +81,7 @@ def _lanes(source: Source, width: int) -> Lanes:
         text, name, key = code_of_llvm(source)
     except ModelError as error:
         raise NotWidened(str(error)) from None
-    place = lanes_folder() / f"{key}-{width}.code"
+    place = lanes_folder() / f"{key}-{width}-{_own()}.code"
     refused = place.with_suffix(".refused")
     code = MachineCode.read(place)
     if code is None:
@@ -99,11 +108,13 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _made(text: str, name: str, signature: Signature, width: int) -> MachineCode:
-    module = _optimised(inlined(text, name))
+    # The loops of a solver run over lengths that are known only later.
+    unrolled = not any(kind.startswith("table[") for kind in signature)
+    module = _optimised(inlined(text, name), unrolled)
     widened = widen(str(module), name, width, "rtsim_wide")
     function = function_of(definition_of(str(module), name))
     entry = _entry_text(function, signature, width)
-    whole = _optimised(widened.text + entry)
+    whole = _optimised(widened.text + entry, unrolled)
     return MachineCode((target_machine().emit_object(whole),), "rtsim_wide", "rtsim_lanes")
 
 
@@ -127,12 +138,13 @@ def inlined(text: str, name: str) -> str:
     return str(module)
 
 
-def _optimised(text: str) -> Any:
+def _optimised(text: str, unrolled: bool = True) -> Any:
     """Optimise a module without vectors over loops, which numba's optimisation may contain."""
     module = llvm.parse_assembly(text)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = False
+    options.loop_unrolling = unrolled
     builder = llvm.create_pass_builder(target_machine(), options)
     builder.getModulePassManager().run(module, builder)
     return module

@@ -296,9 +296,11 @@ class _Writer:
             self._say(f"switch {kind} {given}, label %{ways[0]} [ {table} ]")
         else:
             self._say(f"br i1 {given}, label %{ways[0]}, label %{ways[1]}")
+        known = dict(self._known)
         for way, target in zip(ways, block.targets, strict=True):
             if way != self._labels[target]:
                 self._open(way)
+                self._known = dict(known)  # the block before dominates this one
                 self._phis(block.label, target)
                 self._say(f"br label %{self._labels[target]}")
 

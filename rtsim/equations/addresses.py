@@ -81,6 +81,11 @@ def call_drive(handle: Any, words: Any, table: Any, begin: int, end: int) -> int
     return int(handle(words, table, begin, end))
 
 
+def call_lanes(handle: Any, words: int, numbers: int, answers: int) -> int:
+    """Call a function at several lanes (``rtsim.equations.lanes``), in compiled code only."""
+    return int(handle(words, numbers, answers))
+
+
 def call_clock(handle: Any, clock: int, into: int) -> int:
     return int(handle(clock, into))
 

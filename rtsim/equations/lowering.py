@@ -54,6 +54,7 @@ from rtsim.equations.addresses import (
     call_fmi3_step,
     call_fmi3_values,
     call_fmi_state,
+    call_lanes,
     call_peek,
     call_project,
     call_read,
@@ -583,6 +584,7 @@ _generated(vector_at, TYPES[VECTOR], _at(TYPES[VECTOR]))
 _generated(words_at, TYPES[WORDS], _at(TYPES[WORDS]))
 _generated(matrix_at, TYPES[MATRIX], _at(TYPES[MATRIX]))
 _LONG, _INT = types.int64, types.int32
+_of_c(call_lanes, (_LONG, _LONG, _LONG), _LONG)
 _of_c(call_clock, (_INT, _LONG), _INT)
 _of_c(call_sleep, (_INT, _INT, _LONG, _LONG), _INT, (3, 0))
 _of_c(call_read, (_INT, _LONG, _LONG, _LONG), _LONG, (3, 0))

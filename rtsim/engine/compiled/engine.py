@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rtsim.components.plant import RunningPlant
 from rtsim.components.tasks import FAR, Task
 from rtsim.core.clock import Clock, stopwatch
 from rtsim.core.errors import ModelError
@@ -307,6 +308,15 @@ class WholeRun:
         return [track.name for track in self._table.track_list]
 
     @property
+    def plants(self) -> Sequence[RunningPlant]:
+        return self._table.system.plants
+
+    @property
+    def entry(self) -> NDArray[np.int64]:
+        """Array with the address of the table's header."""
+        return self._entry
+
+    @property
     def valid(self) -> bool:
         """True if the table still contains the arrays of this object."""
         return self._table.entry is self._entry
@@ -335,52 +345,69 @@ class WholeRun:
         ``sinks`` receive the rows of the tracks. The rows of a track without a sink are discarded.
         Returns ``None`` if the interpreter must execute a tag.
         """
-        self._sinks = sinks
-        lent = tuple(sink is not None for sink in sinks)
-        if lent != self._lent:
-            self._lend(lent)
-        header = self._table.header
-        header["limit"], header["last"] = until_ns, 1
-        try:
-            tags = self._run(until_ns)
-        finally:
-            header["last"] = 0
-        if tags is not None:
-            states = self._table.track_states
-            for state, blocks, sink in zip(states, self._blocks, sinks, strict=True):
-                if sink is not None and (count := int(state["row"])):
-                    sink(blocks.blocks[blocks.present][:count])
-        return tags
-
-    def _run(self, until_ns: int) -> int | None:
-        self.wall_ns = 0
-        table, state = self._table, self._table.state
-        tags: int = 0
-        while True:
-            if table.draw_list:
-                table.system.ns = max(0, self.now_ns)
-                self._engine.draw_ahead(table, until_ns)
+        self.begin(until_ns, sinks)
+        while self.going:
+            self.before_call()
             began = stopwatch()
             try:
-                done = call(table, self._call, nothing)
+                done = call(self._table, self._call, nothing)
             except KeyboardInterrupt:
                 raise
             except Exception:
                 return None  # the interpreter will raise the same error and report its place
             self.wall_ns += stopwatch() - began
-            tags += done
-            unfinished, dry = state["in_tag"], state["dry"]
-            if unfinished:
-                undo(table)
-                if not (dry and done):
-                    return None
-            table.settle_draws()
-            if state["rolled"]:
-                self._empty()
-            elif state["now"] >= until_ns:
-                return tags
-            elif not done:
-                return None
+            self.after_call(done)
+        return self.tags
+
+    # One run in parts: ``begin``, and ``before_call`` and ``after_call`` around each call
+
+    def begin(self, until_ns: int, sinks: Sequence[Sink | None]) -> None:
+        self._sinks = sinks
+        lent = tuple(sink is not None for sink in sinks)
+        if lent != self._lent:
+            self._lend(lent)
+        self.wall_ns, self._until_ns = 0, until_ns
+        self.tags: int | None = 0
+        """Number of tags of the run, or ``None`` if the interpreter must execute it."""
+        self.going = True
+        """True until the run has ended, or cannot go on."""
+        header = self._table.header
+        header["limit"], header["last"] = until_ns, 1
+
+    def before_call(self) -> None:
+        table = self._table
+        if table.draw_list:
+            table.system.ns = max(0, self.now_ns)
+            self._engine.draw_ahead(table, self._until_ns)
+
+    def after_call(self, done: int) -> None:
+        """Process the rows of a call that ran ``done`` tags, and note whether the run goes on."""
+        table, state = self._table, self._table.state
+        assert self.tags is not None
+        self.tags += done
+        unfinished, dry = state["in_tag"], state["dry"]
+        if unfinished:
+            undo(table)
+            if not (dry and done):
+                self._end(None)
+                return
+        table.settle_draws()
+        if state["rolled"]:
+            self._empty()
+        elif state["now"] >= self._until_ns:
+            self._end(self.tags)
+        elif not done:
+            self._end(None)
+
+    def _end(self, tags: int | None) -> None:
+        self.tags, self.going = tags, False
+        self._table.header["last"] = 0
+        if tags is None:
+            return
+        states = self._table.track_states
+        for state, blocks, sink in zip(states, self._blocks, self._sinks, strict=True):
+            if sink is not None and (count := int(state["row"])):
+                sink(blocks.blocks[blocks.present][:count])
 
     def _lend(self, kept: tuple[bool, ...]) -> None:
         """Make compiled code store rows for the tracks in ``kept`` only."""

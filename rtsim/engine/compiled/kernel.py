@@ -107,10 +107,8 @@ def stretch(w: Any) -> int:
     state.paused = 0
     tags = 0
     if state.now == NOTHING:
-        save(t)
-        if not _begin(t) or not instant(t, 0):
+        if not begin(t):
             return 0
-        state.in_tag = state.now = 0
         tags = 1
     paced = t.pace.length > 0
     discrete = next_discrete(t)
@@ -130,11 +128,8 @@ def stretch(w: Any) -> int:
             save_plants(t)
         if not _commit_all(t, ns):
             return tags
-        if ns == discrete or _fires(t, ns):
-            if not instant(t, ns):
-                return tags
-            discrete = next_discrete(t)
-        elif t.coupled and not settle_all(t, ns):
+        discrete = rest_of_tag(t, ns, discrete)
+        if discrete == NOTHING:
             return tags
         if paced and not timing_row(t, state.now):
             return tags
@@ -146,6 +141,30 @@ def stretch(w: Any) -> int:
         if state.ended:
             return tags
     return tags
+
+
+@compiled
+def begin(t: Any) -> bool:
+    """Execute the tag at 0 ns; return False if impossible."""
+    save(t)
+    if not _begin(t) or not instant(t, 0):
+        return False
+    state = state_of(t)
+    state.in_tag = state.now = 0
+    return True
+
+
+@compiled
+def rest_of_tag(t: Any, ns: int, discrete: int) -> int:
+    """Execute what follows the steps to ``ns``; return the time (ns) of the next discrete event.
+
+    Return NOTHING if impossible.
+    """
+    if ns == discrete or _fires(t, ns):
+        return next_discrete(t) if instant(t, ns) else NOTHING
+    if t.coupled and not settle_all(t, ns):
+        return NOTHING
+    return discrete
 
 
 @compiled
@@ -458,7 +477,7 @@ def _begin(t: Any) -> bool:
                 return False
         elif plant.drive and not _guards_begin(plant):
             return False
-        if not _plant_row(t, plant, 0, 0, 0):
+        if not plant_row(t, plant, 0, 0, 0):
             return False
     return True
 
@@ -501,7 +520,7 @@ def _propagate(t: Any, discrete: int) -> int:
     for i in range(t.plants.length):
         plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
         if state.target > discrete or state.target == NOTHING:
-            target = _advance(t, plant, state.ns, min(state.grid, discrete))
+            target = advance(t, plant, state.ns, min(state.grid, discrete))
             if target == NOTHING:
                 return NOTHING
             state.target = target
@@ -510,7 +529,7 @@ def _propagate(t: Any, discrete: int) -> int:
 
 
 @compiled
-def _advance(t: Any, plant: Any, now: int, target: int) -> int:
+def advance(t: Any, plant: Any, now: int, target: int) -> int:
     """Take a provisional step to ``target``; return its end.
 
     Return NOTHING after a failure or a pause.
@@ -539,28 +558,36 @@ def _commit_all(t: Any, ns: int) -> bool:
         plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
         if state.target != ns:
             continue
-        if plant.drive:
-            if guards_fire(plant) and not plant.watch.length:
-                return False
-            guards = words_of(plant.guard_table)
-            known, ahead = matrix_at(guards, _AT.here), matrix_at(guards, _AT.there)
-            for row in range(known.shape[0]):
-                for j in range(known.shape[1]):
-                    known[row, j] = ahead[row, j]
-        x, end = vector_of(plant.x), vector_of(plant.next)
-        for j in range(x.size):
-            x[j] = end[j]
-        memory, after = vector_of(plant.memory), vector_of(plant.after)
-        for j in range(memory.size):
-            memory[j] = after[j]
-        if plant.watch.length:
-            note_commit(plant)
-        state.ns, state.target = ns, NOTHING
-        if state.grid == ns:
-            state.k += 1
-            state.grid = tick(plant.numerator, plant.denominator, state.k, 0)
-        if not sample(plant, ns) or not _plant_row(t, plant, ns, 0, 0):
+        if not commit(plant, state, ns) or not sample(plant, ns):
             return False
+        if not plant_row(t, plant, ns, 0, 0):
+            return False
+    return True
+
+
+@compiled
+def commit(plant: Any, state: Any, ns: int) -> bool:
+    """Commit the step of a plant to ``ns``; return False if the interpreter is necessary."""
+    if plant.drive:
+        if guards_fire(plant) and not plant.watch.length:
+            return False
+        guards = words_of(plant.guard_table)
+        known, ahead = matrix_at(guards, _AT.here), matrix_at(guards, _AT.there)
+        for row in range(known.shape[0]):
+            for j in range(known.shape[1]):
+                known[row, j] = ahead[row, j]
+    x, end = vector_of(plant.x), vector_of(plant.next)
+    for j in range(x.size):
+        x[j] = end[j]
+    memory, after = vector_of(plant.memory), vector_of(plant.after)
+    for j in range(memory.size):
+        memory[j] = after[j]
+    if plant.watch.length:
+        note_commit(plant)
+    state.ns, state.target = ns, NOTHING
+    if state.grid == ns:
+        state.k += 1
+        state.grid = tick(plant.numerator, plant.denominator, state.k, 0)
     return True
 
 
@@ -573,7 +600,7 @@ def sample(plant: Any, ns: int) -> bool:
 
 
 @compiled
-def _plant_row(t: Any, plant: Any, ns: int, step: int, side: int) -> bool:
+def plant_row(t: Any, plant: Any, ns: int, step: int, side: int) -> bool:
     first = new_row(t, plant.track)
     if first < 0:
         return first == UNRECORDED
@@ -626,7 +653,7 @@ def _settle(t: Any, i: int, ns: int, step: int) -> bool:
             return False
     elif plant.drive and not _guards_stay(plant, ns):
         return False
-    return sample(plant, ns) and _plant_row(t, plant, ns, step, 1)
+    return sample(plant, ns) and plant_row(t, plant, ns, step, 1)
 
 
 @compiled

@@ -182,6 +182,27 @@ MESSAGE = record(
     "topic", "initiated", "initiated_step", "completed", "completed_step", "slot",
 )  # fmt: skip
 
+# Several runs at once
+
+PASS = record(
+    "calls",  # calls that computed several lanes
+    "alone",  # steps that one lane computed alone
+    lanes=PLACE, wides=PLACE,
+)  # fmt: skip
+LANE = record(
+    "header",  # address of the lane's HEADER
+    "runs",  # 1 until the lane stops
+    "tags",  # tags since the call began
+    "discrete", "part", "target", "ns",
+)  # fmt: skip
+WIDE = record(
+    "step", "output",  # functions at several lanes; 0 if the lanes are computed one by one
+    step_words=PLACE, output_words=PLACE, numbers=PLACE, answers=PLACE,
+    # matrices with one column for each lane
+    x=PLACE, z=PLACE, u=PLACE, p=PLACE, memory=PLACE, after=PLACE, out=PLACE, y=PLACE,
+)  # fmt: skip
+"""One plant in all lanes."""
+
 # A paced run: its clock, the present frame, and the frames since the last call of Python
 
 PACE = record(

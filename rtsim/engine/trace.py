@@ -214,11 +214,7 @@ class Trace:
         self._stamped[name].append(tag.ns, (tag.step, *stamps))
 
     def change(self, tag: Tag, change: Change) -> None:
-        values = {
-            f"{change.name}_{i}" if change.value.size > 1 else change.name: float(v)
-            for i, v in enumerate(change.value)
-        }
-        self.event(tag, CHANGE, change.name, "", values)
+        self.event(tag, CHANGE, change.name, "", values_of(change))
 
     def command(self, tag: Tag, kind: str, text: str, stamps: dict[str, int]) -> None:
         """Record a command that takes effect at ``tag``; ``stamps`` are wall-clock times (ns)."""
@@ -246,6 +242,14 @@ class Trace:
         """Record the timing of the frame at ``ns``."""
         if self._timing is not None:
             self._timing.append(ns, measured)
+
+
+def values_of(change: Change) -> dict[str, float]:
+    """Return the values of a change by name, as a recording contains them."""
+    return {
+        f"{change.name}_{i}" if change.value.size > 1 else change.name: float(v)
+        for i, v in enumerate(change.value)
+    }
 
 
 def _unseen(system: System) -> list[str]:

@@ -429,9 +429,9 @@ _TEXT = ".ll.zlib"
 
 
 def code_of_llvm(source: Source) -> tuple[str, str, str]:
-    """Return the LLVM code of a function before its optimisation, its name there, and a key.
+    """Return the LLVM code of a function without vectors, its name there, and a key.
 
-    The code belongs to the machine code of the same function. Raises :class:`ModelError` if the
+    The machine code of the same function has been made from the same code. Raises :class:`ModelError` if the
     function needs numba's runtime.
     """
     place = _place(*source)

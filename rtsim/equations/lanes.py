@@ -110,14 +110,17 @@ def _write(path: Path, data: bytes) -> None:
 def _made(text: str, name: str, signature: Signature, width: int) -> MachineCode:
     # The loops of a solver run over lengths that are known only later.
     unrolled = not any(kind.startswith("table[") for kind in signature)
-    module = _optimised(inlined(text, name), unrolled)
-    widened = widen(str(module), name, width, "rtsim_wide")
-    function = function_of(definition_of(str(module), name))
+    if _CALLS.search(definition_of(text, name)):
+        text = str(_optimised(inlined(text, name), unrolled))
+    widened = widen(text, name, width, "rtsim_wide")
+    function = function_of(definition_of(text, name))
     entry = _entry_text(function, signature, width)
     whole = _optimised(widened.text + entry, unrolled)
     return MachineCode((target_machine().emit_object(whole),), "rtsim_wide", "rtsim_lanes")
 
 
+_CALLS = re.compile(r"call [^\n]*@\"?(?:_Z|NRT_)")
+"""A call of another function of the module, which optimised code does not contain."""
 _REFERENCES = re.compile(r"^define [^\n]*@NRT_(incref|decref)\(.*?^}\n", re.M | re.S)
 _NO_REFERENCES = "define internal void @NRT_{}(ptr %p) {{\n  ret void\n}}\n"
 _SHARED = re.compile(r"^(define|@\S+ =) (?:linkonce_odr|weak_odr|common)", re.M)

@@ -152,9 +152,10 @@ def lower(
 ) -> tuple[MachineCode, str]:
     """Compile a Python function for ``signature``; with ``checked``, with a check of each index.
 
-    Return the machine code, and the LLVM code from which it was made. numba itself links code that
-    needs numba's runtime, for example to allocate or to print. For such code, the machine code
-    contains only the address, in the attribute ``elsewhere``, and the LLVM code is empty.
+    Return the machine code, and LLVM code without vectors: after the optimisation or, if that has
+    made vectors, before it. numba itself links code that needs numba's runtime, for example to
+    allocate or to print. For such code, the machine code contains only the address, in the
+    attribute ``elsewhere``, and the LLVM code is empty.
     """
     known = os.path.isdir(kept)  # the function was compiled before and needs numba
     with _numba_is_set(CACHE_DIR=str(kept), BOUNDSCHECK=1 if checked else None):
@@ -169,6 +170,8 @@ def lower(
         text = "" if known else code_before_optimisation(result.library)
         optimise(result.library)
         alone = not known and _stands_alone(result.library)
+        if alone and not _VECTORS.search(found := result.library.get_llvm_str()):
+            text = found
         if not alone and not known:
             try:
                 kept.mkdir(parents=True, exist_ok=True)
@@ -195,6 +198,7 @@ def _made(plain: Callable[..., Any], signature: Signature, known: bool) -> list[
     return made
 
 
+_VECTORS = re.compile(r"<\d+ x ")
 _PACKED = ".const.pickledata"
 """Symbol with which numba's code refers to exceptions, which contain file and line."""
 

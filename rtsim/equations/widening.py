@@ -472,7 +472,13 @@ class _Writer:
                     names[i] = self._put(
                         f"select {bits} {self._mask}, {kind} {names[i]}, {kind} {value}"
                     )
-        return self._put(self._written(one, self._vector(one.result), kinds, names))
+        result = self._vector(one.result)
+        name = self._put(self._written(one, result, kinds, names))
+        if one.op in ("fptosi", "fptoui"):
+            # Of a number out of range, the processor's result counts, as in a single call. Without
+            # this, LLVM may assume another value in each place.
+            return self._put(f"freeze {result} {name}")
+        return name
 
     def _written(
         self, one: Instruction, result: str, kinds: Sequence[str], names: Sequence[str]

@@ -17,14 +17,14 @@ from rtsim.core.clock import VirtualClock
 from rtsim.core.errors import ModelError, ScenarioError
 from rtsim.core.raised import Interrupted
 from rtsim.core.signals import Vector
-from rtsim.core.tag import Duration
+from rtsim.core.tag import Duration, Tag
 from rtsim.engine.compiled.eligibility import AUTO, COMPILED, ENGINES, EXACT_NS, INTERPRETED
 from rtsim.engine.compiled.engine import CompiledEngine, Sink, WholeRun
 from rtsim.engine.executive import Executive
 from rtsim.engine.system import InitialValue, System
-from rtsim.engine.trace import Trace
+from rtsim.engine.trace import Trace, values_of
 from rtsim.equations.compiling import Compilation
-from rtsim.record.events import RunEnding
+from rtsim.record.events import CHANGE, RunEnding
 from rtsim.record.recorders import Begin, PooledRecorder, TrackPool
 from rtsim.runs.request import Output, RunRequest
 from rtsim.runs.result import RunResult
@@ -179,7 +179,7 @@ class ResetRuns:
         recorder = begin(self._pool)
         recorder.check()
         self._schedule(order)
-        whole = None if self._system.changes else self._one_stretch()
+        whole = self._one_stretch()
         if whole is not None:
             result = self._in_one_stretch(whole, order, recorder, until_ns)
             if result is not None:
@@ -214,13 +214,24 @@ class ResetRuns:
     def _in_one_stretch(
         self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int
     ) -> RunResult | None:
-        system = self._system
-        system.streams.restart(order.seed)
-        whole.reset()
-        if not self._write(order):
+        if not self._start(whole, order):
             return None
-        sinks: list[Sink | None] = [recorder.sink(name) for name in self._names]
-        tags = whole.run(until_ns, sinks)
+        tags = whole.run(until_ns, self._sinks(recorder))
+        return self._ended(whole, order, recorder, until_ns, tags)
+
+    def _start(self, whole: WholeRun, order: Order) -> bool:
+        self._system.streams.restart(order.seed)
+        whole.reset()
+        return self._write(order)
+
+    def _sinks(self, recorder: PooledRecorder) -> list[Sink | None]:
+        return [recorder.sink(name) for name in self._names]
+
+    def _ended(
+        self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int,
+        tags: int | None,
+    ) -> RunResult | None:  # fmt: skip
+        system = self._system
         if tags is None:
             self._failed += 1
             if self._failed == _TRIES:
@@ -228,6 +239,9 @@ class ResetRuns:
             return None
         self._failed = 0
         system.ns = whole.now_ns
+        for change in system.changes:
+            if change.ns <= system.ns:
+                recorder.event(Tag(change.ns, 0), CHANGE, change.name, "", values_of(change))
         certificate = self._certificates.get(tags)
         if certificate is None:
             certificate = self._certified(tags)

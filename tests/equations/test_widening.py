@@ -126,7 +126,7 @@ class RandomFunction:
             f"({a} + {b})", f"({a} - {b})", f"{a} * {b}", f"({a}) / ({b})", f"max({a}, {b})",
             f"min({a}, {b})", f"abs({a})", f"math.sqrt(abs({a}))", f"math.sin({a})",
             f"math.exp(min({a}, 2.0))", f"math.atan2({a}, {b})", f"helper({a}, {b})",
-            f"({a} if {self._condition(depth - 1)} else {b})", f"math.floor({a})",
+            f"({a} if {self._condition(depth - 1)} else {b})", f"np.floor({a})",
             f"TABLE[place({a}, 4), place({b}, 3)]",
         ))  # fmt: skip
 

@@ -105,10 +105,9 @@ class CompiledEngine:
         """Return the table if one call of compiled code can execute a whole run, else ``None``.
 
         Compiled code can make a whole run if all tasks are compiled, the first calls of the tasks
-        have been checked, no change is scheduled, and the vectors of the plants are their complete
-        state.
+        have been checked, and the vectors of the plants are their complete state.
         """
-        if self._table is None or not self.usable or self.interpreted or self._system.changes:
+        if self._table is None or not self.usable or self.interpreted:
             return None
         if any(plant.outside for plant in self._system.plants):
             return None
@@ -354,7 +353,8 @@ class WholeRun:
             except KeyboardInterrupt:
                 raise
             except Exception:
-                return None  # the interpreter will raise the same error and report its place
+                self.end(None)  # the interpreter will raise the same error and report its place
+                return None
             self.wall_ns += stopwatch() - began
             self.after_call(done)
         return self.tags
@@ -373,6 +373,8 @@ class WholeRun:
         """True until the run has ended, or cannot go on."""
         header = self._table.header
         header["limit"], header["last"] = until_ns, 1
+        self._table.system.next_change = 0
+        self._table.fill_changes()
 
     def before_call(self) -> None:
         table = self._table
@@ -389,19 +391,21 @@ class WholeRun:
         if unfinished:
             undo(table)
             if not (dry and done):
-                self._end(None)
+                self.end(None)
                 return
         table.settle_draws()
         if state["rolled"]:
             self._empty()
         elif state["now"] >= self._until_ns:
-            self._end(self.tags)
+            self.end(self.tags)
         elif not done:
-            self._end(None)
+            self.end(None)
 
-    def _end(self, tags: int | None) -> None:
+    def end(self, tags: int | None) -> None:
+        """End the run; ``tags`` is ``None`` if the interpreter must execute it."""
         self.tags, self.going = tags, False
         self._table.header["last"] = 0
+        self._table.header["changes"] = (0, 0)
         if tags is None:
             return
         states = self._table.track_states

@@ -319,7 +319,7 @@ class Table:
             plants += found
         self.header["readers"] = self._place(np.array(plants, np.int64))
         if self._alone:
-            self._fill_changes()
+            self.fill_changes()
         first = 0
         self.timer_ranges: dict[str, tuple[int, int]] = {}
         for task in self.task_list:
@@ -327,19 +327,21 @@ class Table:
             self.timer_ranges[task.name] = first, count
             first += count
 
-    def _fill_changes(self) -> None:
+    def fill_changes(self) -> None:
+        """Let compiled code execute the scheduled changes that the system has not executed yet."""
         changes = self.system.changes[self.system.next_change :]
         rows = np.zeros(len(changes), CHANGE)
+        self._changes = rows, changes
         for row, change in zip(rows, changes, strict=True):
             owner = change.owner
             row["ns"], row["plant"] = change.ns, NOTHING
-            row["into"] = self._place(change.vector[change.where])
-            row["value"] = self._place(change.value)
+            row["into"] = place_of(change.vector[change.where])
+            row["value"] = place_of(change.value)
             if isinstance(owner, RunningPlant):
                 row["plant"] = self._plant_numbers[owner.name]
             elif owner is not None:
-                row["early"] = self._place(owner.early[change.where])
-        self.header["changes"] = self._place(rows)
+                row["early"] = place_of(owner.early[change.where])
+        self.header["changes"] = place_of(rows)
 
     def _fill_topic(self, name: str, row: Any, i: int) -> None:
         topic, port = self.system.bus.topics[name], self.system.ports[name]

@@ -6,8 +6,10 @@ Further runs need no compilation, no import and no file. Each result equals the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,10 +22,12 @@ from rtsim.core.signals import Vector
 from rtsim.core.tag import Duration, Tag
 from rtsim.engine.compiled.eligibility import AUTO, COMPILED, ENGINES, EXACT_NS, INTERPRETED
 from rtsim.engine.compiled.engine import CompiledEngine, Sink, WholeRun
+from rtsim.engine.compiled.lane_pass import LanePass
 from rtsim.engine.executive import Executive
 from rtsim.engine.system import InitialValue, System
 from rtsim.engine.trace import Trace, values_of
 from rtsim.equations.compiling import Compilation
+from rtsim.equations.lanes import WIDTHS, native_width
 from rtsim.record.events import CHANGE, RunEnding
 from rtsim.record.recorders import Begin, PooledRecorder, TrackPool
 from rtsim.runs.request import Output, RunRequest
@@ -116,6 +120,16 @@ class _Place:
             self._initial.write(value)
 
 
+class Started(NamedTuple):
+    """A run that one stretch of compiled code will execute."""
+
+    whole: WholeRun
+    order: Order
+    recorder: PooledRecorder
+    until_ns: int
+    sinks: list[Sink | None]
+
+
 class ResetRuns:
     """Runs of a system that is reset before each run."""
 
@@ -175,17 +189,13 @@ class ResetRuns:
 
         Returns ``None`` if the equations are not finite at the initial values.
         """
-        until_ns = self._until_ns(order)
-        recorder = begin(self._pool)
-        recorder.check()
-        self._schedule(order)
-        whole = self._one_stretch()
-        if whole is not None:
-            result = self._in_one_stretch(whole, order, recorder, until_ns)
+        started = self.start(order, begin)
+        if started is not None:
+            started.whole.run(started.until_ns, started.sinks)
+            result = self.ended(started)
             if result is not None:
                 return result
-            recorder = begin(self._pool)
-        return self._by_executive(order, recorder)
+        return self.by_executive(order, begin)
 
     def _schedule(self, order: Order) -> None:
         if not order.changes:
@@ -211,26 +221,26 @@ class ResetRuns:
 
     # -- in one stretch
 
-    def _in_one_stretch(
-        self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int
-    ) -> RunResult | None:
-        if not self._start(whole, order):
+    def start(self, order: Order, begin: Begin) -> Started | None:
+        """Prepare a run in one stretch; return ``None`` if impossible."""
+        self._schedule(order)
+        whole = self._one_stretch()
+        if whole is None:
             return None
-        tags = whole.run(until_ns, self._sinks(recorder))
-        return self._ended(whole, order, recorder, until_ns, tags)
-
-    def _start(self, whole: WholeRun, order: Order) -> bool:
+        until_ns = self._until_ns(order)
+        recorder = begin(self._pool)
+        recorder.check()
         self._system.streams.restart(order.seed)
         whole.reset()
-        return self._write(order)
+        if not self._write(order):
+            return None
+        sinks: list[Sink | None] = [recorder.sink(name) for name in self._names]
+        return Started(whole, order, recorder, until_ns, sinks)
 
-    def _sinks(self, recorder: PooledRecorder) -> list[Sink | None]:
-        return [recorder.sink(name) for name in self._names]
-
-    def _ended(
-        self, whole: WholeRun, order: Order, recorder: PooledRecorder, until_ns: int,
-        tags: int | None,
-    ) -> RunResult | None:  # fmt: skip
+    def ended(self, started: Started) -> RunResult | None:
+        """Return the result of a run in one stretch, or ``None`` if the interpreter must run it."""
+        whole, order, recorder, until_ns, _ = started
+        tags = whole.tags
         system = self._system
         if tags is None:
             self._failed += 1
@@ -262,7 +272,11 @@ class ResetRuns:
 
     # -- tag by tag
 
-    def _by_executive(self, order: Order, recorder: PooledRecorder) -> RunResult | None:
+    def by_executive(self, order: Order, begin: Begin) -> RunResult | None:
+        """Execute a run tag by tag; return ``None`` as :meth:`run` does."""
+        recorder = begin(self._pool)
+        recorder.check()
+        self._schedule(order)
         request = replace(order.request(), engine=self._compiled_engine())
         system = self._system
         if self._whole is not None:
@@ -303,6 +317,64 @@ class ResetRuns:
         return self._whole
 
 
+class LaneRuns:
+    """Runs of equal systems, each in one lane of a pass."""
+
+    def __init__(self, resets: Sequence[ResetRuns]) -> None:
+        self._resets = resets
+        self._pass: LanePass | None = None
+        self.alone: dict[str, str] = {}
+
+    def run(self, orders: Sequence[tuple[Order, Begin]]) -> list[RunResult | None]:
+        """Execute at most one run for each lane.
+
+        A result is ``None`` if the run needs another attempt.
+        """
+        started = [
+            resets.start(order, begin)
+            for resets, (order, begin) in zip(self._resets, orders, strict=False)
+        ]
+        ready = [one for one in started if one is not None]
+        if len(ready) < len(started) or len(ready) < len(self._resets) and self._pass is None:
+            # The first run of each system is executed tag by tag.
+            return [
+                resets.run(order, begin)
+                for resets, (order, begin) in zip(self._resets, orders, strict=False)
+            ]
+        wholes = [one.whole for one in ready]
+        if self._pass is None or self._pass.runs[: len(wholes)] != wholes:
+            if len(wholes) < len(self._resets):
+                return [None] * len(orders)
+            self._pass = LanePass(wholes)
+            self.alone = self._pass.alone
+        for one in ready:
+            one.whole.begin(one.until_ns, one.sinks)
+        self._pass.run()
+        return [
+            resets.ended(one) for resets, one in zip(self._resets, ready, strict=False)
+        ]
+
+
+def number_of_lanes(lanes: int | str) -> int:
+    """Return the number of lanes; raise ``ScenarioError`` for an impossible one."""
+    if lanes == "auto":
+        return native_width()
+    if lanes not in (1, *WIDTHS):
+        choices = ", ".join(map(str, (1, *WIDTHS)))
+        raise ScenarioError(f"lanes is {lanes!r}; give {choices} or 'auto'")
+    return int(lanes)
+
+
+class ManyRun(NamedTuple):
+    """One run of :meth:`Prepared.run_many`; :meth:`Prepared.run_into` explains the fields."""
+
+    begin: Begin
+    seed: int = 0
+    set: Values | None = None
+    until: Duration | None = None
+    changes: Changes | None = None
+
+
 def finished(result: RunResult) -> RunResult:
     """Return ``result``, or raise its error."""
     if result.reason == "interrupted":
@@ -319,9 +391,15 @@ def _ends(system: System) -> dict[str, Vector]:
 Recorded = bool | Collection[str]
 
 
-def prepare(scenario: Scenario, *, compile: Compilation = True, engine: str = AUTO) -> Prepared:
-    """Prepare ``scenario`` for many runs in this process."""
-    return Prepared(scenario, compile=compile, engine=engine)
+def prepare(
+    scenario: Scenario,
+    *,
+    compile: Compilation = True,
+    engine: str = AUTO,
+    lanes: int | Literal["auto"] = 1,
+) -> Prepared:
+    """Prepare ``scenario`` for many runs in this process; :class:`Prepared` has the arguments."""
+    return Prepared(scenario, compile=compile, engine=engine, lanes=lanes)
 
 
 class Prepared:
@@ -334,11 +412,18 @@ class Prepared:
     """
 
     def __init__(
-        self, scenario: Scenario, *, compile: Compilation = True, engine: str = AUTO
+        self,
+        scenario: Scenario,
+        *,
+        compile: Compilation = True,
+        engine: str = AUTO,
+        lanes: int | Literal["auto"] = 1,
     ) -> None:
         """Build and compile ``scenario``; the arguments are those of ``simulate``.
 
-        With ``engine="auto"``, the runs use the compiled engine if possible.
+        With ``engine="auto"``, the runs use the compiled engine if possible. ``lanes`` is the number
+        of runs that :meth:`run_many` executes at once: 1, 2, 4 or 8. With ``"auto"``, it is the
+        number of doubles in a vector register of this processor.
         """
         if engine not in ENGINES:
             raise ScenarioError(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
@@ -348,6 +433,40 @@ class Prepared:
         self._resets: ResetRuns | None = None
         if not self.rebuilt:
             self._resets = ResetRuns(self._scenario, compile, engine)
+        self._lanes: LaneRuns | None = None
+        self.lanes = 1 if self._resets is None else number_of_lanes(lanes)
+        """Number of runs that :meth:`run_many` executes at once."""
+
+    def run_many(self, runs: Iterable[ManyRun]) -> Iterator[RunResult]:
+        """Run the scenario for each element of ``runs``, and yield the results in the same order.
+
+        Each result equals that of a single run exactly. A result must be used before the next one
+        is requested, because later runs use the same recorders and systems.
+        """
+        waiting = iter(runs)
+        while pack := list(islice(waiting, self.lanes)):
+            orders = [(self._order(one.seed, one.set, one.until, one.changes), one.begin)
+                      for one in pack]  # fmt: skip
+            found = self._many(orders) if len(pack) > 1 else [None] * len(pack)
+            for (order, begin), result in zip(orders, found, strict=True):
+                yield self._one(order, begin) if result is None else result
+
+    def _many(self, orders: Sequence[tuple[Order, Begin]]) -> Sequence[RunResult | None]:
+        if self._resets is None or not all(self._resets.takes(order) for order, _ in orders):
+            return [None] * len(orders)
+        if self._lanes is None:
+            first = self._resets
+            others = (
+                ResetRuns(self._scenario, self._compile, self._engine)
+                for _ in range(1, self.lanes)
+            )
+            self._lanes = LaneRuns([first, *others])
+        return self._lanes.run(orders)
+
+    @property
+    def alone(self) -> dict[str, str]:
+        """Parts that :meth:`run_many` has computed run by run, with the reasons."""
+        return {} if self._lanes is None else dict(self._lanes.alone)
 
     def run(
         self,
@@ -393,10 +512,17 @@ class Prepared:
         one. Wrong values raise the errors of :meth:`run`. The result also contains an error or an
         interrupt that ended the run.
         """
-        order = Order(
+        return self._one(self._order(seed, set, until, changes), begin)
+
+    def _order(
+        self, seed: int, set: Values | None, until: Duration | None, changes: Changes | None
+    ) -> Order:
+        return Order(
             self._scenario, seed, until, dict(set or {}), self._compile, self._engine,
             dict(changes or {}),
         )  # fmt: skip
+
+    def _one(self, order: Order, begin: Begin) -> RunResult:
         result = None
         if self._resets is not None and self._resets.takes(order):
             result = self._resets.run(order, begin)

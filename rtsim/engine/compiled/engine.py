@@ -298,6 +298,11 @@ class WholeRun:
         self._sinks: Sequence[Sink | None] = ()
         self.wall_ns = 0
         """Wall-clock time that the kernel used in the latest run, ns."""
+        self.tags: int | None = 0
+        """Number of tags of the run, or ``None`` if the interpreter must execute it."""
+        self.going = False
+        """True until the run has ended, or cannot go on."""
+        self._until_ns = 0
         self._lent: tuple[bool, ...] = ()
         """Which tracks store rows, as set in the table."""
 
@@ -367,17 +372,17 @@ class WholeRun:
         if lent != self._lent:
             self._lend(lent)
         self.wall_ns, self._until_ns = 0, until_ns
-        self.tags: int | None = 0
-        """Number of tags of the run, or ``None`` if the interpreter must execute it."""
-        self.going = True
-        """True until the run has ended, or cannot go on."""
+        self.tags, self.going = 0, True
         header = self._table.header
         header["limit"], header["last"] = until_ns, 1
         self._table.system.next_change = 0
         self._table.fill_changes()
 
-    def before_call(self) -> None:
+    def before_call(self, most: int | None = None) -> None:
+        """Draw random numbers for a call, which runs at most ``most`` tags if given."""
         table = self._table
+        if most is not None:
+            table.header["most"] = most
         if table.draw_list:
             table.system.ns = max(0, self.now_ns)
             self._engine.draw_ahead(table, self._until_ns)

@@ -22,6 +22,10 @@ from rtsim.equations.llvm_text import NotWidened
 from rtsim.solve.internal_steps import STEP_LAYOUT
 
 
+_MOST_TAGS = 4096
+"""Number of tags of each run in one call. The runs stay together only if it is equal for all."""
+
+
 @cache
 def _kernel() -> Native:
     return compile_function(stretch_of_lanes, (WORDS,), "the compiled engine for several runs")
@@ -34,7 +38,7 @@ class LanePass:
     """
 
     def __init__(self, runs: Sequence[WholeRun]) -> None:
-        self.runs = runs
+        self.runs = list(runs)
         self.alone: dict[str, str] = {}
         self._alive: list[Any] = []
         width = len(runs)
@@ -55,17 +59,25 @@ class LanePass:
     def run(self) -> None:
         """Continue all runs that have begun, until each has ended or cannot go on.
 
-        An exception of a model ends the pass; its run cannot be identified.
+        After an exception of a model, no run goes on, because its run cannot be identified.
         """
         passes = self._passes[0]
         while any(one.going for one in self.runs):
             for lane, one in zip(self._lanes, self.runs, strict=True):
                 lane["header"], lane["runs"] = int(one.entry[0]), one.going
                 if one.going:
-                    one.before_call()
+                    one.before_call(_MOST_TAGS)
             going = [one.going for one in self.runs]
             began = stopwatch()
-            self._call()
+            try:
+                self._call()
+            except KeyboardInterrupt:
+                raise
+            except Exception:  # the interpreter will raise the same error and report its place
+                for one in self.runs:
+                    if one.going:
+                        one.end(None)
+                return
             spent = (stopwatch() - began) // max(1, sum(going))
             self.calls += int(passes["calls"])
             self.steps_alone += int(passes["alone"])

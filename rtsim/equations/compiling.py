@@ -431,8 +431,8 @@ _TEXT = ".ll.zlib"
 def code_of_llvm(source: Source) -> tuple[str, str, str]:
     """Return the LLVM code of a function without vectors, its name there, and a key.
 
-    The machine code of the same function has been made from the same code. Raises :class:`ModelError` if the
-    function needs numba's runtime.
+    The machine code of the same function has been made from the same code. Raises
+    :class:`ModelError` if the function needs numba's runtime.
     """
     place = _place(*source)
     file = lanes_folder() / f"{place.stem}{_TEXT}"

@@ -35,9 +35,7 @@ def with_one_exit(function: Function) -> None:
     if function.result != "i32":
         raise NotWidened(f"the function returns {function.result}")
     phi = Instruction("phi", "%rtsim.status", "i32", tuple(operands), tuple(labels))
-    function.blocks[EXIT] = Block(
-        EXIT, [phi], [], Value("i32", phi.name), (), (), "ret"
-    )
+    function.blocks[EXIT] = Block(EXIT, [phi], [], Value("i32", phi.name), (), (), "ret")
 
 
 class Graph:
@@ -180,9 +178,7 @@ class Graph:
 
 
 def _of_present(phi: Instruction, before: Collection[str]) -> Instruction:
-    pairs = [
-        pair for pair in zip(phi.operands, phi.extra, strict=True) if pair[1] in before
-    ]
+    pairs = [pair for pair in zip(phi.operands, phi.extra, strict=True) if pair[1] in before]
     return Instruction(
         "phi", phi.name, phi.result, tuple(v for v, _ in pairs), tuple(label for _, label in pairs)
     )
@@ -229,10 +225,10 @@ class Divergence:
     def _memory(self) -> dict[str, str]:
         function = self.function
         found: dict[str, str] = {}
-        pointers = [a for a in function.arguments if a.type == "ptr"]
+        pointers = [a.name for a in function.arguments if a.type == "ptr"]
         kinds = (LANES, RAISED)
-        for i, one in enumerate(pointers):
-            found[one.name] = kinds[i] if i < len(kinds) else WORDS
+        for i, name in enumerate(pointers):
+            found[name] = kinds[i] if i < len(kinds) else WORDS
         flows: list[tuple[str, Value]] = []
         allocated = []
         for _, one in function.defined.values():
@@ -354,10 +350,10 @@ class Divergence:
                 if label in self.masked or not block.targets:
                     continue
                 apart = block.condition is not None and self.is_varying(block.condition)
-                if apart or any(target in self.masked for target in block.targets):
-                    if label not in self.split:
-                        self.split.add(label)
-                        changed = True
+                apart = apart or any(target in self.masked for target in block.targets)
+                if apart and label not in self.split:
+                    self.split.add(label)
+                    changed = True
             for label in sorted(self.split, key=self.graph.order.index):
                 if label in self.masked:
                     self.split.discard(label)

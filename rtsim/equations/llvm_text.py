@@ -290,9 +290,7 @@ def _binary(word: str, name: str, rest: str) -> Instruction:
     flags, rest = _flags(rest)
     first, second = _commas(rest)
     kind, value = _typed(first)
-    return Instruction(
-        word, name, _scalar(kind), (Value(kind, value), Value(kind, second)), flags
-    )
+    return Instruction(word, name, _scalar(kind), (Value(kind, value), Value(kind, second)), flags)
 
 
 def _cast(word: str, name: str, rest: str) -> Instruction:
@@ -391,7 +389,7 @@ def _layout(kind: str) -> tuple[int, int]:
         size, align = _layout(of)
         return int(count) * size, align
     if kind.startswith("{"):
-        offsets, size, align = _fields(kind)
+        _, size, align = _fields(kind)
         return -(-size // align) * align, align
     raise NotWidened(f"the type {kind} is unknown")
 

@@ -52,6 +52,7 @@ IN_C = frozenset((
     "tanh", "tgamma",
 ))  # fmt: skip
 """Functions of the C library that are called once per lane."""
+_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _LONG = 24
 """A block with more instructions is skipped if no lane needs it."""
 _REFERENCES = ("NRT_incref", "NRT_decref")
@@ -348,9 +349,7 @@ class _Writer:
                 ahead = labels[opened.pop(one) + 1]
             self._say(f"br i1 {self._any(mask)}, label %{ahead}, label %{out}")
 
-    def _masked_block(
-        self, label: str, masks: dict[str, str], following: str, again: bool
-    ) -> None:
+    def _masked_block(self, label: str, masks: dict[str, str], following: str, again: bool) -> None:
         block, bits = self._graph.blocks[label], self._vector("i1")
         mask = self._put(f"load {bits}, ptr {masks[label]}")
         if again:
@@ -372,10 +371,10 @@ class _Writer:
         for one in block.body:
             if one.op == "call" and not self._cheap(one.extra[0]):
                 return True
-            if one.op in ("load", "store") and not self._found.is_varying(one.operands[-1]):
-                if self._memory_of(one.operands[-1]) != RAISED:
-                    return True
-            if one.op in ("sdiv", "udiv", "srem", "urem") and not self._form(one.operands[1]):
+            at_one_place = one.op in ("load", "store") and not self._form(one.operands[-1])
+            if at_one_place and self._memory_of(one.operands[-1]) != RAISED:
+                return True
+            if one.op in _DIVISIONS and not self._form(one.operands[1]):
                 return True
         return False
 
@@ -414,9 +413,7 @@ class _Writer:
         out: dict[str, str] = {}
         rest = mask or self._all
         for case, target in zip(block.cases, block.targets[1:], strict=True):
-            same = self._put(
-                f"icmp eq {kind} {given}, {self._list(block.condition.type, case)}"
-            )
+            same = self._put(f"icmp eq {kind} {given}, {self._list(block.condition.type, case)}")
             edge = both(same)
             out[target] = self._put(f"or {bits} {out[target]}, {edge}") if target in out else edge
             opposite = self._put(f"xor {bits} {edge}, {yes}")
@@ -433,7 +430,7 @@ class _Writer:
         elif one.op == "load":
             self._load(block, one)
         elif one.op == "store":
-            self._store(block, one)
+            self._store(one)
         elif one.op == "call":
             self._call(block, one)
         elif one.op == "getelementptr":
@@ -464,14 +461,13 @@ class _Writer:
         kinds = [self._vector(v.type) for v in operands]
         if one.op == "select" and not self._form(operands[0]):
             names[0], kinds[0] = self._single(operands[0]), "i1"
-        if one.op in ("sdiv", "udiv", "srem", "urem"):
-            if self._mask:  # a lane outside the mask must not divide by zero
-                bits, kind = self._vector("i1"), kinds[0]
-                for i, safe in enumerate((0, 1)):
-                    value = self._list(operands[0].type, str(safe))
-                    names[i] = self._put(
-                        f"select {bits} {self._mask}, {kind} {names[i]}, {kind} {value}"
-                    )
+        if self._mask and one.op in _DIVISIONS:  # a lane outside the mask must not divide by zero
+            bits, kind = self._vector("i1"), kinds[0]
+            for i, safe in enumerate((0, 1)):
+                value = self._list(operands[0].type, str(safe))
+                names[i] = self._put(
+                    f"select {bits} {self._mask}, {kind} {names[i]}, {kind} {value}"
+                )
         result = self._vector(one.result)
         name = self._put(self._written(one, result, kinds, names))
         if one.op in ("fptosi", "fptoui"):
@@ -584,7 +580,7 @@ class _Writer:
     def _aligned(self, kind: str) -> tuple[tuple[str, str], ...]:
         return (("i32", str(size_of(kind))),)
 
-    def _store(self, block: Block, one: Instruction) -> None:
+    def _store(self, one: Instruction) -> None:
         value, pointer = one.operands
         memory, kind = self._memory_of(pointer), value.type
         if memory == RAISED:
@@ -592,10 +588,8 @@ class _Writer:
         if memory == CONSTANT:
             raise NotWidened("it writes to a constant")
         if memory == WORDS:
-            if self._form(pointer) or self._form(value):
-                raise NotWidened("an address differs between lanes")
-            if self._mask:
-                self._check_same(block, one)
+            if self._mask or self._form(pointer) or self._form(value):
+                raise NotWidened("lanes pass different vectors to a function")
             self._say(f"store {kind} {self._single(value)}, ptr {self._single(pointer)}")
             return
         self._check_size(kind, memory)
@@ -615,17 +609,7 @@ class _Writer:
                 (bits, self._mask),
             )))  # fmt: skip
         else:
-            self._say(
-                f"store {vector} {new}, ptr {self._single(pointer)}, align {size_of(kind)}"
-            )
-
-    def _check_same(self, block: Block, one: Instruction) -> None:
-        """Refuse a store under a mask unless every lane would store the same."""
-        for other in self._function.blocks.values():
-            for store in other.body:
-                if store.op == "store" and store.operands[1] == one.operands[1]:
-                    if store.operands[0] != one.operands[0]:
-                        raise NotWidened("lanes pass different vectors to a function")
+            self._say(f"store {vector} {new}, ptr {self._single(pointer)}, align {size_of(kind)}")
 
     # Calls
 
@@ -650,12 +634,10 @@ class _Writer:
         if name.startswith(("memset.", "memcpy.", "memmove.")):
             self._move(one, name)
             return
-        word, _, kind = name.rpartition(".")
-        if word in _EXACT or word in _WITH_CONSTANT and word != "powi":
+        word = name.rpartition(".")[0]
+        if word in _EXACT or (word in _WITH_CONSTANT and word != "powi"):
             self._whole(block, one, word)
-        elif word in IN_C:
-            self._per_lane(block, one, f"llvm.{name}")
-        elif word.rpartition(".")[0] in ("powi", "ldexp"):
+        elif word in IN_C or word.rpartition(".")[0] in ("powi", "ldexp"):
             self._per_lane(block, one, f"llvm.{name}")
         else:
             raise NotWidened(f"it calls llvm.{name}")
@@ -738,7 +720,7 @@ class _Writer:
             raise NotWidened("a long vector is filled or copied for some of the lanes only")
         vector, bits = self._vector("i64"), self._vector("i1")
         offsets = [self._width * i for i in range(0, int(count.name), 8)]
-        found = []
+        found: list[str] = []
         for offset in offsets:
             if name.startswith("memset."):
                 if source.name != "0":

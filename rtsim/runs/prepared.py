@@ -324,6 +324,8 @@ class LaneRuns:
         self._resets = resets
         self._pass: LanePass | None = None
         self.alone: dict[str, str] = {}
+        self.together = 0
+        """Number of runs that shared a pass with other runs."""
 
     def run(self, orders: Sequence[tuple[Order, Begin]]) -> list[RunResult | None]:
         """Execute at most one run for each lane.
@@ -335,7 +337,7 @@ class LaneRuns:
             for resets, (order, begin) in zip(self._resets, orders, strict=False)
         ]
         ready = [one for one in started if one is not None]
-        if len(ready) < len(started) or len(ready) < len(self._resets) and self._pass is None:
+        if len(ready) < len(started) or (len(ready) < len(self._resets) and self._pass is None):
             # The first run of each system is executed tag by tag.
             return [
                 resets.run(order, begin)
@@ -350,9 +352,8 @@ class LaneRuns:
         for one in ready:
             one.whole.begin(one.until_ns, one.sinks)
         self._pass.run()
-        return [
-            resets.ended(one) for resets, one in zip(self._resets, ready, strict=False)
-        ]
+        self.together += len(ready)
+        return [resets.ended(one) for resets, one in zip(self._resets, ready, strict=False)]
 
 
 def number_of_lanes(lanes: int | str) -> int:
@@ -421,9 +422,9 @@ class Prepared:
     ) -> None:
         """Build and compile ``scenario``; the arguments are those of ``simulate``.
 
-        With ``engine="auto"``, the runs use the compiled engine if possible. ``lanes`` is the number
-        of runs that :meth:`run_many` executes at once: 1, 2, 4 or 8. With ``"auto"``, it is the
-        number of doubles in a vector register of this processor.
+        With ``engine="auto"``, the runs use the compiled engine if possible. ``lanes`` is the
+        number of runs that :meth:`run_many` executes at once: 1, 2, 4 or 8. With ``"auto"``, it is
+        the number of doubles in a vector register of this processor.
         """
         if engine not in ENGINES:
             raise ScenarioError(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
@@ -457,8 +458,7 @@ class Prepared:
         if self._lanes is None:
             first = self._resets
             others = (
-                ResetRuns(self._scenario, self._compile, self._engine)
-                for _ in range(1, self.lanes)
+                ResetRuns(self._scenario, self._compile, self._engine) for _ in range(1, self.lanes)
             )
             self._lanes = LaneRuns([first, *others])
         return self._lanes.run(orders)
@@ -467,6 +467,11 @@ class Prepared:
     def alone(self) -> dict[str, str]:
         """Parts that :meth:`run_many` has computed run by run, with the reasons."""
         return {} if self._lanes is None else dict(self._lanes.alone)
+
+    @property
+    def together(self) -> int:
+        """Number of runs that :meth:`run_many` has executed at once with others."""
+        return 0 if self._lanes is None else self._lanes.together
 
     def run(
         self,

@@ -95,9 +95,7 @@ FUNCTIONS = (branches, loops, tables, returns)
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_each_lane_has_the_bits_of_a_single_call(
-    function: Callable[..., Any], width: int
-) -> None:
+def test_each_lane_has_the_bits_of_a_single_call(function: Callable[..., Any], width: int) -> None:
     assert not differences(native_of(function), BASE, width, 3000)
 
 
@@ -109,10 +107,10 @@ class RandomFunction:
         self._names = ["t", "x[0]", "x[1]", "x[2]", "z[0]", "u[0]", "u[1]", "p[0]", "p[1]"]
         self._lines = ["def function(t, x, z, u, p, out):"]
         self._loops = 0
-        for i in range(6):
+        for i in range(4):
             self._lines.append(f"    v{i} = {self._value(2)}")
             self._names.append(f"v{i}")
-        self._statements("    ", 3, 8)
+        self._statements("    ", 3, 4)
         for i in range(4):
             self._lines.append(f"    out[{i}] = {self._value(2)}")
         self.text = "\n".join(self._lines) + "\n"
@@ -138,7 +136,7 @@ class RandomFunction:
     def _statements(self, indent: str, depth: int, count: int) -> None:
         draw = self._draw
         for _ in range(count):
-            name = f"v{draw.randrange(6)}"
+            name = f"v{draw.randrange(4)}"
             kind = draw.random() if depth else 0.0
             if kind < 0.4:
                 self._lines.append(f"{indent}{name} = {self._value(2)}")
@@ -187,7 +185,7 @@ def helper(a, b):
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_random_functions(seed: int, tmp_path: Path) -> None:
     file = tmp_path / f"random_{seed}.py"
     file.write_text(_HEAD + RandomFunction(seed).text)
@@ -222,9 +220,7 @@ def allocates(t: Any, x: Any, z: Any, u: Any, p: Any, out: Any) -> None:  # noqa
 
 
 @pytest.mark.parametrize(("function", "reason"), [(allocates, "numba's runtime")])
-def test_a_reason_names_what_cannot_be_widened(
-    function: Callable[..., Any], reason: str
-) -> None:
+def test_a_reason_names_what_cannot_be_widened(function: Callable[..., Any], reason: str) -> None:
     source = source_at(int(native_of(function).handle))
     assert source is not None
     with pytest.raises(NotWidened, match=reason):

@@ -21,7 +21,6 @@ from rtsim.equations.lanes import Lanes, lanes_of
 from rtsim.equations.llvm_text import NotWidened
 from rtsim.solve.internal_steps import STEP_LAYOUT
 
-
 _MOST_TAGS = 4096
 """Number of tags of each run in one call. The runs stay together only if it is equal for all."""
 

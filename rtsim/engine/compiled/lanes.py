@@ -1,8 +1,8 @@
 """The kernel for several runs at once (decision 250).
 
 Each lane is a run with its own table, and runs its own tags with the functions of
-:mod:`rtsim.engine.compiled.kernel`. All lanes take their next tag in turn. The steps and the outputs
-of a plant, which take most of the time of a run, are computed for all lanes in one call
+:mod:`rtsim.engine.compiled.kernel`. All lanes take their next tag in turn. The steps and the
+outputs of a plant, which take most of the time of a run, are computed for all lanes in one call
 (:mod:`rtsim.equations.lanes`). The lanes may be at different times.
 
 In all functions, ``p`` is the record ``rtsim.engine.compiled.records.PASS``.

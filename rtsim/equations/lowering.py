@@ -79,6 +79,7 @@ from rtsim.equations.numba_private import (
     object_code,
     optimise,
     optimised_as_a_whole,
+    optimised_code,
     save_files,
     value_of,
 )
@@ -170,7 +171,7 @@ def lower(
         text = "" if known else code_before_optimisation(result.library)
         optimise(result.library)
         alone = not known and _stands_alone(result.library)
-        if alone and not _VECTORS.search(found := result.library.get_llvm_str()):
+        if alone and not _VECTORS.search(found := optimised_code(result.library)):
             text = found
         if not alone and not known:
             try:

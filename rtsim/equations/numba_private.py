@@ -26,6 +26,16 @@ def code_before_optimisation(library: Any) -> str:
     return str(library._final_module)
 
 
+def optimised_code(library: Any) -> str:
+    """Optimise a function, and return its LLVM code before that becomes machine code.
+
+    LLVM changes the code further when it makes machine code.
+    """
+    optimise(library)
+    code: str = library.optimised
+    return code
+
+
 def value_of(struct: Any) -> Any:
     """Return the LLVM value of an array or structure."""
     return struct._getvalue()
@@ -136,6 +146,7 @@ def _late_library(codegen: Any) -> type:
 
     class LateLibrary(JITCodeLibrary):  # type: ignore[misc]
         _emitted = False
+        optimised = ""
 
         def _optimize_final_module(self) -> None:
             pass
@@ -155,6 +166,7 @@ def _late_library(codegen: Any) -> type:
             self._emitted = True
             super()._optimize_final_module()
             self._final_module.verify()
+            self.optimised = str(self._final_module)
             super()._finalize_final_module()
             for name in [name for name in waiting if engine.is_symbol_defined(name)]:
                 set_env(name, waiting.pop(name))

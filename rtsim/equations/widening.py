@@ -52,6 +52,8 @@ IN_C = frozenset((
     "tanh", "tgamma",
 ))  # fmt: skip
 """Functions of the C library that are called once per lane."""
+_PLACE = 16
+"""Size of the address and the length of a vector that is passed to a function, bytes."""
 _DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _LONG = 24
 """A block with more instructions is skipped if no lane needs it."""
@@ -305,21 +307,21 @@ class _Writer:
                 self._phis(block.label, target)
                 self._say(f"br label %{self._labels[target]}")
 
-    def _phis(self, label: str, target: str, mask: str = "") -> None:
-        """Store the values that ``target`` receives from the block ``label``, under a mask."""
+    def _phis(self, label: str, target: str) -> None:
+        """Store the values that ``target`` receives from the block ``label``."""
+        for place, kind, name, _ in self._received(label, target):
+            self._say(f"store {kind} {name}, ptr {place}")
+
+    def _received(self, label: str, target: str) -> list[tuple[str, str, str, bool]]:
+        """Return place, type and name of each value that ``target`` receives from ``label``."""
         found = []
         for phi in self._graph.blocks[target].phis:
             value = phi.operands[phi.extra.index(label)]
             wide = phi.name in self._found.varying
-            found.append((phi, wide, self._wide(value) if wide else self._single(value)))
-        for phi, wide, name in found:
             kind = self._vector(phi.result) if wide else phi.result
-            place = self._place(phi.name, kind)
-            if mask and wide:
-                before = self._put(f"load {kind}, ptr {place}")
-                bits = self._vector("i1")
-                name = self._put(f"select {bits} {mask}, {kind} {name}, {kind} {before}")
-            self._say(f"store {kind} {name}, ptr {place}")
+            name = self._wide(value) if wide else self._single(value)
+            found.append((self._place(phi.name, kind), kind, name, wide))
+        return found
 
     # Blocks under a mask
 
@@ -385,12 +387,19 @@ class _Writer:
 
     def _ways(self, block: Block, mask: str, masks: dict[str, str]) -> None:
         """Add the lanes that leave ``block`` to the masks of the next blocks."""
-        for target, edge in self._edges(block, mask).items():
+        edges, bits = self._edges(block, mask), self._vector("i1")
+        # A stored value may be one that another way reads, so all are read first.
+        received = {target: self._received(block.label, target) for target in edges}
+        for target, edge in edges.items():
             if target in masks:
-                bits, place = self._vector("i1"), masks[target]
-                before = self._put(f"load {bits}, ptr {place}")
-                self._say(f"store {bits} {self._put(f'or {bits} {before}, {edge}')}, ptr {place}")
-            self._phis(block.label, target, edge)
+                before = self._put(f"load {bits}, ptr {masks[target]}")
+                added = self._put(f"or {bits} {before}, {edge}")
+                self._say(f"store {bits} {added}, ptr {masks[target]}")
+            for place, kind, name, wide in received[target]:
+                if wide:
+                    before = self._put(f"load {kind}, ptr {place}")
+                    name = self._put(f"select {bits} {edge}, {kind} {name}, {kind} {before}")
+                self._say(f"store {kind} {name}, ptr {place}")
 
     def _edges(self, block: Block, mask: str) -> dict[str, str]:
         bits = self._vector("i1")
@@ -443,11 +452,24 @@ class _Writer:
                 name = self._spread(one.result, name)
             self._keep(block, one, name)
 
+    def _only_passed(self, address: str) -> bool:
+        """Return whether an address is only passed on, perhaps at a distance."""
+        for block in self._function.blocks.values():
+            for one in block.body:
+                if any(v.name == address for v in one.operands):
+                    passed = one.op in ("store", "inttoptr")
+                    if not passed and not (one.op == "add" and self._only_passed(one.name)):
+                        return False
+        return not any(v.name == address for b in self._function.blocks.values()
+                       for phi in b.phis for v in phi.operands)  # fmt: skip
+
     def _flags(self, one: Instruction) -> str:
         return " ".join((one.op, *one.extra))
 
     def _once(self, one: Instruction) -> str:
         """Write an instruction whose operands are equal in all lanes."""
+        if one.op == "ptrtoint" and not self._only_passed(one.name):
+            raise NotWidened("it computes an address")
         names = [self._single(v) for v in one.operands]
         kinds = [v.type for v in one.operands]
         return self._put(self._written(one, one.result, kinds, names))
@@ -590,7 +612,10 @@ class _Writer:
         if memory == WORDS:
             if self._mask or self._form(pointer) or self._form(value):
                 raise NotWidened("lanes pass different vectors to a function")
-            self._say(f"store {kind} {self._single(value)}, ptr {self._single(pointer)}")
+            name = self._single(value)
+            if kind == "i64" and self._is_for_address(pointer):
+                name = self._moved_address(value)
+            self._say(f"store {kind} {name}, ptr {self._single(pointer)}")
             return
         self._check_size(kind, memory)
         vector, bits = self._vector(kind), self._vector("i1")
@@ -610,6 +635,50 @@ class _Writer:
             )))  # fmt: skip
         else:
             self._say(f"store {vector} {new}, ptr {self._single(pointer)}, align {size_of(kind)}")
+
+    def _is_for_address(self, pointer: Value) -> bool:
+        """Return whether a word of a vector's address is at ``pointer``, and not its length."""
+        offset, place = 0, pointer
+        while True:
+            found = self._function.defined.get(place.name)
+            if found is None or found[1].op not in ("alloca", "getelementptr"):
+                raise NotWidened("a table of vectors is not understood")
+            one = found[1]
+            if one.op == "alloca":
+                return offset % _PLACE == 0
+            constant, factors = offsets_of(one.of, one.operands[1:])
+            if factors:
+                raise NotWidened("a table of vectors is not understood")
+            offset, place = offset + constant, one.operands[0]
+
+    def _moved_address(self, value: Value) -> str:
+        """Return an address, in which the distance from a vector's begin grows with the lanes."""
+        if not value.local:
+            return value.name
+        one = self._made(value)
+        if self._begins_vector(value):
+            return self._single(value)
+        if one.op == "add":
+            for base, distance in (one.operands, one.operands[::-1]):
+                if self._begins_vector(base) and not self._begins_vector(distance):
+                    far = self._put(f"mul i64 {self._single(distance)}, {self._width}")
+                    return self._put(f"add i64 {self._single(base)}, {far}")
+        raise NotWidened("it computes an address")
+
+    def _made(self, value: Value) -> Instruction:
+        found = self._function.defined.get(value.name)
+        if found is None:
+            raise NotWidened("it computes an address")
+        return found[1]
+
+    def _begins_vector(self, value: Value) -> bool:
+        """Return whether an integer is an address from a table, or of a vector of all lanes."""
+        if not value.local:
+            return False
+        one = self._made(value)
+        if one.op == "ptrtoint":
+            return self._memory_of(one.operands[0]) == LANES
+        return one.op == "load" and self._memory_of(one.operands[0]) == WORDS
 
     # Calls
 

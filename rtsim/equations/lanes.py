@@ -45,7 +45,7 @@ def native_width() -> int:
 @cache
 def _own() -> str:
     here = Path(__file__).parent
-    names = ("divergence.py", "lanes.py", "llvm_text.py", "widening.py")
+    names = ("divergence.py", "lanes.py", "llvm_text.py", "vector_text.py", "widening.py")
     own = b"".join((here / name).read_bytes() for name in names)
     return hashlib.sha256(own).hexdigest()[:8]
 

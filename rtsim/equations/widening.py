@@ -29,6 +29,7 @@ from rtsim.equations.llvm_text import (
     offsets_of,
     size_of,
 )
+from rtsim.equations.vector_text import VectorText
 
 _EXACT = frozenset((
     "sqrt", "fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven", "copysign",
@@ -86,24 +87,13 @@ def widen(module: str, name: str, width: int, new: str) -> Widened:
     return _Writer(found, module, width, new).write()
 
 
-class _Lines:
-    """The instructions of the block that is being written."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.known: dict[tuple[str, bool], str] = {}
-        """Names of values in this block, by name and form (True: vector)."""
-
-
-class _Writer:
+class _Writer(VectorText):
     def __init__(self, found: Divergence, module: str, width: int, new: str) -> None:
         self._found, self._function, self._graph = found, found.function, found.graph
-        self._module, self._width, self._new = module, width, new
-        self._count = 0
+        super().__init__(width)
+        self._module, self._new = module, new
         self._heads: list[str] = []
         """The allocations at the beginning of the function."""
-        self._lines: list[str] = []
-        self._known: dict[tuple[str, bool], str] = {}
         self._places: dict[str, str] = {}
         self._declared: dict[str, str] = {}
         self._labels = {label: f"b{i}" for i, label in enumerate(self._function.blocks)}
@@ -153,36 +143,6 @@ class _Writer:
                     waiting.append(line.partition(" = ")[2])
         return out
 
-    # Text
-
-    def _vector(self, kind: str) -> str:
-        return f"<{self._width} x {kind}>"
-
-    def _list(self, kind: str, value: str) -> str:
-        if value in ("undef", "poison", "zeroinitializer"):
-            return value
-        return "<" + ", ".join([f"{kind} {value}"] * self._width) + ">"
-
-    def _new_name(self) -> str:
-        self._count += 1
-        return f"%v{self._count}"
-
-    def _put(self, text: str) -> str:
-        name = self._new_name()
-        self._lines.append(f"  {name} = {text}")
-        return name
-
-    def _say(self, text: str) -> None:
-        self._lines.append(f"  {text}")
-
-    def _open(self, label: str) -> None:
-        self._lines.append(f"{label}:")
-        self._known = {}
-
-    def _fresh_label(self) -> str:
-        self._count += 1
-        return f"c{self._count}"
-
     # Values
 
     def _form(self, value: Value) -> bool:
@@ -224,12 +184,6 @@ class _Writer:
         if key not in self._known:
             self._known[key] = self._spread(value.type, self._own(value))
         return self._known[key]
-
-    def _spread(self, kind: str, name: str) -> str:
-        vector = self._vector(kind)
-        one = self._put(f"insertelement {vector} poison, {kind} {name}, i64 0")
-        zero = f"<{self._width} x i32> zeroinitializer"
-        return self._put(f"shufflevector {vector} {one}, {vector} poison, {zero}")
 
     def _keep(self, block: Block, one: Instruction, name: str) -> None:
         """Note the result of an instruction, and store it for other blocks."""
@@ -736,12 +690,12 @@ class _Writer:
         vector, result = self._vector(one.result), "poison"
         given = [(v.type, self._form(v), self._own(v)) for v in one.operands]
         for j in range(self._width):
-            pairs = []
+            each: list[str] = []
             for kind, wide, value in given:
                 if wide:
                     value = self._put(f"extractelement {self._vector(kind)} {value}, i64 {j}")
-                pairs.append(f"{kind} {value}")
-            found = self._put(f"call {one.result} @{name}({', '.join(pairs)})")
+                each.append(f"{kind} {value}")
+            found = self._put(f"call {one.result} @{name}({', '.join(each)})")
             result = self._put(f"insertelement {vector} {result}, {one.result} {found}, i64 {j}")
         self._keep(block, one, result)
 

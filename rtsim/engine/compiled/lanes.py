@@ -64,7 +64,7 @@ def stretch_of_lanes(w: Any) -> int:
     p.calls = p.alone = 0
     for j in range(p.lanes.length):
         lane = records_of(p.lanes, LANE)[j]
-        lane.tags = 0
+        lane.tags, lane.stale = 0, 1
         if lane.runs:
             t = record_at(lane.header, HEADER)
             state = state_of(t)
@@ -76,6 +76,7 @@ def stretch_of_lanes(w: Any) -> int:
                     lane.runs = 0
             lane.discrete = next_discrete(t)
     while _choose(p):
+        _give_parameters(p)
         for i in range(p.wides.length):
             _advance_lanes(p, i)
         _open_tags(p)
@@ -104,6 +105,20 @@ def _choose(p: Any) -> bool:
 
 
 @compiled
+def _give_parameters(p: Any) -> None:
+    """Copy the parameters of the plants, which only scheduled changes write during a run."""
+    for j in range(p.lanes.length):
+        lane = records_of(p.lanes, LANE)[j]
+        if lane.part != _IDLE and lane.stale:
+            lane.stale = 0
+            t = record_at(lane.header, HEADER)
+            for i in range(p.wides.length):
+                words = words_of(records_of(t.plants, PLANT)[i].words)
+                parameters = vector_at(words, _STEP.p)
+                _give(records_of(p.wides, WIDE)[i].p, parameters, p.lanes.length, j)
+
+
+@compiled
 def _stop(lane: Any) -> None:
     lane.runs, lane.part = 0, _IDLE
 
@@ -124,6 +139,7 @@ def _advance_lanes(p: Any, i: int) -> None:
             count += 1
     if not count:
         return
+    width = p.lanes.length
     together = wide.step != 0 and count >= _FEW and _steps_together(p, i, wide)
     for j in range(p.lanes.length):
         lane = records_of(p.lanes, LANE)[j]
@@ -134,8 +150,8 @@ def _advance_lanes(p: Any, i: int) -> None:
         plant, state = records_of(t.plants, PLANT)[i], records_of(t.plant_states, PLANT_STATE)[i]
         if together and words_of(wide.answers)[j] == GOOD:
             words = words_of(plant.words)
-            _take(wide.out, vector_at(words, _STEP.out), j)
-            _take(wide.after, vector_at(words, _STEP.after), j)
+            _take(wide.out, vector_at(words, _STEP.out), width, j)
+            _take(wide.after, vector_at(words, _STEP.after), width, j)
             state.target = lane.target
             continue
         p.alone += 1
@@ -159,11 +175,10 @@ def _steps_together(p: Any, i: int, wide: Any) -> bool:
         words = words_of(plant.words)
         numbers[j] = state.ns / NS_PER_S
         numbers[width + j] = (lane.target - state.ns) / NS_PER_S
-        _give(wide.x, vector_at(words, _STEP.x), j)
-        _give(wide.z, vector_at(words, _STEP.z), j)
-        _give(wide.u, vector_at(words, _STEP.u), j)
-        _give(wide.p, vector_at(words, _STEP.p), j)
-        _give(wide.memory, vector_at(words, _STEP.memory), j)
+        _give(wide.x, vector_at(words, _STEP.x), width, j)
+        _give(wide.z, vector_at(words, _STEP.z), width, j)
+        _give(wide.u, vector_at(words, _STEP.u), width, j)
+        _give(wide.memory, vector_at(words, _STEP.memory), width, j)
     p.calls += 1
     return bool(
         call_lanes(
@@ -212,6 +227,7 @@ def _commit_lanes(p: Any, i: int) -> None:
                 count -= 1
     if not count:
         return
+    width = p.lanes.length
     together = wide.output != 0 and count >= _FEW and _outputs_together(p, i, wide)
     for j in range(p.lanes.length):
         lane = records_of(p.lanes, LANE)[j]
@@ -220,8 +236,8 @@ def _commit_lanes(p: Any, i: int) -> None:
         lane.part = _GOES
         t = record_at(lane.header, HEADER)
         plant = records_of(t.plants, PLANT)[i]
-        if together and _finite(wide.y, p.lanes.length, j):
-            _take(wide.y, vector_at(words_of(plant.output), _OUTPUT.out), j)
+        if together and _finite(wide.y, width, j):
+            _take(wide.y, vector_at(words_of(plant.output), _OUTPUT.out), width, j)
         elif not sample(plant, lane.ns):
             _stop(lane)
             continue
@@ -231,19 +247,18 @@ def _commit_lanes(p: Any, i: int) -> None:
 
 @compiled
 def _outputs_together(p: Any, i: int, wide: Any) -> bool:
-    numbers = vector_of(wide.numbers)
-    for j in range(p.lanes.length):
+    width, numbers = p.lanes.length, vector_of(wide.numbers)
+    for j in range(width):
         lane = records_of(p.lanes, LANE)[j]
         if lane.part != _SAMPLES:
             continue
         t = record_at(lane.header, HEADER)
         words = words_of(records_of(t.plants, PLANT)[i].output)
         numbers[j] = lane.ns / NS_PER_S
-        _give(wide.x, vector_at(words, _OUTPUT.x), j)
-        _give(wide.z, vector_at(words, _OUTPUT.z), j)
-        _give(wide.u, vector_at(words, _OUTPUT.u), j)
-        _give(wide.p, vector_at(words, _OUTPUT.p), j)
-        _give(wide.y, vector_at(words, _OUTPUT.out), j)
+        _give(wide.x, vector_at(words, _OUTPUT.x), width, j)
+        _give(wide.z, vector_at(words, _OUTPUT.z), width, j)
+        _give(wide.u, vector_at(words, _OUTPUT.u), width, j)
+        _give(wide.y, vector_at(words, _OUTPUT.out), width, j)
     p.calls += 1
     return bool(
         call_lanes(
@@ -260,7 +275,9 @@ def _close_tags(p: Any) -> None:
             continue
         t = record_at(lane.header, HEADER)
         state = state_of(t)
+        changes = state.next_change
         discrete = rest_of_tag(t, lane.ns, lane.discrete)
+        lane.stale = changes != state.next_change
         if discrete == NOTHING:
             _stop(lane)
             continue
@@ -274,21 +291,17 @@ def _close_tags(p: Any) -> None:
 
 
 @compiled
-def _give(into: Any, vector: Any, j: int) -> None:
-    matrix, n = vector_of(into), vector.size
-    if n:
-        width = matrix.size // n
-        for i in range(n):
-            matrix[i * width + j] = vector[i]
+def _give(into: Any, vector: Any, width: int, j: int) -> None:
+    matrix = vector_of(into)
+    for i in range(vector.size):
+        matrix[i * width + j] = vector[i]
 
 
 @compiled
-def _take(source: Any, vector: Any, j: int) -> None:
-    matrix, n = vector_of(source), vector.size
-    if n:
-        width = matrix.size // n
-        for i in range(n):
-            vector[i] = matrix[i * width + j]
+def _take(source: Any, vector: Any, width: int, j: int) -> None:
+    matrix = vector_of(source)
+    for i in range(vector.size):
+        vector[i] = matrix[i * width + j]
 
 
 @compiled

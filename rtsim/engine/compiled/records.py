@@ -194,6 +194,7 @@ LANE = record(
     "runs",  # 1 until the lane stops
     "tags",  # tags since the call began
     "discrete", "part", "target", "ns",
+    "stale",  # 1 if the parameters of the plants may have changed
 )  # fmt: skip
 WIDE = record(
     "step", "output",  # functions at several lanes; 0 if the lanes are computed one by one

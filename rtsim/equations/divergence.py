@@ -12,7 +12,7 @@ from functools import cached_property
 
 from rtsim.equations.llvm_text import Block, Function, Instruction, NotWidened, Value
 
-EXIT = "rtsim.exit"
+EXIT = "the only exit"
 FAILURE = "1"
 """The status of a function that reaches code that must not be reached."""
 
@@ -34,7 +34,7 @@ def with_one_exit(function: Function) -> None:
         block.end, block.condition, block.targets = "br", None, (EXIT,)
     if function.result != "i32":
         raise NotWidened(f"the function returns {function.result}")
-    phi = Instruction("phi", "%rtsim.status", "i32", tuple(operands), tuple(labels))
+    phi = Instruction("phi", "%the.only.status", "i32", tuple(operands), tuple(labels))
     function.blocks[EXIT] = Block(EXIT, [phi], [], Value("i32", phi.name), (), (), "ret")
 
 

@@ -117,7 +117,7 @@ def function_of(definition: str) -> Function:
             block = blocks[label.group(1).strip('"')] = Block(label.group(1).strip('"'))
             continue
         if block is None:
-            block = blocks["rtsim.entry"] = Block("rtsim.entry")
+            block = blocks["the entry"] = Block("the entry")
         _add(block, line.strip())
     return Function(name, result, arguments, blocks)
 

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from helpers.lane_parts import call_lanes, differences, same_bits
 
+from rtsim.core.errors import RtsimError
 from rtsim.equations.addresses import EQUATION
 from rtsim.equations.compiling import Native, compile_function, compiled, source_at
 from rtsim.equations.lanes import WIDTHS, lanes_of, native_width
 from rtsim.equations.llvm_text import NotWidened
+from rtsim.scenario.loading import known_scenarios, load_scenario
 
 TABLE = np.linspace(-1.0, 2.0, 12).reshape(4, 3) ** 3
 BASE = tuple(map(np.array, ([0.3, -1.2, 2.5], [0.1], [0.7, -0.4], [1.5, 0.2, 3.0], [0.0] * 4)))
@@ -229,3 +231,34 @@ def test_a_reason_names_what_cannot_be_widened(function: Callable[..., Any], rea
 
 def test_the_width_is_that_of_a_register() -> None:
     assert native_width() in WIDTHS
+
+
+NOT_WIDENED = ("it computes an address", "it calls ", "numba's runtime", "is unknown")
+"""Reasons why a model that rtsim ships is computed lane by lane."""
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("name", sorted(known_scenarios()))
+def test_the_models_that_rtsim_ships(name: str) -> None:
+    try:
+        system = load_scenario(name, {}).build(compile=True)
+    except RtsimError as error:
+        pytest.skip(str(error))
+    checked, reasons = 0, list[str]()
+    for plant in system.plants:
+        bound, model = plant.bound, plant.bound.model
+        lengths = (model.states.size, model.outputs.size, len(model.guards))
+        for native, count in zip(
+            (bound.derivative, bound.output, bound.guard), lengths, strict=True
+        ):
+            if count and native.signature == EQUATION and isinstance(native.handle, np.intp):
+                base = [one.copy() for one in (plant.x, plant.z, plant.u, plant.p)]
+                try:
+                    for width in WIDTHS:
+                        assert not differences(native, [*base, np.zeros(count)], width, 400)
+                    checked += 1
+                except NotWidened as reason:
+                    reasons.append(str(reason))
+    assert all(any(known in one for known in NOT_WIDENED) for one in reasons), reasons
+    assert checked or name not in ("ball", "f16", "unstable")
+    system.close()

@@ -73,7 +73,7 @@ class RecentJobs:
         Raises :class:`RtsimError` for data of a wrong form.
         """
         try:
-            since, until = int(found["since"]), int(found["until"])
+            since, until = _time(found["since"]), _time(found["until"])
             rows = _unpacked(found["rows"], 1 + len(self.tasks)).tolist()
             marks = _unpacked(found["marks"], 3).tolist()
         except (KeyError, TypeError, ValueError) as error:
@@ -100,6 +100,12 @@ class RecentJobs:
 def _packed(rows: deque[Any], since_ns: int, until_ns: int) -> bytes:
     new = list(takewhile(lambda row: row[0] > since_ns, reversed(rows)))
     return np.array([row for row in reversed(new) if row[0] <= until_ns], "<i8").tobytes()
+
+
+def _time(ns: object) -> int:
+    if type(ns) is not int or abs(ns) >= 2**63:
+        raise ValueError(f"expected a time in ns, not {ns!r:.40}")
+    return ns
 
 
 def _unpacked(data: object, width: int) -> NDArray[np.int64]:

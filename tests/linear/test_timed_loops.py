@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 import rtsim as rt
 from rtsim import Scenario, Signals, simulate
@@ -68,13 +69,19 @@ def servo(
     return loop
 
 
+CHANCE = 1e-4
+"""Probability that the interval of a correct run excludes the exact cost."""
+
+
 def simulated(options: dict[str, Any], until: float, seed: int = 1) -> tuple[float, float]:
-    """Return the mean cost of a run, and the half width of its 95 % interval by batch means."""
+    """Return the mean cost of a run, and the half width of its interval by batch means."""
     run = simulate(servo(**options, until=until), seed=seed)
+    run.assert_ok()  # SIGTERM ends a run early, and the rest of the batches would be 0
     edges = np.linspace(0.02 * until, until, 41)
     spent = np.interp(edges, np.asarray(run.time), np.asarray(run["servo.spent"]))
     means = np.diff(spent) / np.diff(edges)
-    return float(means.mean()), float(2.02 * means.std(ddof=1) / np.sqrt(len(means)))
+    wide = stats.t.ppf(1.0 - 0.5 * CHANCE, len(means) - 1)
+    return float(means.mean()), float(wide * means.std(ddof=1) / np.sqrt(len(means)))
 
 
 TIMINGS: dict[str, dict[str, Any]] = {
@@ -88,7 +95,7 @@ def test_the_cost_is_that_of_a_short_run() -> None:
     options = TIMINGS["uniform delay"]
     mean, half = simulated(options, 400.0)
     found = timed_loop(servo(**options), WEIGHTS).timing_cost()
-    assert half < 0.1 * mean
+    assert half < 0.2 * mean
     assert abs(found.cost - mean) < half
 
 
@@ -99,7 +106,7 @@ def test_the_cost_is_inside_the_interval_of_a_long_run(timing: str) -> None:
     mean, half = simulated(TIMINGS[timing], 12_000.0)
     found = timed_loop(servo(**TIMINGS[timing]), WEIGHTS).timing_cost()
     assert abs(found.cost - mean) < half
-    assert abs(timed_loop(servo(), WEIGHTS).timing_cost().cost - mean) > 4.0 * half
+    assert abs(timed_loop(servo(), WEIGHTS).timing_cost().cost - mean) > 2.0 * half
 
 
 @pytest.mark.parametrize("latency", [0, 0.02, 0.07, 0.12])

@@ -37,6 +37,7 @@ from rtsim.pilot.scenes.world import (
     Terrain,
     WorldPicture,
 )
+from rtsim.pilot.viewer.overlay import SceneWindow
 from rtsim.scenario.body import FIELD, WATER, GroundGrid
 
 with_opengl = pytest.mark.system("opengl")
@@ -308,6 +309,52 @@ def test_without_a_context_the_error_names_the_packages(monkeypatch: pytest.Monk
     monkeypatch.setattr(moderngl, "create_context", refuse)
     with pytest.raises(NoGraphics, match=r"libEGL\.so is not loaded.*libgl1-mesa-dri"):
         Graphics()
+
+
+class FailingDriver:
+    """A context whose driver reports an error after a picture, as one without memory does."""
+
+    def __init__(self, context: Any, error: str) -> None:
+        self._context, self.error = context, error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+@with_opengl
+@pytest.mark.usefixtures("anew")
+@pytest.mark.parametrize("way", ["reported", "raised"])
+def test_after_a_failure_of_the_driver_the_window_draws_simple_pictures(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setenv("RTSIM_PICTURE", "opengl")
+    processor = graphics()
+    assert isinstance(processor, Graphics)
+    surface, simple = pygame.Surface(SIZE), pygame.Surface(SIZE)
+    window = SceneWindow(surface, F16Scene({}), lambda: 0)
+    draw_world(surface, final())
+    window.note_remark()
+    assert window.present_notes() == []
+    if way == "reported":
+        processor._context = FailingDriver(processor._context, "GL_OUT_OF_MEMORY")
+    else:
+        monkeypatch.setattr(processor, "_view", lambda _: 1 / 0)
+    final().draw_in_software(simple)
+    for _ in range(2):
+        surface.fill((255, 0, 255))
+        draw_world(surface, final())
+        assert pygame.image.tobytes(surface, "RGB") == pygame.image.tobytes(simple, "RGB")
+        window.note_remark()
+    (note,) = window.present_notes()
+    assert note.startswith("simple picture: OpenGL failed during the run (")
+    assert ("GL_OUT_OF_MEMORY" if way == "reported" else "division by zero") in note
+    assert note.endswith("set RTSIM_PICTURE=software")
+
+
+@with_opengl
+def test_a_picture_without_pixels_is_empty(processor: Graphics) -> None:
+    for size in ((0, 0), (0, 20), (20, 0)):
+        processor.draw(pygame.Surface(size), WorldPicture(camera(size=size), Terrain()))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -70,6 +71,7 @@ def test_a_time_that_went_back_begins_anew() -> None:
     [
         {"rows": b"12345678"}, {"rows": [1, 2, 3]}, {"rows": bytes(24 * MOST_CELLS + 24)},
         {"marks": b"1"}, {"since": None}, {"until": "x"},
+        {"since": math.inf}, {"until": 2**63}, {"since": True},
     ],
 )  # fmt: skip
 def test_data_of_a_wrong_form_are_an_error(change: dict[str, Any]) -> None:

@@ -61,6 +61,8 @@ def graphics() -> Graphics | str:
         found = Graphics()
     except NoGraphics as error:
         return str(error)
+    except Exception as error:  # each driver has its own errors
+        return f"OpenGL fails: {error}; update the graphics driver"
     if found.software and choice == AUTO:
         return (
             f"the OpenGL driver {found.name} computes on the CPU, which the simulation needs; "
@@ -70,20 +72,29 @@ def graphics() -> Graphics | str:
 
 
 def draw_world(surface: pygame.Surface, picture: WorldPicture) -> None:
-    """Draw ``picture`` by the graphics processor, or in software if none can be used."""
+    """Draw ``picture`` by the graphics processor, or in software if none can be used.
+
+    After a failure of the graphics processor, all further pictures are drawn in software.
+    """
     processor = graphics()
-    if isinstance(processor, Graphics):
-        processor.draw(surface, picture)
-    else:
-        picture.draw_in_software(surface)
+    if isinstance(processor, Graphics) and not processor.failure:
+        try:
+            processor.draw(surface, picture)
+        except Exception as error:  # moderngl.Error; each driver has its own errors
+            processor.failure = (
+                f"OpenGL failed during the run ({processor.name}: {error}); update the graphics "
+                f"driver, or set {CHOICE}={SOFTWARE}"
+            )
+        else:
+            return
+    picture.draw_in_software(surface)
 
 
 def remark() -> str:
     """Return why the picture is simple, or "" if OpenGL draws or the user chose otherwise."""
     found = graphics()
-    if isinstance(found, Graphics) or os.environ.get(CHOICE) == SOFTWARE:
-        return ""
-    return f"simple picture: {found}"
+    why = found.failure if isinstance(found, Graphics) else found
+    return f"simple picture: {why}" if why and os.environ.get(CHOICE) != SOFTWARE else ""
 
 
 class Graphics:
@@ -94,6 +105,8 @@ class Graphics:
         self.name = str(self._context.info["GL_RENDERER"])
         self.software = self.name.startswith(_SOFTWARE)
         """True if a program on the central processor draws, as on a machine without a GPU."""
+        self.failure = ""
+        """The reason why this processor draws no more pictures, or empty."""
         self._far = self._program("far.vert", "far.frag")
         self._near = self._program("near.vert", "near.frag")
         self._screen = self._context.vertex_array(self._far, [])
@@ -102,7 +115,12 @@ class Graphics:
         self._set(self._far, "layers", 3 if self.software else 14)
 
     def draw(self, surface: pygame.Surface, picture: WorldPicture) -> None:
-        """Draw ``picture`` over the whole ``surface``."""
+        """Draw ``picture`` over the whole ``surface``.
+
+        Raises :class:`NoGraphics` if the driver reports an error, such as a lack of memory.
+        """
+        if 0 in surface.get_size():
+            return
         camera = picture.camera
         target = self._target_of(surface.get_size())
         target.use()
@@ -128,7 +146,10 @@ class Graphics:
             self._stream(_ribbons(camera, ends, strokes), _LINE)
         for shape, at in picture.bodies:
             self._solid(camera, shape, at, _BODY)
-        surface.blit(target.read(), (0, 0))
+        image = target.read()
+        if (error := gl.error) != "GL_NO_ERROR":
+            raise NoGraphics(error)
+        surface.blit(image, (0, 0))
 
     def _view(self, picture: WorldPicture) -> None:
         camera, origin = picture.camera, picture.origin
@@ -202,9 +223,10 @@ class Graphics:
 
     def _target_of(self, size: tuple[int, int]) -> _Target:
         if self._target is None or self._target.size != size:
-            if self._target is not None:
-                self._target.release()
-            self._target = _Target(self._context, size, 0 if self.software else 4)
+            before, samples = self._target, 0 if self.software else 4
+            self._target = _Target(self._context, size, samples)
+            if before is not None:  # released last, because moderngl binds it again until then
+                before.release()
         return self._target
 
 

@@ -101,7 +101,8 @@ class SceneMoment:
 class Scene(Protocol):
     """Interface of a scene, which draws on a surface of any size.
 
-    A scene may have the text ``remark``, which the window shows at first, and ``views``.
+    A scene may have ``views`` and the text ``remark``. The window shows the remark at first, and
+    again after each change.
     """
 
     def draw(self, surface: pygame.Surface, moment: SceneMoment) -> None: ...

@@ -98,6 +98,7 @@ class Display(SceneWindow):
         self._drawn_ns = due
         moment = SceneMoment(plants, self._view, stick, page=self._page, warned=warned, look=look)
         self._scene.draw(self._surface, moment)
+        self.note_remark()
         draw_cues(self._surface, warned, max((p.ns for p in plants.values()), default=0))
         self._overlay()
         pygame.display.flip()

@@ -249,6 +249,7 @@ class SceneWindow:
         self._page = 0
         self._help = False
         self._notes: deque[tuple[int, str]] = deque(maxlen=4)
+        self._remark = ""
         self.commands: dict[str, Callable[[], object]] = {
             "help": self._toggle_help, "view": self._next_view, "screenshot": self._screenshot,
             "next_page": lambda: self._turn(1), "previous_page": lambda: self._turn(-1),
@@ -270,10 +271,12 @@ class SceneWindow:
         elif event.type == pygame.VIDEORESIZE:
             self._surface = pygame.display.get_surface() or self._surface
 
-    @property
-    def remark(self) -> str:
-        """The text that the scene wants to be shown at first."""
-        return str(getattr(self._scene, "remark", ""))
+    def note_remark(self) -> None:
+        """Show the remark of the scene, if it is new."""
+        remark = str(getattr(self._scene, "remark", ""))
+        if remark != self._remark:
+            self._remark = remark
+            self.note(remark)
 
     def note(self, text: str) -> None:
         if text:

@@ -98,6 +98,7 @@ class Player(SceneWindow):
         moment = self._playback.at(self.ns, span).seen(self._view, self._page, look)
         warned = self._cues.look(moment.plants)
         self._scene.draw(self._surface, replace(moment, warned=warned))
+        self.note_remark()
         draw_cues(self._surface, warned, self.ns)
         self._bar.draw(self._surface, self.ns, self._status_text())
         if self._help:

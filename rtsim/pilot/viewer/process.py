@@ -86,7 +86,7 @@ def watch(
     said, saving = RunState(exchange), PictureSaver(window.frames, window.every)
     try:
         display = _display(exchange, window, mapping, surface, said)
-        display.note(display.remark)
+        display.note_remark()
         ready()
         try:
             # without garbage collection, with exact timers

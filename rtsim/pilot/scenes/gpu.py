@@ -152,11 +152,11 @@ class Graphics:
         surface.blit(image, (0, 0))
 
     def _view(self, picture: WorldPicture) -> None:
-        camera, origin = picture.camera, picture.origin
+        camera = picture.camera
         high = picture.ground_down - float(camera.position[2])
         tangent = np.tan(0.5 * camera.field)
-        tile = np.floor((camera.position[:2] - origin) / _TILE)
-        inside = camera.position[:2] - origin - _TILE * tile
+        tile = np.floor(camera.position[:2] / _TILE)
+        inside = camera.position[:2] - _TILE * tile
         for program in (self._far, self._near):
             self._set(program, "axes", _rows(camera.axes))
             self._set(program, "tangents", (tangent, tangent * camera.height / camera.width))

@@ -588,11 +588,6 @@ class WorldPicture:
     sun: Vector = field(default_factory=lambda: TOWARDS_SUN)
 
     @property
-    def origin(self) -> Points:
-        """Position (2,) at which the pattern of the ground begins, m."""
-        return np.zeros(2)
-
-    @property
     def ground_down(self) -> float:
         """The coordinate of the ground below the camera, m."""
         if isinstance(self.ground, Relief):

@@ -35,7 +35,6 @@ void main() {
         float rim = pow(1.0 - abs(dot(n, towards)), 4.0);
         seen += sunlight * 0.28 * shine + 0.10 * rim * zenith;
     }
-    if (style == 2) seen += base * painted.a * 0.0;
     seen = mix(seen, haze(towards.xy), hazy(way, 0.5 * max(height, 0.0)));
     colour = vec4(dithered(seen), style == 2 ? painted.a : 1.0).bgra;
 }

@@ -35,6 +35,7 @@ NO_OUTCOME = {
     "Bounds": "the outcome of a run in progress, which its end can change",
     "Finding": "the verdict on one sign of a Wiring",
     "Cell": "the outcome of a requirement in one column of a Matrix",
+    "Session": "verdict is a text about one step in gdb",
     "Matrix": "a table, whose outcome is a property that the command reads",
 }
 

@@ -114,7 +114,7 @@ def test_what_is_no_function_is_named(name: str) -> None:
         Model("m", Signals("x"), **given)
 
 
-@pytest.mark.parametrize("solver", [None, 4, object()])
+@pytest.mark.parametrize("solver", [4, object()])
 def test_what_is_no_solver_is_named_with_its_plant(solver: Any) -> None:
     scenario = Scenario("s", until=1)
     with pytest.raises(ScenarioError, match=r'solver of plant tank is .*such as "rk4"'):
